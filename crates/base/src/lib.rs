@@ -1,0 +1,28 @@
+//! The words everything else is written in: dtypes, scalars, shapes, devices, placements, arguments and errors.
+//!
+//! Knows nothing: no memory, no kernel, no tensor, no op.
+
+mod arg;
+mod attrs;
+mod device;
+mod dims;
+mod dtype;
+mod error;
+mod intern;
+mod meta;
+mod placement;
+mod sbp;
+mod scalar;
+
+pub use arg::{Arg, Args};
+pub use attrs::Attrs;
+pub use device::{Device, DeviceType};
+pub use dims::{Dims, broadcast_shapes, contiguous_strides, is_contiguous, numel, wrap_dim};
+pub use dtype::{Category, DType, promote};
+pub use error::{Error, ErrorKind, Result};
+pub use half::{bf16, f16};
+pub use intern::{Sym, intern, sym_name};
+pub use meta::Meta;
+pub use placement::{Placement, PlacementId};
+pub use sbp::{NdSbp, NdSbpId, PKind, Sbp, balanced_split};
+pub use scalar::Scalar;

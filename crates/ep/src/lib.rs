@@ -1,0 +1,10 @@
+//! Execution providers: what a device must offer before a kernel can run on it, and the two built-in ones.
+//!
+//! A provider owns memory, queues and copies. It knows no tensor and no op; kernels register themselves with
+//! `oneflow_kernels_prim::Primitive`. This is the only crate that loads vendor libraries.
+
+pub mod cpu;
+pub mod cuda;
+mod provider;
+
+pub use provider::{Block, Copy, Provider, Queue, provider, register};

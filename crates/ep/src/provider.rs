@@ -1,0 +1,94 @@
+//! The provider trait and the table of providers by device type.
+
+use oneflow_base::{Device, DeviceType, Error, Result};
+use std::sync::OnceLock;
+
+/// A piece of device memory. `tag` belongs to the provider's allocator.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    pub ptr: *mut u8,
+    /// Usable bytes, at least what was asked for.
+    pub bytes: usize,
+    pub tag: u64,
+}
+
+// SAFETY: a block is a plain address; whoever holds it decides who may touch the memory.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+/// The queue (CUDA: stream) work is issued to. `raw` is the provider's handle, null for synchronous providers.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    pub device: Device,
+    pub raw: *mut std::ffi::c_void,
+}
+
+// SAFETY: a queue handle may be used from any thread; ordering between threads is the caller's matter.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+/// Direction of a raw copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copy {
+    HostToDevice,
+    DeviceToHost,
+    DeviceToDevice,
+}
+
+/// What a device offers. Methods are called with a valid device index (`< device_count()`).
+pub trait Provider: Send + Sync {
+    fn device_type(&self) -> DeviceType;
+    fn device_count(&self) -> usize;
+    /// Why there is no device; `None` where there is one.
+    fn unavailable_reason(&self) -> Option<String> {
+        None
+    }
+    /// Memory aligned to at least 64 bytes. Zero bytes give a valid, non-null block.
+    fn alloc(&self, index: u16, bytes: usize) -> Result<Block>;
+    /// Gives a block back.
+    ///
+    /// # Safety
+    /// `block` came from `alloc` of the same device and nobody uses it any more (queued work on the device's
+    /// current queue may).
+    unsafe fn free(&self, index: u16, block: Block);
+    /// Copies bytes in queue order; a copy to the host returns when the bytes are there, a copy from the host when the
+    /// source may be reused.
+    ///
+    /// # Safety
+    /// Both ranges are valid for `bytes`, on the side the direction says.
+    unsafe fn copy(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()>;
+    /// The calling thread's current queue of a device.
+    fn queue(&self, index: u16) -> Queue;
+    /// Waits for everything issued to the device.
+    fn synchronize(&self, index: u16) -> Result<()>;
+    /// Bytes (in use by blocks, held by the allocator).
+    fn memory(&self, index: u16) -> (usize, usize);
+    /// Peak of the bytes in use since the last reset.
+    fn peak_memory(&self, index: u16, reset: bool) -> usize;
+    /// Number of `alloc` calls served, for tests that a planned run allocates nothing.
+    fn n_allocs(&self, index: u16) -> u64;
+    /// Returns cached free memory to the system.
+    fn trim(&self, index: u16);
+}
+
+static TABLE: [OnceLock<&'static dyn Provider>; DeviceType::MAX] = [const { OnceLock::new() }; DeviceType::MAX];
+
+/// Adds a provider; the first registration of a device type stays.
+pub fn register(p: &'static dyn Provider) {
+    let _ = TABLE[p.device_type().0 as usize].set(p);
+}
+
+/// The provider of a device type.
+#[inline]
+pub fn provider(kind: DeviceType) -> Result<&'static dyn Provider> {
+    match TABLE.get(kind.0 as usize).and_then(OnceLock::get) {
+        Some(p) => Ok(*p),
+        None if kind == DeviceType::CPU => {
+            register(crate::cpu::provider());
+            Ok(crate::cpu::provider())
+        }
+        None => Err(Error::runtime(format!("no execution provider is registered for device type {:?}", kind.name()))),
+    }
+}

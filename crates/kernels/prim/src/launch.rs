@@ -1,0 +1,148 @@
+//! One launch of a primitive, and the primitive's table of implementations.
+
+use crate::{Expr, View};
+use oneflow_base::{DType, DeviceType, Error, Result};
+use oneflow_ep::Queue;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A launch parameter: an integer or a float, by the primitive's contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Word(pub u64);
+
+/// Launch parameters, kept as words so that a plan can store them.
+pub type Params = SmallVec<[Word; 8]>;
+
+impl Word {
+    #[inline]
+    pub fn i64(self) -> i64 {
+        self.0 as i64
+    }
+    #[inline]
+    pub fn usize(self) -> usize {
+        self.0 as usize
+    }
+    #[inline]
+    pub fn f64(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+    #[inline]
+    pub fn bool(self) -> bool {
+        self.0 != 0
+    }
+    /// A dtype parameter; anything unknown reads as `F32`.
+    #[inline]
+    pub fn dtype(self) -> DType {
+        DType::from_u8(self.0 as u8).unwrap_or(DType::F32)
+    }
+}
+impl From<i64> for Word {
+    #[inline]
+    fn from(v: i64) -> Self {
+        Word(v as u64)
+    }
+}
+impl From<u64> for Word {
+    #[inline]
+    fn from(v: u64) -> Self {
+        Word(v)
+    }
+}
+impl From<f64> for Word {
+    #[inline]
+    fn from(v: f64) -> Self {
+        Word(v.to_bits())
+    }
+}
+impl From<bool> for Word {
+    #[inline]
+    fn from(v: bool) -> Self {
+        Word(v as u64)
+    }
+}
+impl From<DType> for Word {
+    #[inline]
+    fn from(v: DType) -> Self {
+        Word(v as u64)
+    }
+}
+
+/// Everything a kernel gets. All views lie on one device. Outputs never partly overlap inputs; an output may be exactly
+/// an input (same pointer, sizes and strides) for elementwise primitives.
+pub struct Launch<'a> {
+    pub outs: &'a [Option<View<'a>>],
+    pub ins: &'a [Option<View<'a>>],
+    pub params: &'a [Word],
+    /// The expression of an `ELEMENTWISE` launch.
+    pub expr: Option<&'static Expr>,
+    pub queue: Queue,
+}
+
+impl<'a> Launch<'a> {
+    /// Input `i`; its absence is an error of the op's definition, reported by name.
+    #[inline]
+    pub fn input(&self, i: usize) -> Result<View<'a>> {
+        self.ins.get(i).copied().flatten().ok_or_else(|| missing("input", i))
+    }
+    #[inline]
+    pub fn output(&self, i: usize) -> Result<View<'a>> {
+        self.outs.get(i).copied().flatten().ok_or_else(|| missing("output", i))
+    }
+    #[inline]
+    pub fn opt_input(&self, i: usize) -> Option<View<'a>> {
+        self.ins.get(i).copied().flatten()
+    }
+    #[inline]
+    pub fn opt_output(&self, i: usize) -> Option<View<'a>> {
+        self.outs.get(i).copied().flatten()
+    }
+    #[inline]
+    pub fn param(&self, i: usize) -> Result<Word> {
+        self.params.get(i).copied().ok_or_else(|| missing("parameter", i))
+    }
+}
+
+#[cold]
+fn missing(what: &str, i: usize) -> Error {
+    Error::runtime(format!("kernel launch: {what} {i} is missing"))
+}
+
+/// A provider's implementation. It may be called from any thread.
+///
+/// # Safety (of the pointee)
+/// The views of the launch are valid for reads (inputs) and writes (outputs) of their dtype, on the queue's device.
+pub type KernelFn = unsafe fn(&Launch<'_>) -> Result<()>;
+
+/// One kernel family's entry: a name, and one implementation a device type.
+pub struct Primitive {
+    pub name: &'static str,
+    slots: [AtomicPtr<()>; DeviceType::MAX],
+}
+
+impl Primitive {
+    pub const fn new(name: &'static str) -> Primitive {
+        Primitive { name, slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX] }
+    }
+
+    /// Puts an implementation into a device type's slot. Called at start-up.
+    pub fn provide(&self, kind: DeviceType, f: KernelFn) {
+        self.slots[kind.0 as usize].store(f as *mut (), Ordering::Release);
+    }
+
+    /// The implementation for a device type.
+    #[inline]
+    pub fn on(&self, kind: DeviceType) -> Result<KernelFn> {
+        let p = self.slots[kind.0 as usize].load(Ordering::Acquire);
+        if p.is_null() {
+            return Err(Error::not_implemented(format!("{}: no kernel for device type {:?}", self.name, kind.name())));
+        }
+        // SAFETY: only `provide` stores into a slot, and it stores a `KernelFn`.
+        Ok(unsafe { std::mem::transmute::<*mut (), KernelFn>(p) })
+    }
+}
+
+impl std::fmt::Debug for Primitive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}

@@ -1,0 +1,180 @@
+//! The primitives and their contracts: inputs, outputs, parameters (as words, in this order).
+//!
+//! Sizes agree as the contract says (the op's `infer` has checked them); strides are free unless said otherwise.
+//! Values that are wrong (an index out of range) are errors, raised before an output is written.
+
+use crate::Primitive;
+
+macro_rules! primitives {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        $($(#[$doc])* pub static $name: Primitive = Primitive::new($text);)*
+        /// Every primitive, for listings and for tests that a provider is complete.
+        pub static ALL: &[&Primitive] = &[$(&$name),*];
+    };
+}
+
+primitives! {
+    /// `out[0] = expr(ins...)`. Inputs have the output's sizes (broadcast by zero strides) and any dtype; each is cast to
+    /// the compute dtype, the result is stored as the output's dtype (bool: `!= 0`).
+    /// params: compute dtype (F32, F64 or I64), then the expression's scalars (f64 bits for floats, i64 for I64).
+    ELEMENTWISE = "elementwise";
+    /// `out[0] = ins[0]` with cast; the input has the output's sizes (broadcast by zero strides).
+    COPY = "copy";
+    /// `out[0] = value`. params: is_float (bool), value (f64 or i64).
+    FILL = "fill";
+    /// `out[0][i] = start + i * step`, 1-D. params: is_float (bool), start, step (f64 or i64).
+    ARANGE = "arange";
+    /// Reduction. `out[0]` has the input's rank with reduced dimensions of size one. params: `ReduceKind`.
+    /// Floats accumulate in f32 by blocks (pairwise), f64 in f64, integers in i64. max/min propagate NaN. An empty
+    /// reduction gives the identity (sum 0, prod 1, any false, all true; mean NaN); infer refuses it for max and min.
+    /// The result does not depend on the number of threads.
+    REDUCE = "reduce";
+    /// Max or min along one dimension with the index of the first extreme (NaN wins). `out[0]`: values or absent,
+    /// `out[1]`: I64 indices or absent, both with size one at the dimension. params: is_max (bool), dim.
+    ARG_REDUCE = "arg_reduce";
+    /// Inclusive scan along a dimension; output dtype is the accumulation's. params: `ReduceKind` (Sum, Prod, Max, Min), dim.
+    SCAN = "scan";
+    /// `out[0] = act(alpha * a @ b + bias) + residual`. ins: a [..., m, k], b [..., k, n], bias? (broadcast to out by
+    /// zero strides), residual? (the output's sizes). Batch dimensions equal the output's (broadcast by zero strides). Half types accumulate in f32.
+    /// The output does not overlap an input. params: `Activation`, alpha (f64).
+    MATMUL = "matmul";
+    /// ins: x. params: dim, log (bool: log_softmax).
+    SOFTMAX = "softmax";
+    /// ins: grad_output, output. params: dim, log (bool).
+    SOFTMAX_BACKWARD = "softmax_backward";
+    /// ins: x, weight?, bias? (contiguous, normalised shape). outs: y, mean?, rstd? ([outer] of the compute dtype,
+    /// contiguous). params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
+    LAYER_NORM = "layer_norm";
+    /// ins: grad_output, x, mean?, rstd, weight?. outs: grad_x?, grad_weight?, grad_bias?. params as LAYER_NORM.
+    LAYER_NORM_BACKWARD = "layer_norm_backward";
+    /// Per-row cross entropy without holding the probabilities. ins: logits [n, c], target I64 [n], weight? [c].
+    /// outs: loss [n] (logits' dtype; zero on ignored rows), logsumexp [n] (compute dtype). params: ignore_index (i64),
+    /// label_smoothing (f64). A target outside [0, c) that is not ignore_index is an IndexError.
+    CROSS_ENTROPY = "cross_entropy";
+    /// ins: grad_loss [n], logits, target, weight?, logsumexp. outs: grad_logits [n, c]. params as CROSS_ENTROPY.
+    CROSS_ENTROPY_BACKWARD = "cross_entropy_backward";
+    /// ins: weight [v, d], indices (I32 or I64, any shape). outs: [..., d]. params: start (i64): row of the weight =
+    /// index - start; total (i64): number of rows of the whole table. Rows outside this part give zeros; an index outside
+    /// [0, total) is an IndexError.
+    EMBEDDING = "embedding";
+    /// ins: grad_output [..., d], indices. outs: grad_weight [v, d], written whole. params: start, total, padding_idx (i64, -1: none).
+    /// Sums in index order: the same result for any number of threads.
+    EMBEDDING_BACKWARD = "embedding_backward";
+    /// Fills `out[0]` with random values. params: `RandomKind`, seed (u64), offset (u64), a (f64), b (f64; for
+    /// Integers: low and high as i64), then the window: ndim, global sizes..., starts... (ndim 0: the tensor is whole).
+    /// The value of an element depends only on (seed, offset, its global row-major index).
+    RANDOM = "random";
+    /// ins: x. outs: y, mask (BOOL, true = kept). params: p (f64), seed, offset, window as RANDOM. y = x * mask / (1 - p).
+    DROPOUT = "dropout";
+    /// ins: x, index I32/I64 [n]. out: x with dim's size n. params: dim.
+    INDEX_SELECT = "index_select";
+    /// ins: x, index I64. out: index's sizes. params: dim.
+    GATHER = "gather";
+    /// `out[0]` (already holding the input's values) receives src at index along dim. ins: index I64, src. params: dim, `ScatterKind`.
+    SCATTER = "scatter";
+    /// Advanced indexing. ins: x, then one optional I64 index a dimension of x (all of one broadcast shape, by zero strides).
+    /// Indexed dims come first in the output when they are not adjacent, in place of the first otherwise: params: position of the
+    /// index dimensions in the output, number of index dimensions. Negative indices count from the end.
+    INDEX = "index";
+    /// `out[0]` (already holding the values) receives `ins[0]` (of the shape INDEX would give, broadcast by zero strides) at the indices
+    /// `ins[1..]`. params: as INDEX, then accumulate (bool). Accumulation is in index order.
+    INDEX_PUT = "index_put";
+    /// Concatenates the present inputs along a dimension, casting. params: dim.
+    CONCAT = "concat";
+    /// Sorts along a dimension, stable. outs: values, indices I64. params: dim, descending (bool). NaN counts as the greatest.
+    SORT = "sort";
+    /// outs: values, indices I64 with size k at dim. params: k, dim, largest (bool), sorted (bool).
+    TOPK = "topk";
+    /// ins: x. out: I64 0-dim, the number of non-zero elements.
+    COUNT_NONZERO = "count_nonzero";
+    /// ins: x. out: I64 [n, ndim], n from COUNT_NONZERO.
+    NONZERO = "nonzero";
+    /// Keeps the lower (upper) triangle of the last two dimensions, zero elsewhere. ins: x. params: diagonal (i64), upper (bool).
+    TRIANGLE = "triangle";
+    /// AdamW / Adam over many tensors. `outs`: n params, n exp_avgs, n exp_avg_sqs (updated in place). `ins`: n grads, then lr, step
+    /// (0-dim, any float dtype), grad_scale?, found_inf? (0-dim). params: n, beta1, beta2, weight_decay, eps (f64), maximize (bool),
+    /// decoupled (bool: AdamW). `step` is the number of this step (1 at the first). Nothing changes where found_inf is non-zero.
+    ADAM = "adam";
+    /// SGD over many tensors. `outs`: n params, n momentum buffers (absent without momentum). `ins`: n grads, lr (0-dim), grad_scale?, found_inf?.
+    /// params: n, momentum, dampening, weight_decay (f64), nesterov, maximize, is_first_step (bool).
+    SGD = "sgd";
+}
+
+/// `REDUCE` and `SCAN` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ReduceKind {
+    Sum = 0,
+    Prod,
+    Max,
+    Min,
+    Mean,
+    Any,
+    All,
+}
+
+impl ReduceKind {
+    pub fn from_u64(v: u64) -> Option<ReduceKind> {
+        use ReduceKind::*;
+        [Sum, Prod, Max, Min, Mean, Any, All].get(v as usize).copied()
+    }
+}
+
+/// `MATMUL` epilogues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Activation {
+    None = 0,
+    Relu,
+    Gelu,
+    GeluTanh,
+    Silu,
+}
+
+impl Activation {
+    pub fn from_u64(v: u64) -> Option<Activation> {
+        use Activation::*;
+        [None, Relu, Gelu, GeluTanh, Silu].get(v as usize).copied()
+    }
+}
+
+/// `RANDOM` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum RandomKind {
+    /// [a, b)
+    Uniform = 0,
+    /// mean a, standard deviation b
+    Normal,
+    /// 1 with probability a
+    Bernoulli,
+    /// integers in [a, b)
+    Integers,
+    /// exponential with rate a
+    Exponential,
+}
+
+impl RandomKind {
+    pub fn from_u64(v: u64) -> Option<RandomKind> {
+        use RandomKind::*;
+        [Uniform, Normal, Bernoulli, Integers, Exponential].get(v as usize).copied()
+    }
+}
+
+/// `SCATTER` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ScatterKind {
+    Set = 0,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+impl ScatterKind {
+    pub fn from_u64(v: u64) -> Option<ScatterKind> {
+        use ScatterKind::*;
+        [Set, Add, Mul, Max, Min].get(v as usize).copied()
+    }
+}
