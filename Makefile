@@ -1,0 +1,39 @@
+# Every command of the house. `make help` lists them; set-up happens inside each target.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint docs wheel test-gpu bench-gpu
+
+PYTHON ?= python3
+ARGS ?=
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo:  ## build, install into .venv, train a small GPT and print a sample (ARGS=--graph compiles it)
+	@.ci/venv examples/requirements.txt .venv >/dev/null
+	@rm -rf target/demo && VIRTUAL_ENV="$$PWD/.venv" .venv/bin/maturin build --release --quiet --out target/demo
+	@.venv/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/demo/oneflow-*.whl
+	@.venv/bin/python examples/gpt/train.py $(ARGS)
+
+test:  ## build and run everything a change must pass: lints, house rules, Rust and Python tests
+	@.ci/run
+
+bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
+	@.ci/build --release
+	@PYTHONPATH=python "$$(.ci/venv)/bin/python" -m benches $(ARGS)
+
+lint:  ## formats, lints, types, house rules
+	@.ci/lint
+
+docs:  ## write the generated files again: methods, stubs, API pages
+	@cargo xtask codegen
+
+wheel:  ## one abi3 wheel for Python 3.10 and later in dist/, checked
+	@.ci/wheel
+
+test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network)
+	@.ci/on-gpu -m pytest tests -m gpu $(ARGS)
+
+bench-gpu:  ## speed on a GPU side by side with PyTorch, with the wheel in dist/
+	@.ci/on-gpu -m benches --device cuda $(ARGS)
