@@ -6,7 +6,9 @@
 mod expr;
 mod lanes;
 mod launch;
+pub mod philox;
 mod primitives;
+pub mod rows;
 mod view;
 
 pub use expr::{Expr, Formula};
