@@ -3,6 +3,7 @@
 //! A provider owns memory, queues and copies. It knows no tensor and no op; kernels register themselves with
 //! `oneflow_kernels_prim::Primitive`. This is the only crate that loads vendor libraries.
 
+mod best_fit;
 pub mod cpu;
 pub mod cuda;
 mod provider;

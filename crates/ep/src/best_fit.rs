@@ -1,0 +1,212 @@
+//! Best fit with splitting and coalescing over segments of address space: the bookkeeping that the host's and the GPU's
+//! caching allocators share. It never touches the memory it manages and obtains none.
+
+use std::collections::BTreeSet;
+
+const NONE: u32 = u32::MAX;
+
+/// A piece of a segment. Neighbours in the same segment are linked.
+struct Chunk {
+    pool: u64,
+    addr: usize,
+    bytes: usize,
+    prev: u32,
+    next: u32,
+    used: bool,
+}
+
+/// A chunk handed out. `id` is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub addr: usize,
+    pub bytes: usize,
+    pub id: u32,
+}
+
+/// Free and used chunks of all segments. Chunks of different pools never merge.
+#[derive(Default)]
+pub struct BestFit {
+    chunks: Vec<Chunk>,
+    vacant: Vec<u32>,
+    /// Ordered so that the first entry at or above (pool, bytes) is the best fit, lowest address first.
+    free: BTreeSet<(u64, usize, usize, u32)>,
+}
+
+impl BestFit {
+    pub const fn new() -> BestFit {
+        BestFit { chunks: Vec::new(), vacant: Vec::new(), free: BTreeSet::new() }
+    }
+
+    /// Adds a fresh free segment.
+    pub fn add_segment(&mut self, pool: u64, addr: usize, bytes: usize) {
+        let id = self.insert(Chunk { pool, addr, bytes, prev: NONE, next: NONE, used: false });
+        self.free.insert((pool, bytes, addr, id));
+    }
+
+    /// The smallest free chunk of `pool` that holds `bytes`, split where more than `slack` would be left over.
+    pub fn take(&mut self, pool: u64, bytes: usize, slack: usize) -> Option<Taken> {
+        let key = *self.free.range((pool, bytes, 0, 0)..).next().filter(|k| k.0 == pool)?;
+        self.free.remove(&key);
+        let (_, whole, addr, id) = key;
+        let rest = whole - bytes;
+        if rest > slack {
+            let next = self.at(id).next;
+            let tail = Chunk { pool, addr: addr + bytes, bytes: rest, prev: id, next, used: false };
+            let tail_id = self.insert(tail);
+            if next != NONE {
+                self.at(next).prev = tail_id;
+            }
+            self.free.insert((pool, rest, addr + bytes, tail_id));
+            let head = self.at(id);
+            head.next = tail_id;
+            head.bytes = bytes;
+        }
+        let c = self.at(id);
+        c.used = true;
+        Some(Taken { addr, bytes: c.bytes, id })
+    }
+
+    /// Gives a chunk back; true where it was in use.
+    pub fn give(&mut self, id: u32) -> bool {
+        match self.chunks.get_mut(id as usize) {
+            Some(c) if c.used => c.used = false,
+            _ => return false,
+        }
+        let mut id = id;
+        let prev = self.at(id).prev;
+        if prev != NONE && !self.at(prev).used {
+            self.forget_free(prev);
+            self.absorb_next(prev);
+            id = prev;
+        }
+        let next = self.at(id).next;
+        if next != NONE && !self.at(next).used {
+            self.forget_free(next);
+            self.absorb_next(id);
+        }
+        let c = self.at(id);
+        let key = (c.pool, c.bytes, c.addr, id);
+        self.free.insert(key);
+        true
+    }
+
+    /// The pool a chunk in use belongs to.
+    pub fn pool_of(&self, id: u32) -> Option<u64> {
+        self.chunks.get(id as usize).filter(|c| c.used).map(|c| c.pool)
+    }
+
+    /// Takes out segments that are free from end to end and pass the filter (pool, bytes); the caller returns their memory.
+    pub fn release(&mut self, mut wanted: impl FnMut(u64, usize) -> bool) -> Vec<(usize, usize)> {
+        let chunks = &self.chunks;
+        let whole: Vec<_> = self
+            .free
+            .iter()
+            .filter(|k| {
+                let c = &chunks[k.3 as usize];
+                c.prev == NONE && c.next == NONE && wanted(k.0, k.1)
+            })
+            .copied()
+            .collect();
+        for key in &whole {
+            self.free.remove(key);
+            self.vacant.push(key.3);
+        }
+        whole.iter().map(|k| (k.2, k.1)).collect()
+    }
+
+    fn at(&mut self, id: u32) -> &mut Chunk {
+        &mut self.chunks[id as usize]
+    }
+
+    fn insert(&mut self, c: Chunk) -> u32 {
+        match self.vacant.pop() {
+            Some(id) => {
+                self.chunks[id as usize] = c;
+                id
+            }
+            None => {
+                self.chunks.push(c);
+                (self.chunks.len() - 1) as u32
+            }
+        }
+    }
+
+    fn forget_free(&mut self, id: u32) {
+        let c = self.at(id);
+        let key = (c.pool, c.bytes, c.addr, id);
+        self.free.remove(&key);
+    }
+
+    /// Merges a chunk with its next neighbour, whose number becomes vacant.
+    fn absorb_next(&mut self, id: u32) {
+        let gone = self.at(id).next;
+        let (bytes, after) = (self.at(gone).bytes, self.at(gone).next);
+        let c = self.at(id);
+        c.bytes += bytes;
+        c.next = after;
+        if after != NONE {
+            self.at(after).prev = id;
+        }
+        let g = self.at(gone);
+        g.used = false;
+        self.vacant.push(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_and_merges_back_to_the_whole_segment() {
+        let mut b = BestFit::new();
+        b.add_segment(0, 4096, 1000);
+        let x = b.take(0, 100, 0).unwrap();
+        let y = b.take(0, 300, 0).unwrap();
+        let z = b.take(0, 600, 0).unwrap();
+        assert_eq!((x.addr, y.addr, z.addr), (4096, 4196, 4496));
+        assert!(b.take(0, 1, 0).is_none());
+        assert!(b.give(x.id) && b.give(z.id));
+        assert!(b.release(|_, _| true).is_empty());
+        assert!(b.give(y.id));
+        assert!(!b.give(y.id));
+        assert_eq!(b.release(|_, _| true), vec![(4096, 1000)]);
+    }
+
+    #[test]
+    fn takes_the_smallest_that_fits_and_keeps_pools_apart() {
+        let mut b = BestFit::new();
+        b.add_segment(1, 1 << 20, 500);
+        b.add_segment(2, 2 << 20, 200);
+        b.add_segment(2, 3 << 20, 300);
+        assert_eq!(b.take(2, 150, 64).unwrap(), Taken { addr: 2 << 20, bytes: 200, id: 1 });
+        assert_eq!(b.take(2, 150, 64).unwrap().bytes, 150);
+        assert!(b.take(2, 400, 0).is_none());
+        assert_eq!(b.take(1, 400, 0).unwrap().addr, 1 << 20);
+    }
+
+    #[test]
+    fn random_traffic_never_overlaps_and_loses_nothing() {
+        let mut b = BestFit::new();
+        b.add_segment(0, 1 << 20, 1 << 16);
+        let mut seed = 1u64;
+        let mut rnd = |n: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as usize % n
+        };
+        let mut held: Vec<Taken> = Vec::new();
+        for _ in 0..20_000 {
+            if rnd(2) == 0 {
+                if let Some(t) = b.take(0, (rnd(40) + 1) * 64, rnd(2) * 256) {
+                    assert!(held.iter().all(|h| t.addr + t.bytes <= h.addr || h.addr + h.bytes <= t.addr));
+                    held.push(t);
+                }
+            } else if !held.is_empty() {
+                let i = rnd(held.len());
+                assert!(b.give(held.swap_remove(i).id));
+            }
+        }
+        held.iter().for_each(|t| assert!(b.give(t.id)));
+        assert_eq!(b.release(|_, _| true), vec![(1 << 20, 1 << 16)]);
+    }
+}
