@@ -1,0 +1,30 @@
+//! The house rules as checks over the tree's text. Each rule is a function from sources to faults ("path:line: what"),
+//! and each is tested by a planted fault. Style that rustfmt, clippy and ruff know is left to them.
+
+mod files;
+mod layers;
+mod names;
+
+use crate::codegen;
+use crate::tree::{self, Source};
+
+/// All faults of the tree.
+pub fn check(sources: &[Source]) -> Vec<String> {
+    let ops = codegen::op_names(sources);
+    let mut faults = layers::check(sources);
+    faults.extend(files::check(sources));
+    faults.extend(names::check(sources, &ops));
+    faults.extend(codegen::check(&tree::root()));
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let faults = check(&tree::read());
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+}

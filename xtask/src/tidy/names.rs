@@ -1,0 +1,121 @@
+//! No op is mentioned by name outside its rooms: what must know one op belongs into the op's own file.
+
+use crate::lex::{self, Token};
+use crate::tree::Source;
+use std::collections::BTreeSet;
+
+/// Where ops may be named, and why. A path ends with `/` if all below it is meant.
+const ROOMS: [(&str, &str); 5] = [
+    ("crates/ops/", "the op table itself"),
+    ("crates/kernels/", "a kernel family may exist for one op alone"),
+    ("crates/autograd/src/structural.rs", "the few ops of which gradients are made: add, sum, view, zeros, as_strided"),
+    ("crates/graph/src/passes/fusion/", "a fused op replaces a pattern of ops"),
+    ("crates/python/src/operators.rs", "Python's operator slots are named after ops"),
+];
+
+/// Names that are also words of the field: (path, name, what it means there).
+const OTHER_MEANINGS: [(&str, &str, &str); 3] = [
+    ("crates/base/src/sbp.rs", "sum", "kind of partial value"),
+    ("crates/base/src/sbp.rs", "max", "kind of partial value"),
+    ("crates/base/src/sbp.rs", "min", "kind of partial value"),
+];
+
+pub fn check(sources: &[Source], ops: &BTreeSet<String>) -> Vec<String> {
+    let house = sources.iter().filter(|s| s.is_rust() && s.path.starts_with("crates/"));
+    house.filter(|s| !ROOMS.iter().any(|(room, _)| s.path.starts_with(room))).flat_map(|s| check_file(s, ops)).collect()
+}
+
+fn check_file(source: &Source, ops: &BTreeSet<String>) -> Vec<String> {
+    if source.path.contains("/tests/") || source.path.contains("/benches/") {
+        return Vec::new();
+    }
+    let tokens = lex::tokens(&source.text);
+    let code = &tokens[..start_of_tests(&tokens)];
+    let mut faults = Vec::new();
+    let mut fault = |line: usize, name: &str| {
+        let known = OTHER_MEANINGS.iter().any(|(path, n, _)| *path == source.path && *n == name);
+        if !known {
+            faults.push(format!(
+                "{}:{line}: names the op `{name}` outside its rooms (xtask/src/tidy/names.rs)",
+                source.path
+            ));
+        }
+    };
+    for token in code {
+        if let Some(name) = token.str().and_then(|text| named_by(text, ops)) {
+            fault(token.line, name);
+        }
+    }
+    for path in code.windows(4) {
+        // `gelu::OP`
+        if let (Some(name), true, true, true) =
+            (path[0].word(), path[1].is(':'), path[2].is(':'), path[3].is_word("OP"))
+            && ops.contains(name)
+        {
+            fault(path[0].line, name);
+        }
+    }
+    for pair in code.windows(2) {
+        // a method of an op made by hand: the generated ones are the only ones
+        if let (true, Some(name)) = (pair[0].is_word("fn"), pair[1].word().and_then(|n| n.strip_prefix("op_")))
+            && ops.contains(name)
+        {
+            fault(pair[1].line, name);
+        }
+    }
+    faults
+}
+
+/// The op that a string names: "gelu", "gelu_", "max.dim", or the head of a message, "gelu(): ...".
+fn named_by<'a>(text: &'a str, ops: &BTreeSet<String>) -> Option<&'a str> {
+    let head = text.split(['(', '.']).next().unwrap_or(text);
+    let rest = &text[head.len()..];
+    let of_an_op = rest.is_empty() || rest.starts_with("()") || ops.contains(text);
+    let base = head.strip_suffix('_').unwrap_or(head);
+    (of_an_op && (ops.contains(head) || ops.contains(base))).then_some(base)
+}
+
+/// Tests stand last in a file and may name what they test.
+fn start_of_tests(tokens: &[Token]) -> usize {
+    let is_cfg_test = |w: &[Token]| w[0].is('#') && w[2].is_word("cfg") && w[4].is_word("test");
+    tokens.windows(6).position(is_cfg_test).unwrap_or(tokens.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n_faults(path: &str, text: &str) -> usize {
+        let ops = ["gelu", "max", "max.dim", "sum"].map(String::from).into();
+        check(&[Source::new(path, text)], &ops).len()
+    }
+
+    #[test]
+    fn planted_names_are_found() {
+        for text in [
+            "if op.name() == \"gelu\" {}",
+            "match name { \"max.dim\" => 1, _ => 0 }",
+            "fail(\"gelu(): expected a tensor\")",
+            "let inplace = \"gelu_\";",
+            "dispatch(&oneflow_ops::unary::gelu::OP)",
+            "fn op_gelu(x: &Tensor) {}",
+        ] {
+            assert_eq!(n_faults("crates/core/src/a.rs", text), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn rooms_tests_and_other_words_are_free() {
+        for (path, text) in [
+            ("crates/ops/src/unary/gelu.rs", "\"gelu\""),
+            ("crates/core/src/a.rs", "let a = \"gelus\"; // \"gelu\""),
+            ("crates/core/src/a.rs", "let a = \"the gelu of a tensor\";"),
+            ("crates/core/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"gelu\"; }"),
+            ("crates/core/tests/a.rs", "\"gelu\""),
+            ("crates/base/src/sbp.rs", "\"sum\""),
+            ("xtask/src/a.rs", "\"gelu\""),
+        ] {
+            assert_eq!(n_faults(path, text), 0, "{path}: {text}");
+        }
+    }
+}
