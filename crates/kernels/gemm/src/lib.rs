@@ -1,1 +1,29 @@
-//! oneflow-kernels-gemm.
+//! Matrix multiplication on the CPU: one packed five-loop driver for every float type, with strided and batched
+//! operands, an epilogue (bias, activation, residual) and run-time choice of instructions.
+//!
+//! Knows no tensor, allocates no result and never splits the sum over `k` between threads: the value of an element
+//! depends on the problem and the instruction set alone, not on how many threads computed it.
+
+mod args;
+mod driver;
+mod elem;
+mod finish;
+mod integer;
+mod isa;
+mod kernel;
+mod math;
+mod pack;
+mod par;
+mod scratch;
+mod simd;
+
+pub use args::{Activation, BatchDim, Bias, Epilogue, GemmArgs, Mat, Residual};
+pub use driver::{gemm, gemm_with_isa};
+pub use isa::Isa;
+pub use par::{Parallel, Serial};
+
+/// Building blocks that the peak-measuring example times; not for other crates.
+#[doc(hidden)]
+pub mod measure {
+    pub use crate::simd::fma_peak;
+}

@@ -1,0 +1,462 @@
+//! The five loops around the micro-kernels, and how a problem is cut into independent tasks.
+//!
+//! Block sizes follow from the shape and the instruction set alone; threads only share out tiles of C.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use oneflow_base::{DType, Result, bf16, f16};
+
+use crate::args::{BatchDim, Bias, GemmArgs, Mat};
+use crate::elem::{Acc, Elem};
+use crate::finish::{Post, Sums, finish};
+use crate::integer::{self, Int};
+use crate::isa::Isa;
+use crate::kernel::{Kernels, Tile};
+use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
+use crate::par::Parallel;
+use crate::scratch::{self, Slot};
+
+/// Batch dimensions a problem may have.
+const MAX_BATCH_DIMS: usize = 16;
+
+/// Computes the product on the tier in use. Errors before touching memory when no kernel takes the dtypes.
+///
+/// # Safety
+/// Every element the arguments reach lies in memory of the stated dtype; C is writable and overlaps no input, except
+/// that the residual may be C itself; no two indices of C are the same element.
+pub unsafe fn gemm(args: &GemmArgs, par: &dyn Parallel) -> Result<()> {
+    // SAFETY: the contract is the same.
+    unsafe { gemm_with_isa(args, par, Isa::active()) }
+}
+
+/// [`gemm`] on a tier of the caller's choice, at most the detected one.
+///
+/// # Safety
+/// As [`gemm`].
+pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()> {
+    let isa = isa.min(Isa::detected());
+    if args.batch.len() > MAX_BATCH_DIMS {
+        return args.unsupported();
+    }
+    if args.m == 0 || args.n == 0 || args.batch.iter().any(|d| d.size == 0) {
+        return Ok(());
+    }
+    // Columns of C contiguous is the kernels' case; rows contiguous is the same problem transposed.
+    let mut swapped = [BatchDim::default(); MAX_BATCH_DIMS];
+    let transposed;
+    let args = if args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
+        for (s, d) in swapped.iter_mut().zip(args.batch) {
+            *s = BatchDim { a: d.b, b: d.a, ..*d };
+        }
+        transposed = args.transposed(&swapped[..args.batch.len()]);
+        &transposed
+    } else {
+        args
+    };
+    let mut args = fold_batch(*args);
+    if args.k == 0 {
+        args.alpha = 1.0;
+    }
+    let args = &args;
+    // SAFETY: the dtypes name the types behind the pointers.
+    unsafe {
+        match (args.dtype, args.dtype_c) {
+            (DType::F32, DType::F32) => run::<F32, f32>(args, par, isa),
+            (DType::F64, DType::F64) => run::<F64, f64>(args, par, isa),
+            (DType::BF16, DType::BF16) if isa == Isa::Avx512Bf16 => run::<Bf16Pairs, bf16>(args, par, isa),
+            (DType::BF16, DType::F32) if isa == Isa::Avx512Bf16 => run::<Bf16Pairs, f32>(args, par, isa),
+            (DType::BF16, DType::BF16) => run::<Bf16Widened, bf16>(args, par, isa),
+            (DType::BF16, DType::F32) => run::<Bf16Widened, f32>(args, par, isa),
+            (DType::F16, DType::F16) => run::<F16Widened, f16>(args, par, isa),
+            (DType::F16, DType::F32) => run::<F16Widened, f32>(args, par, isa),
+            (a, c) if a != c || !args.epilogue.is_none() => return args.unsupported(),
+            (DType::I64, _) => run_int::<i64>(args, par, isa),
+            (DType::I32, _) => run_int::<i32>(args, par, isa),
+            (DType::I16, _) => run_int::<i16>(args, par, isa),
+            (DType::I8, _) => run_int::<i8>(args, par, isa),
+            (DType::U8, _) => run_int::<u8>(args, par, isa),
+            _ => return args.unsupported(),
+        }
+    }
+    Ok(())
+}
+
+/// Makes inner batch dimensions more rows of A where B is the same for all of them.
+fn fold_batch(mut args: GemmArgs) -> GemmArgs {
+    while let Some((dim, rest)) = args.batch.split_last() {
+        let m = args.m as isize;
+        let residual = args.epilogue.residual.is_none_or(|r| dim.residual == m * r.mat.rs);
+        let per_row = matches!(args.epilogue.bias, Bias::PerRow(..));
+        let adjoining = dim.b == 0 && dim.a == m * args.a.rs && dim.c == m * args.c.rs && residual && !per_row;
+        if dim.size != 1 && !adjoining {
+            break;
+        }
+        args.m *= dim.size;
+        args.batch = rest;
+    }
+    args
+}
+
+/// Element offsets of one batch item.
+#[derive(Clone, Copy, Default)]
+struct Offsets {
+    a: isize,
+    b: isize,
+    c: isize,
+    residual: isize,
+}
+
+fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
+    let mut o = Offsets::default();
+    for d in batch.iter().rev() {
+        let i = (item % d.size) as isize;
+        item /= d.size;
+        o.a += i * d.a;
+        o.b += i * d.b;
+        o.c += i * d.c;
+        o.residual += i * d.residual;
+    }
+    o
+}
+
+/// How C is cut: a grid of tiles for every batch item, or runs of batch items.
+struct Tasks {
+    n_items: usize,
+    /// Batch items of one task.
+    items: usize,
+    /// Rows and columns of one task.
+    rows: usize,
+    cols: usize,
+    grid: (usize, usize),
+    m: usize,
+    n: usize,
+}
+
+/// Work below this many multiply-adds is not worth waking a thread for.
+const SERIAL_BELOW: f64 = 1e6;
+
+impl Tasks {
+    fn new(args: &GemmArgs, threads: usize, mr: usize, nr: usize) -> Tasks {
+        let n_items = args.batch.iter().map(|d| d.size).product();
+        let work = args.m as f64 * args.n as f64 * args.k.max(1) as f64 * n_items as f64;
+        let whole = Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n };
+        if threads <= 1 || work < SERIAL_BELOW {
+            return whole;
+        }
+        // Two tasks a thread when they are large, so that a slow core does not hold up the rest.
+        let wanted = threads * if work > 6e7 * threads as f64 { 2 } else { 1 };
+        if n_items >= wanted {
+            return Tasks { items: n_items.div_ceil(4 * wanted), ..whole };
+        }
+        let parts = wanted.div_ceil(n_items);
+        let cut = |n: usize, parts: usize, unit: usize| n.div_ceil(parts).next_multiple_of(unit).min(n);
+        // The cut that packs least: every task packs its own rows and columns.
+        let (rows, cols) = (1..=parts)
+            .map(|p| (cut(args.m, p, mr), cut(args.n, parts.div_ceil(p), nr)))
+            .min_by_key(|&(rows, cols)| {
+                let n_tasks = args.m.div_ceil(rows) * args.n.div_ceil(cols);
+                (parts.saturating_sub(n_tasks), rows + cols)
+            })
+            .unwrap_or((args.m, args.n));
+        Tasks { n_items, items: 1, rows, cols, grid: (args.m.div_ceil(rows), args.n.div_ceil(cols)), ..whole }
+    }
+
+    fn run(&self, batch: &[BatchDim], par: &dyn Parallel, f: &(dyn Fn(Offsets, Range<usize>, Range<usize>) + Sync)) {
+        let tiles = self.grid.0 * self.grid.1;
+        let task = |index: usize| {
+            let (row, col) = (index % tiles / self.grid.1 * self.rows, index % self.grid.1 * self.cols);
+            let first = index / tiles * self.items;
+            for item in first..(first + self.items).min(self.n_items) {
+                f(offsets(batch, item), row..(row + self.rows).min(self.m), col..(col + self.cols).min(self.n));
+            }
+        };
+        match self.n_items.div_ceil(self.items) * tiles {
+            1 => task(0),
+            n_tasks => par.run(n_tasks, &task),
+        }
+    }
+}
+
+unsafe fn run_int<T: Int>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+    let shared = Shared(args);
+    Tasks::new(args, par.threads(), 1, args.n).run(args.batch, par, &|o, rows, _| {
+        let args = shared.get();
+        let at = |m: Mat, offset: isize| Mat { ptr: m.ptr.cast::<T>().wrapping_offset(offset).cast(), ..m };
+        // SAFETY: the caller's contract; tasks write distinct rows or items of C. The unit of columns is n: no cut there.
+        unsafe { integer::rows::<T>(isa, args, (at(args.a, o.a), at(args.b, o.b), at(args.c, o.c)), rows) }
+    });
+}
+
+/// Arguments with raw pointers, lent to the tasks of one call.
+struct Shared<'a>(&'a GemmArgs<'a>);
+// SAFETY: tasks only read the arguments, and what they write through the pointers is disjoint.
+unsafe impl Sync for Shared<'_> {}
+impl<'a> Shared<'a> {
+    fn get(&self) -> &'a GemmArgs<'a> {
+        self.0
+    }
+}
+
+unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+    let kernels = M::kernels(isa);
+    let shared = Shared(args);
+    Tasks::new(args, par.threads(), kernels.mr, kernels.nr).run(args.batch, par, &|o, rows, cols| {
+        let args = shared.get();
+        let product = Product::<M, C> {
+            isa,
+            kernels,
+            k: args.k,
+            a: args.a.ptr.cast::<M::S>().wrapping_offset(o.a),
+            a_rs: args.a.rs,
+            a_cs: args.a.cs,
+            b: args.b.ptr.cast::<M::S>().wrapping_offset(o.b),
+            b_rs: args.b.rs,
+            b_cs: args.b.cs,
+            alpha: Acc::of(args.alpha),
+            beta: Acc::of(args.beta),
+            plain: args.epilogue.is_none(),
+            post: Post::new(
+                args.c.ptr.cast::<C>().wrapping_offset(o.c),
+                args.c.rs,
+                args.c.cs,
+                &args.epilogue,
+                o.residual,
+            ),
+            mode: PhantomData,
+        };
+        // SAFETY: the caller's contract; tasks write distinct tiles or items of C.
+        unsafe { product.compute(rows, cols) }
+    });
+}
+
+type Sum<M> = <<M as Mode>::S as Elem>::Acc;
+
+/// One product of the batch, typed.
+struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
+    isa: Isa,
+    kernels: &'static Kernels<M::P, Sum<M>>,
+    k: usize,
+    a: *const M::S,
+    a_rs: isize,
+    a_cs: isize,
+    b: *const M::S,
+    b_rs: isize,
+    b_cs: isize,
+    alpha: Sum<M>,
+    beta: Sum<M>,
+    /// No epilogue.
+    plain: bool,
+    post: Post<C>,
+    mode: PhantomData<M>,
+}
+
+/// Cuts `n` into as few parts of at most `max` as possible, all but equal.
+#[derive(Clone, Copy)]
+struct Even {
+    parts: usize,
+    small: usize,
+    /// The first `large` parts have one more.
+    large: usize,
+}
+
+impl Even {
+    fn new(n: usize, max: usize) -> Even {
+        let parts = n.div_ceil(max).max(1);
+        Even { parts, small: n / parts, large: n % parts }
+    }
+    fn get(&self, part: usize) -> Range<usize> {
+        let start = part * self.small + part.min(self.large);
+        start..start + self.small + usize::from(part < self.large)
+    }
+    fn largest(&self) -> usize {
+        self.small + usize::from(self.large > 0)
+    }
+}
+
+/// One pass over k of a block of C.
+struct Pass<M: Mode> {
+    /// Columns of the block and packed k of the pass.
+    cols: Range<usize>,
+    k: usize,
+    first: bool,
+    last: bool,
+    b: *const M::P,
+    direct_b: bool,
+    /// Sums of all passes, where C itself cannot hold them; null where it can.
+    sums: *mut Sum<M>,
+    sums_rs: isize,
+}
+
+impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
+    /// C can hold partial sums: same type, contiguous columns.
+    fn sums_in_c(&self) -> bool {
+        std::any::TypeId::of::<C>() == std::any::TypeId::of::<Sum<M>>() && self.post.cs == 1
+    }
+
+    unsafe fn compute(&self, rows: Range<usize>, cols: Range<usize>) {
+        let ker = self.kernels;
+        let passes = Even::new(self.k.div_ceil(M::KU), ker.kc);
+        // Packing pays when the packed data is read a few times.
+        let direct_a = M::DIRECT && cols.len() <= 2 * ker.nr;
+        let direct_b = M::DIRECT && self.b_cs == 1 && rows.len() <= 2 * ker.mr;
+        // A block of few rows is read once: keep its panel in L1 rather than packing all of B first.
+        let nc = if rows.len() <= ker.mr { ker.nr } else { ker.nc };
+        let blocks = Even::new(cols.len().div_ceil(ker.nr), nc / ker.nr);
+        let kc = passes.largest();
+        let b_len = kc * blocks.largest() * ker.nr;
+        let needs_sums = passes.parts > 1 && !self.sums_in_c();
+        let sums_len = if needs_sums { rows.len() * blocks.largest() * ker.nr } else { 0 };
+        let size_p = size_of::<M::P>();
+        scratch::with(Slot::C, sums_len * size_of::<Sum<M>>(), |sums| {
+            scratch::with(Slot::B, b_len * size_p, |packed_b| {
+                for block in 0..blocks.parts {
+                    let panels = blocks.get(block);
+                    let block_cols =
+                        cols.start + panels.start * ker.nr..(cols.start + panels.end * ker.nr).min(cols.end);
+                    for part in 0..passes.parts {
+                        let ks = passes.get(part);
+                        let pass = Pass::<M> {
+                            cols: block_cols.clone(),
+                            k: ks.len(),
+                            first: part == 0,
+                            last: part + 1 == passes.parts,
+                            b: packed_b.cast(),
+                            direct_b,
+                            sums: if needs_sums { sums.cast() } else { std::ptr::null_mut() },
+                            sums_rs: (panels.len() * ker.nr) as isize,
+                        };
+                        // SAFETY: the ranges lie in the problem and the buffers hold a block each.
+                        unsafe {
+                            self.pack_b(&pass, ks.start, packed_b.cast());
+                            self.row_blocks(&pass, ks.start, rows.clone(), direct_a);
+                        }
+                    }
+                }
+            })
+        });
+    }
+
+    /// The strip of an operand from packed step `step` on, `k` packed steps long (the last may be half there).
+    fn strip(&self, src: *const M::S, (ws, ks): (isize, isize), width: usize, step: usize, k: usize) -> Strip<M::S> {
+        let start = step * M::KU;
+        let k = (k * M::KU).min(self.k - start);
+        Strip { src: src.wrapping_offset(start as isize * ks), ws, ks, width, k }
+    }
+
+    /// Packs the block's panels; with B read in place, only a last panel narrower than the kernels.
+    unsafe fn pack_b(&self, pass: &Pass<M>, step: usize, dst: *mut M::P) {
+        let ker = self.kernels;
+        for col in pass.cols.clone().step_by(ker.nr) {
+            let width = ker.nr.min(pass.cols.end - col);
+            if pass.direct_b && width == ker.nr {
+                continue;
+            }
+            let src = self.b.wrapping_offset(col as isize * self.b_cs);
+            let strip = self.strip(src, (self.b_cs, self.b_rs), width, step, pass.k);
+            // SAFETY: the panel lies in the block's buffer, after those of the columns before it.
+            unsafe {
+                M::pack(self.isa, strip, dst.add((col - pass.cols.start) * pass.k), width.next_multiple_of(ker.lanes))
+            };
+        }
+    }
+
+    unsafe fn row_blocks(&self, pass: &Pass<M>, step: usize, rows: Range<usize>, direct_a: bool) {
+        let ker = self.kernels;
+        let panels = Even::new(rows.len(), ker.mr);
+        let blocks = Even::new(panels.parts, ker.mc / ker.mr);
+        let a_len = if direct_a { 0 } else { pass.k * blocks.largest() * ker.mr };
+        scratch::with(Slot::A, a_len * size_of::<M::P>(), |packed_a| {
+            let packed_a: *mut M::P = packed_a.cast();
+            for block in 0..blocks.parts {
+                let block = blocks.get(block);
+                let first_row = panels.get(block.start).start;
+                let panel = |index: usize| {
+                    let r = panels.get(index);
+                    (rows.start + r.start, r.len(), packed_a.wrapping_add((r.start - first_row) * pass.k))
+                };
+                // SAFETY: the panels lie one after the other in the buffer.
+                unsafe {
+                    if !direct_a {
+                        for (row, height, dst) in block.clone().map(panel) {
+                            let src = self.a.wrapping_offset(row as isize * self.a_rs);
+                            let strip = self.strip(src, (self.a_rs, self.a_cs), height, step, pass.k);
+                            M::pack(self.isa, strip, dst, height);
+                        }
+                    }
+                    for col in pass.cols.clone().step_by(ker.nr) {
+                        for (row, height, packed) in block.clone().map(panel) {
+                            self.tile(
+                                pass,
+                                step,
+                                row,
+                                height,
+                                col,
+                                if direct_a { None } else { Some(packed) },
+                                rows.start,
+                            );
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    #[inline]
+    unsafe fn tile(
+        &self,
+        pass: &Pass<M>,
+        step: usize,
+        row: usize,
+        height: usize,
+        col: usize,
+        packed_a: Option<*const M::P>,
+        first_row: usize,
+    ) {
+        let ker = self.kernels;
+        let width = ker.nr.min(pass.cols.end - col);
+        let n_registers = width.div_ceil(ker.lanes);
+        let whole = width == n_registers * ker.lanes;
+        // Where the kernel leaves its sums: C, the block's sums, or a tile on the stack.
+        let c = self.post.c.wrapping_offset(row as isize * self.post.rs + col as isize * self.post.cs);
+        let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); 14 * 32]);
+        let in_c = pass.sums.is_null() && whole && self.sums_in_c() && (!pass.last || self.plain);
+        let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
+        let (dst, dst_rs, add) = if in_c {
+            (c.cast::<Sum<M>>(), self.post.rs, !pass.first || self.beta != Acc::ZERO)
+        } else if !pass.sums.is_null() {
+            let offset = (row - first_row) as isize * pass.sums_rs + (col - pass.cols.start) as isize;
+            (pass.sums.wrapping_offset(offset), pass.sums_rs, !pass.first)
+        } else {
+            (stack.0.as_mut_ptr().cast(), ker.nr as isize, false)
+        };
+        let (a, a_rs, a_cs, direct_a) = match packed_a {
+            Some(ptr) => (ptr, 1, height as isize, 0),
+            None => (self.a.cast(), self.a_rs, self.a_cs, 1),
+        };
+        let a = match packed_a {
+            Some(_) => a,
+            None => a.wrapping_offset(row as isize * self.a_rs + step as isize * self.a_cs),
+        };
+        let (b, b_rs) = if pass.direct_b && width == ker.nr {
+            (self.b.cast::<M::P>().wrapping_offset(step as isize * self.b_rs + col as isize), self.b_rs)
+        } else {
+            (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
+        };
+        let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, add };
+        // SAFETY: the panels are packed or read in place inside the operands; the destination holds a whole tile.
+        unsafe {
+            ker.table[direct_a][height - 1][n_registers - 1](&tile);
+            if in_c || (!pass.sums.is_null() && !pass.last) {
+                return;
+            }
+            let beta = if pass.first || !pass.sums.is_null() { self.beta } else { Acc::ONE };
+            let (rows, cols) = (height, width);
+            let sums = Sums { ptr: dst, rs: dst_rs, row, col, rows, cols, beta, last: pass.last };
+            finish(self.isa, sums, &self.post);
+        }
+    }
+}
+
+#[repr(align(64))]
+struct Stack<A>([std::mem::MaybeUninit<A>; 14 * 32]);

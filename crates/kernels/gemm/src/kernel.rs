@@ -1,0 +1,173 @@
+//! The micro-kernels: a tile of C in registers, from packed panels or straight from the operands.
+//!
+//! A kernel sums over k in order, one chain per element, so a tile's height and width never change a value.
+
+use crate::isa::Isa;
+use crate::simd::*;
+
+/// Where a tile's operands lie. `a` has `MR` rows `a_rs` apart (1 when packed) and steps by `a_cs`; `b` is contiguous
+/// along its width and steps by `b_rs`.
+pub(crate) struct Tile<P, A> {
+    pub k: usize,
+    pub a: *const P,
+    pub a_rs: isize,
+    pub a_cs: isize,
+    pub b: *const P,
+    pub b_rs: isize,
+    pub c: *mut A,
+    pub c_rs: isize,
+    pub alpha: A,
+    /// Add to C instead of replacing it.
+    pub add: bool,
+}
+
+pub(crate) type KernelFn<P, A> = unsafe fn(&Tile<P, A>);
+
+/// The micro-kernels of one instruction set and type.
+pub(crate) struct Kernels<P: 'static, A: 'static> {
+    /// Largest tile height.
+    pub mr: usize,
+    /// Largest tile width: `2 * lanes`.
+    pub nr: usize,
+    pub lanes: usize,
+    /// `[direct A][height - 1][registers wide - 1]`
+    pub table: [&'static [[KernelFn<P, A>; 2]]; 2],
+    /// Block sizes: k, rows of A and columns of B that are packed at a time.
+    pub kc: usize,
+    pub mc: usize,
+    pub nc: usize,
+}
+
+#[inline(always)]
+unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<S::P, S::A>) {
+    // SAFETY: the caller's pointers cover k steps of the panels and the tile of C, and the tier is there.
+    unsafe {
+        let mut acc = [[S::zero(); NV]; MR];
+        let (mut a, mut b) = (t.a, t.b);
+        let a_rs = if DIRECT_A { t.a_rs } else { 1 };
+        let a_cs = if DIRECT_A { t.a_cs } else { MR as isize };
+        for _ in 0..t.k {
+            let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
+            for (i, row) in acc.iter_mut().enumerate() {
+                let av = S::splat(a.offset(i as isize * a_rs));
+                for j in 0..NV {
+                    row[j] = S::madd(av, bv[j], row[j]);
+                }
+            }
+            a = a.offset(a_cs);
+            b = b.offset(t.b_rs);
+        }
+        for (i, row) in acc.iter().enumerate() {
+            for (j, &v) in row.iter().enumerate() {
+                S::update(t.c.offset(i as isize * t.c_rs).add(j * S::LANES), v, t.alpha, t.add);
+            }
+        }
+    }
+}
+
+macro_rules! kernels {
+    ($features:literal, $simd:ty, [$($mr:literal)*]) => {{
+        #[target_feature(enable = $features)]
+        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as Simd>::P, <$simd as Simd>::A>) {
+            // SAFETY: compiled for the tier; the rest is the caller's contract.
+            unsafe { tile::<$simd, DIRECT_A, MR, NV>(t) }
+        }
+        kernels!(@table run, [$($mr)*])
+    }};
+    (portable $simd:ty, [$($mr:literal)*]) => {{
+        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as Simd>::P, <$simd as Simd>::A>) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { tile::<$simd, DIRECT_A, MR, NV>(t) }
+        }
+        kernels!(@table run, [$($mr)*])
+    }};
+    (@table $run:ident, [$($mr:literal)*]) => {
+        [&[$([$run::<false, $mr, 1>, $run::<false, $mr, 2>]),*], &[$([$run::<true, $mr, 1>, $run::<true, $mr, 2>]),*]]
+    };
+}
+
+pub(crate) static PORTABLE_F32: Kernels<f32, f32> =
+    Kernels { mr: 4, nr: 8, lanes: 4, table: kernels!(portable Portable<f32>, [1 2 3 4]), kc: 256, mc: 128, nc: 2048 };
+pub(crate) static PORTABLE_F64: Kernels<f64, f64> =
+    Kernels { mr: 4, nr: 8, lanes: 4, table: kernels!(portable Portable<f64>, [1 2 3 4]), kc: 256, mc: 64, nc: 1024 };
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::*;
+    pub(super) static AVX2_F32: Kernels<f32, f32> = Kernels {
+        mr: 6,
+        nr: 16,
+        lanes: 8,
+        table: kernels!("avx2,fma", Avx2F32, [1 2 3 4 5 6]),
+        kc: 256,
+        mc: 192,
+        nc: 2048,
+    };
+    pub(super) static AVX2_F64: Kernels<f64, f64> = Kernels {
+        mr: 6,
+        nr: 8,
+        lanes: 4,
+        table: kernels!("avx2,fma", Avx2F64, [1 2 3 4 5 6]),
+        kc: 256,
+        mc: 96,
+        nc: 1024,
+    };
+    pub(super) static AVX512_F32: Kernels<f32, f32> = Kernels {
+        mr: 14,
+        nr: 32,
+        lanes: 16,
+        table: kernels!("avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        kc: 384,
+        mc: 336,
+        nc: 2048,
+    };
+    pub(super) static AVX512_F64: Kernels<f64, f64> = Kernels {
+        mr: 14,
+        nr: 16,
+        lanes: 8,
+        table: kernels!("avx512f", Avx512F64, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        kc: 384,
+        mc: 168,
+        nc: 1024,
+    };
+    pub(super) static AVX512_BF16: Kernels<u32, f32> = Kernels {
+        mr: 14,
+        nr: 32,
+        lanes: 16,
+        table: kernels!("avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        kc: 384,
+        mc: 336,
+        nc: 2048,
+    };
+}
+#[cfg(target_arch = "x86_64")]
+use x86::*;
+
+pub(crate) fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F32,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &AVX2_F32,
+        _ => &PORTABLE_F32,
+    }
+}
+
+pub(crate) fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F64,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &AVX2_F64,
+        _ => &PORTABLE_F64,
+    }
+}
+
+/// The kernels on pairs of bf16, where the machine has them.
+pub(crate) fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Bf16 => Some(&AVX512_BF16),
+        _ => None,
+    }
+}

@@ -1,0 +1,399 @@
+//! Every dtype, layout and instruction set against a plain f64 sum.
+
+use oneflow_base::{DType, bf16, f16};
+use oneflow_kernels_gemm::*;
+
+/// Two threads, to show that they change nothing.
+struct Two;
+impl Parallel for Two {
+    fn threads(&self) -> usize {
+        2
+    }
+    fn run(&self, n_tasks: usize, f: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|s| {
+            s.spawn(|| (0..n_tasks).step_by(2).for_each(f));
+            (1..n_tasks).step_by(2).for_each(f);
+        });
+    }
+}
+
+trait Num: Copy + PartialEq + std::fmt::Debug + Sync {
+    const DTYPE: DType;
+    /// Relative error of one rounding of the result, and of the sum.
+    const EPS: f64;
+    fn of(v: f64) -> Self;
+    fn to(self) -> f64;
+}
+macro_rules! num {
+    ($t:ty, $d:ident, $eps:expr) => {
+        impl Num for $t {
+            const DTYPE: DType = DType::$d;
+            const EPS: f64 = $eps;
+            fn of(v: f64) -> Self {
+                v as $t
+            }
+            fn to(self) -> f64 {
+                self as f64
+            }
+        }
+    };
+    (half $t:ty, $d:ident, $eps:expr) => {
+        impl Num for $t {
+            const DTYPE: DType = DType::$d;
+            const EPS: f64 = $eps;
+            fn of(v: f64) -> Self {
+                <$t>::from_f64(v)
+            }
+            fn to(self) -> f64 {
+                self.to_f64()
+            }
+        }
+    };
+}
+num!(f32, F32, 1e-6);
+num!(f64, F64, 1e-15);
+num!(half bf16, BF16, 4e-3);
+num!(half f16, F16, 5e-4);
+num!(i64, I64, 0.0);
+num!(i32, I32, 0.0);
+num!(u8, U8, 0.0);
+
+/// Numbers in (-1, 1), or small integers, the same every run.
+fn numbers<T: Num>(n: usize, seed: u64) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f64 / (1u64 << 24) as f64
+    };
+    (0..n).map(|_| if T::EPS == 0.0 { T::of((next() * 5.0).floor()) } else { T::of(next() * 2.0 - 1.0) }).collect()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Rows,
+    Columns,
+    /// Neither stride is one.
+    Gaps,
+}
+
+impl Order {
+    fn strides(self, rows: usize, cols: usize) -> (isize, isize) {
+        match self {
+            Order::Rows => (cols as isize, 1),
+            Order::Columns => (1, rows as isize),
+            Order::Gaps => (2 * cols as isize + 1, 2),
+        }
+    }
+}
+
+const ORDERS: [Order; 3] = [Order::Rows, Order::Columns, Order::Gaps];
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    m: usize,
+    n: usize,
+    k: usize,
+    orders: [Order; 3],
+    alpha: f64,
+    beta: f64,
+}
+
+fn size(rows: usize, cols: usize) -> usize {
+    (2 * cols + 1) * rows.max(1) + 2 * cols.max(1) + rows
+}
+
+fn check<T: Num, C: Num>(case: Case, isa: Isa) {
+    let Case { m, n, k, orders, alpha, beta } = case;
+    let (a, b, c0) = (numbers::<T>(size(m, k), 1), numbers::<T>(size(k, n), 2), numbers::<C>(size(m, n), 3));
+    let (sa, sb, sc) = (orders[0].strides(m, k), orders[1].strides(k, n), orders[2].strides(m, n));
+    let at = |s: (isize, isize), i: usize, j: usize| (i as isize * s.0 + j as isize * s.1) as usize;
+    let mut results = vec![];
+    for par in [&Serial as &dyn Parallel, &Two] {
+        let mut c = c0.clone();
+        let mut args = GemmArgs::new(
+            T::DTYPE,
+            (m, n, k),
+            Mat::new(a.as_ptr(), sa.0, sa.1),
+            Mat::new(b.as_ptr(), sb.0, sb.1),
+            Mat::new(c.as_mut_ptr(), sc.0, sc.1),
+        );
+        (args.dtype_c, args.alpha, args.beta) = (C::DTYPE, alpha, beta);
+        // SAFETY: every vector holds `size` elements, more than any order reaches.
+        unsafe { gemm_with_isa(&args, par, isa) }.unwrap();
+        results.push(c);
+    }
+    assert!(results[0] == results[1], "threads change the result of {case:?} {isa:?} {}", T::DTYPE.name());
+    let mut want = c0.clone();
+    let mut touched = vec![false; c0.len()];
+    for i in 0..m {
+        for j in 0..n {
+            let (mut sum, mut size) = (0.0, 0.0);
+            for p in 0..k {
+                let term = a[at(sa, i, p)].to() * b[at(sb, p, j)].to();
+                sum += term;
+                size += term.abs();
+            }
+            let old = c0[at(sc, i, j)].to();
+            let value = alpha * sum + if beta == 0.0 { 0.0 } else { beta * old };
+            let got = results[0][at(sc, i, j)].to();
+            // A half result is rounded once; a sum of k terms loses at most about sqrt(k) roundings of f32 or f64.
+            let sum_eps = if T::DTYPE == DType::F64 { 1e-15 } else { 2e-7 };
+            let bound = C::EPS * value.abs()
+                + sum_eps * (k as f64).sqrt().max(1.0) * (alpha.abs() * size + old.abs() * beta.abs());
+            let wrapped = if C::DTYPE == DType::U8 { value.rem_euclid(256.0) } else { value };
+            assert!(
+                (got - wrapped).abs() <= bound,
+                "{case:?} {isa:?} {}: ({i},{j}) {got} want {value}",
+                T::DTYPE.name()
+            );
+            touched[at(sc, i, j)] = true;
+            want[at(sc, i, j)] = results[0][at(sc, i, j)];
+        }
+    }
+    for (i, touched) in touched.iter().enumerate() {
+        assert!(*touched || results[0][i] == c0[i], "{case:?} {isa:?}: wrote outside C at {i}");
+    }
+}
+
+fn sweep<T: Num, C: Num>() {
+    let shapes = [
+        (0, 3, 4),
+        (3, 0, 4),
+        (3, 4, 0),
+        (1, 1, 1),
+        (1, 65, 33),
+        (65, 1, 33),
+        (5, 7, 3),
+        (14, 32, 16),
+        (15, 33, 17),
+        (6, 16, 8),
+        (29, 31, 30),
+        (64, 65, 63),
+        (1, 300, 500),
+        (300, 1, 500),
+        (100, 130, 401),
+        (3, 200, 900),
+        (130, 97, 1000),
+    ];
+    for isa in Isa::available() {
+        for (x, (m, n, k)) in shapes.into_iter().enumerate() {
+            for y in 0..27 {
+                // Large shapes take a third of the orders each.
+                if m * n * k > 100_000 && (x + y) % 3 != 0 {
+                    continue;
+                }
+                let orders = [ORDERS[y % 3], ORDERS[y / 3 % 3], ORDERS[y / 9]];
+                let (alpha, beta) = [(1.0, 0.0), (1.0, 1.0), (2.0, -3.0)][(x + y / 3) % 3];
+                check::<T, C>(Case { m, n, k, orders, alpha, beta }, isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn f32_matches() {
+    sweep::<f32, f32>();
+}
+#[test]
+fn f64_matches() {
+    sweep::<f64, f64>();
+}
+#[test]
+fn bf16_matches() {
+    sweep::<bf16, bf16>();
+    sweep::<bf16, f32>();
+}
+#[test]
+fn f16_matches() {
+    sweep::<f16, f16>();
+    sweep::<f16, f32>();
+}
+#[test]
+fn integers_match() {
+    let orders = [Order::Rows, Order::Columns, Order::Rows];
+    for isa in Isa::available() {
+        for (m, n, k) in [(0, 3, 2), (3, 4, 0), (1, 1, 1), (7, 300, 33), (33, 5, 9), (128, 128, 128)] {
+            for beta in [0.0, 2.0] {
+                let case = Case { m, n, k, orders, alpha: 1.0, beta };
+                check::<i64, i64>(case, isa);
+                check::<i32, i32>(case, isa);
+                check::<u8, u8>(case, isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_zero_beta_does_not_read_c() {
+    let (a, b) = (numbers::<f32>(64, 1), numbers::<f32>(64, 2));
+    for isa in Isa::available() {
+        let mut c = [f32::NAN; 64];
+        let args = GemmArgs::new(
+            DType::F32,
+            (8, 8, 8),
+            Mat::new(a.as_ptr(), 8, 1),
+            Mat::new(b.as_ptr(), 8, 1),
+            Mat::new(c.as_mut_ptr(), 8, 1),
+        );
+        // SAFETY: three 8 x 8 matrices.
+        unsafe { gemm_with_isa(&args, &Serial, isa) }.unwrap();
+        assert!(c.iter().all(|v| !v.is_nan()));
+    }
+}
+
+fn act(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::None => x,
+        Activation::Relu => x.max(0.0),
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluTanh => {
+            0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+        }
+        // The integral of the normal density, by Simpson's rule.
+        Activation::GeluErf => {
+            let (steps, h) = (400, x / 400.0);
+            let f = |t: f64| (-t * t / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            let sum: f64 = (0..=steps)
+                .map(|i| {
+                    f(i as f64 * h)
+                        * if i == 0 || i == steps {
+                            1.0
+                        } else if i % 2 == 1 {
+                            4.0
+                        } else {
+                            2.0
+                        }
+                })
+                .sum();
+            x * (0.5 + sum * h / 3.0)
+        }
+    }
+}
+
+fn check_epilogue<T: Num>(
+    isa: Isa,
+    (m, n, k): (usize, usize, usize),
+    activation: Activation,
+    per_row: bool,
+    order: Order,
+    batch: usize,
+) {
+    let (a, b) = (numbers::<T>(batch * m * k, 1), numbers::<T>(k * n, 2));
+    let (bias, r, c0) = (numbers::<T>(m.max(n), 3), numbers::<T>(m * n, 4), numbers::<T>(batch * m * n, 5));
+    let (rs, cs) = order.strides(m, n);
+    let mut results = vec![];
+    for par in [&Serial as &dyn Parallel, &Two] {
+        let mut c = c0.clone();
+        let dims = [BatchDim { size: batch, a: (m * k) as isize, b: 0, c: (m * n) as isize, residual: 0 }];
+        let args = GemmArgs {
+            beta: 0.5,
+            batch: &dims,
+            epilogue: Epilogue {
+                bias: if per_row {
+                    Bias::PerRow(bias.as_ptr().cast(), 1)
+                } else {
+                    Bias::PerColumn(bias.as_ptr().cast(), 1)
+                },
+                activation,
+                residual: Some(Residual { mat: Mat::new(r.as_ptr(), n as isize, 1), scale: 2.0 }),
+            },
+            ..GemmArgs::new(
+                T::DTYPE,
+                (m, n, k),
+                Mat::new(a.as_ptr(), k as isize, 1),
+                Mat::new(b.as_ptr(), n as isize, 1),
+                Mat::new(c.as_mut_ptr(), rs, cs),
+            )
+        };
+        // SAFETY: the vectors hold the matrices.
+        unsafe { gemm_with_isa(&args, par, isa) }.unwrap();
+        results.push(c);
+    }
+    assert!(results[0] == results[1]);
+    for z in 0..batch {
+        for i in 0..m {
+            for j in 0..n {
+                let x = z * m * n + (i as isize * rs + j as isize * cs) as usize;
+                let sum: f64 = (0..k).map(|p| a[z * m * k + i * k + p].to() * b[p * n + j].to()).sum();
+                let want = act(activation, sum + 0.5 * c0[x].to() + bias[if per_row { i } else { j }].to())
+                    + 2.0 * r[i * n + j].to();
+                let got = results[0][x].to();
+                let bound = T::EPS.max(1e-12) * (want.abs() + (k as f64).sqrt() + 4.0);
+                assert!(
+                    (got - want).abs() <= bound,
+                    "{isa:?} {activation:?} {} ({z},{i},{j}): {got} {want}",
+                    T::DTYPE.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn epilogues_match() {
+    use Activation::*;
+    for isa in Isa::available() {
+        for activation in [None, Relu, GeluErf, GeluTanh, Silu] {
+            for (x, shape) in [(5, 7, 3), (20, 70, 40), (40, 64, 900), (1, 40, 20), (40, 1, 20)].into_iter().enumerate()
+            {
+                for order in [Order::Rows, Order::Columns] {
+                    let (per_row, batch) = (x % 2 == 0, 1 + x % 3);
+                    check_epilogue::<f32>(isa, shape, activation, per_row, order, batch);
+                    check_epilogue::<f64>(isa, shape, activation, !per_row, order, batch);
+                    check_epilogue::<bf16>(isa, shape, activation, per_row, order, batch);
+                    check_epilogue::<f16>(isa, shape, activation, !per_row, order, batch);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_follow_their_strides() {
+    let (m, n, k) = (33, 40, 65);
+    // Two batch dimensions; A is repeated along the first, B along the second.
+    let (a, b) = (numbers::<f32>(3 * m * k, 1), numbers::<f32>(2 * k * n, 2));
+    let dims = [
+        BatchDim { size: 2, a: 0, b: (k * n) as isize, c: (3 * m * n) as isize, residual: 0 },
+        BatchDim { size: 3, a: (m * k) as isize, b: 0, c: (m * n) as isize, residual: 0 },
+    ];
+    for isa in Isa::available() {
+        for par in [&Serial as &dyn Parallel, &Two] {
+            let mut c = vec![0f32; 6 * m * n];
+            let args = GemmArgs {
+                batch: &dims,
+                ..GemmArgs::new(
+                    DType::F32,
+                    (m, n, k),
+                    Mat::new(a.as_ptr(), k as isize, 1),
+                    Mat::new(b.as_ptr(), n as isize, 1),
+                    Mat::new(c.as_mut_ptr(), n as isize, 1),
+                )
+            };
+            // SAFETY: the vectors hold the batches.
+            unsafe { gemm_with_isa(&args, par, isa) }.unwrap();
+            for (x, got) in c.iter().enumerate() {
+                let (z, i, j) = (x / (m * n), x / n % m, x % n);
+                let want: f64 =
+                    (0..k).map(|p| a[z % 3 * m * k + i * k + p] as f64 * b[z / 3 * k * n + p * n + j] as f64).sum();
+                assert!((*got as f64 - want).abs() < 1e-4, "{isa:?} {x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dtypes_without_a_kernel_are_refused() {
+    let mut c = [0u8; 16];
+    let mat = Mat::new(c.as_mut_ptr(), 1, 1);
+    for (dtype, dtype_c) in
+        [(DType::Bool, DType::Bool), (DType::C64, DType::C64), (DType::F32, DType::F64), (DType::F32, DType::BF16)]
+    {
+        let args = GemmArgs { dtype_c, ..GemmArgs::new(dtype, (1, 1, 1), mat, mat, mat) };
+        // SAFETY: refused before any memory is touched.
+        let error = unsafe { gemm(&args, &Serial) }.unwrap_err();
+        assert!(error.text().contains(dtype.name()), "{error}");
+    }
+}
