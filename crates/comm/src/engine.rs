@@ -1,0 +1,355 @@
+//! Order and bookkeeping of one group: who may use the transport now, sequence numbers, deadlines, the first failure.
+//!
+//! Collectives of a group run one at a time in the order they were issued: a blocking one on its caller's thread when
+//! nothing is queued, the others on one worker thread, started when it is first needed. Point-to-point operations go to
+//! the transport directly and do not wait for collectives. How bytes move is the transport's business.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use oneflow_base::{Error, Result};
+
+use crate::collective;
+use crate::group::{Counters, ProcessGroup};
+use crate::request::{Kind, Request, Span, Stamp};
+use crate::work::Work;
+
+/// Moves messages between the ranks of one group.
+pub(crate) trait Transport: Send + Sync + Sized + 'static {
+    const NAME: &'static str;
+
+    /// Sends and receives at most one message per peer, all at the same time. `Err` says why it cannot be done; words
+    /// about the operation are added by the caller.
+    fn exchange(
+        &self,
+        stamp: &Stamp,
+        sends: &[(usize, &[u8])],
+        recvs: &mut [(usize, &mut [u8])],
+        deadline: Instant,
+    ) -> Result<(), String>;
+
+    /// Starts a send or a receive that completes `work`.
+    ///
+    /// # Safety
+    /// The promise of `ProcessGroup::issue` holds for the span.
+    unsafe fn post(&self, p2p: PointToPoint);
+
+    /// Ends everything, here and on the other ranks. Only the first cause counts.
+    fn fail(&self, cause: &str);
+    fn failure(&self) -> Option<String>;
+    /// This rank leaves in peace.
+    fn close(&self);
+
+    /// The transport of a new group of `ranks` (ranks of this group), which this rank is a member of.
+    fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self>;
+}
+
+pub(crate) struct PointToPoint {
+    /// A send or a receive.
+    pub stamp: Stamp,
+    pub peer: usize,
+    pub span: Span,
+    pub deadline: Instant,
+    pub work: Work,
+}
+
+/// A process group over a transport. The last handle's drop makes this rank leave.
+pub(crate) struct Group<T: Transport>(Arc<Shared<T>>);
+
+pub(crate) struct Shared<T> {
+    pub transport: T,
+    name: String,
+    rank: usize,
+    ranks: Vec<usize>,
+    /// Of this group among all groups of the job; in every header.
+    comm: u64,
+    timeout_ms: AtomicU64,
+    counters: Counters,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<(Request, Stamp, Instant, Work)>,
+    /// Somebody uses the transport's collective lane.
+    busy: bool,
+    closed: bool,
+    seq: u64,
+    p2p_seq: u64,
+    n_children: u64,
+    worker: Option<JoinHandle<()>>,
+}
+
+/// The right to use the collective lane for one operation.
+pub(crate) struct Turn<'a, T> {
+    group: &'a Shared<T>,
+    stamp: &'a Stamp,
+    deadline: Instant,
+}
+
+impl<T: Transport> Turn<'_, T> {
+    pub fn rank(&self) -> usize {
+        self.group.rank
+    }
+
+    pub fn size(&self) -> usize {
+        self.group.ranks.len()
+    }
+
+    /// Every rank but this one, in order.
+    pub fn peers(&self) -> impl Iterator<Item = usize> + use<T> {
+        let rank = self.rank();
+        (0..self.size()).filter(move |&p| p != rank)
+    }
+
+    pub fn exchange(&self, sends: &[(usize, &[u8])], recvs: &mut [(usize, &mut [u8])]) -> Result<()> {
+        let bytes = sends.iter().map(|(_, data)| data.len()).sum();
+        self.group.counters.add_bytes(self.stamp.kind, bytes);
+        self.group.transport.exchange(self.stamp, sends, recvs, self.deadline).map_err(|cause| {
+            // A cause that another rank reported is already known to all.
+            self.group.transport.fail(&format!("{}: {cause}", self.stamp));
+            self.group.error(self.stamp, &cause)
+        })
+    }
+}
+
+impl<T: Transport> Shared<T> {
+    fn error(&self, stamp: &Stamp, cause: &str) -> Error {
+        Error::runtime(format!("{stamp} on rank {} of group '{}': {cause}", self.rank, self.name))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn execute(&self, request: &Request, stamp: &Stamp, deadline: Instant) -> Result<()> {
+        if let Some(cause) = self.transport.failure() {
+            return Err(self.error(stamp, &cause));
+        }
+        // SAFETY: the request was checked when it was issued, and its issuer keeps the memory until this is complete.
+        unsafe { collective::run(&Turn { group: self, stamp, deadline }, request) }
+    }
+
+    /// The worker's life: run what is queued whenever the lane is free.
+    fn work_off(&self) {
+        let mut queue = self.queue();
+        loop {
+            while queue.busy || (queue.jobs.is_empty() && !queue.closed) {
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let Some((request, stamp, deadline, work)) = queue.jobs.pop_front() else { return };
+            queue.busy = true;
+            drop(queue);
+            work.complete(self.execute(&request, &stamp, deadline));
+            // Its destructor may run anything: not under the lock.
+            drop(work);
+            queue = self.queue();
+            queue.busy = false;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl<T: Transport> Group<T> {
+    /// `ranks` are the members as world ranks; `rank` is this one's place among them.
+    pub fn new(transport: T, name: &str, rank: usize, ranks: Vec<usize>, timeout: Duration) -> Group<T> {
+        Group(Arc::new(Shared {
+            transport,
+            comm: comm_id(name),
+            name: name.to_owned(),
+            rank,
+            ranks,
+            timeout_ms: AtomicU64::new(timeout.as_millis() as u64),
+            counters: Counters::default(),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        }))
+    }
+
+    fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        // A timeout beyond what the clock can tell is as good as a century.
+        now.checked_add(self.timeout()).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+    }
+
+    fn abort_with(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+        let group = Arc::downgrade(&self.0);
+        Box::new(move |reason| {
+            if let Some(group) = group.upgrade() {
+                group.transport.fail(reason);
+            }
+        })
+    }
+
+    /// Checks the request and gives it its place in the order.
+    fn admit(&self, queue: &mut Queue, request: &Request) -> Result<Stamp> {
+        request.check(self.0.rank, self.0.ranks.len())?;
+        let mut stamp = request.stamp();
+        let seq = match stamp.kind {
+            Kind::Send | Kind::Recv => &mut queue.p2p_seq,
+            _ => &mut queue.seq,
+        };
+        (stamp.comm, stamp.seq) = (self.0.comm, *seq);
+        *seq += 1;
+        self.0.counters.add_call(stamp.kind);
+        Ok(stamp)
+    }
+
+    fn start_worker(&self, queue: &mut Queue) -> Result<()> {
+        if queue.worker.is_none() {
+            let shared = self.0.clone();
+            let worker = std::thread::Builder::new().name(format!("comm {}", self.0.name));
+            let worker = worker.spawn(move || shared.work_off());
+            queue.worker =
+                Some(worker.map_err(|e| Error::runtime(format!("cannot start a communication thread: {e}")))?);
+        }
+        Ok(())
+    }
+}
+
+impl<T: Transport> ProcessGroup for Group<T> {
+    fn rank(&self) -> usize {
+        self.0.rank
+    }
+
+    fn size(&self) -> usize {
+        self.0.ranks.len()
+    }
+
+    fn ranks(&self) -> &[usize] {
+        &self.0.ranks
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn backend(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.0.timeout_ms.load(Ordering::Relaxed))
+    }
+
+    fn set_timeout(&self, timeout: Duration) {
+        self.0.timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    unsafe fn issue(&self, request: Request) -> Result<Work> {
+        let deadline = self.deadline();
+        let mut queue = self.0.queue();
+        let p2p = match request {
+            Request::Send { data, dst, .. } => Some((dst, data)),
+            Request::Recv { data, src, .. } => Some((src, data)),
+            _ => None,
+        };
+        if p2p.is_none() {
+            self.start_worker(&mut queue)?;
+        }
+        let stamp = self.admit(&mut queue, &request)?;
+        let Some((peer, span)) = p2p else {
+            // The lane watches the deadline itself and knows better words; the work's is a backstop.
+            let work = Work::new(stamp.to_string(), deadline + Duration::from_secs(5), self.abort_with());
+            queue.jobs.push_back((request, stamp, deadline, work.clone()));
+            self.0.changed.notify_all();
+            return Ok(work);
+        };
+        drop(queue);
+        let what = format!("{stamp} {} rank {peer}", if stamp.kind == Kind::Send { "to" } else { "from" });
+        let work = Work::new(what, deadline, self.abort_with());
+        if stamp.kind == Kind::Send {
+            self.0.counters.add_bytes(Kind::Send, span.len);
+        }
+        // SAFETY: the caller's promise is the transport's.
+        unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, deadline, work: work.clone() }) };
+        Ok(work)
+    }
+
+    unsafe fn run(&self, request: Request) -> Result<()> {
+        let mut queue = self.0.queue();
+        if matches!(request.kind(), Kind::Send | Kind::Recv) || queue.busy || !queue.jobs.is_empty() {
+            drop(queue);
+            // SAFETY: the caller's promise; a wait without timeout returns only when the work is complete.
+            return unsafe { self.issue(request) }?.wait(None);
+        }
+        let deadline = self.deadline();
+        let stamp = self.admit(&mut queue, &request)?;
+        queue.busy = true;
+        drop(queue);
+        let result = self.0.execute(&request, &stamp, deadline);
+        self.0.queue().busy = false;
+        self.0.changed.notify_all();
+        result
+    }
+
+    fn new_group(&self, ranks: &[usize]) -> Result<Option<Arc<dyn ProcessGroup>>> {
+        let size = self.0.ranks.len();
+        let mut seen = vec![false; size];
+        for &r in ranks {
+            if r >= size || std::mem::replace(&mut seen[r], true) {
+                return Err(Error::value(format!(
+                    "new_group: {ranks:?} must be distinct ranks below {size}, the size of group '{}'",
+                    self.0.name
+                )));
+            }
+        }
+        if ranks.is_empty() {
+            return Err(Error::value("new_group: a group needs at least one rank"));
+        }
+        let child = {
+            let mut queue = self.0.queue();
+            queue.n_children += 1;
+            queue.n_children
+        };
+        let Some(rank) = ranks.iter().position(|&r| r == self.0.rank) else { return Ok(None) };
+        // The members stand in the name: ranks that disagree about them do not find each other and time out by name.
+        let members: Vec<String> = ranks.iter().map(usize::to_string).collect();
+        let name = format!("{}/{child}:{}", self.0.name, members.join(","));
+        let transport = self.0.transport.form(&name, ranks, self.timeout())?;
+        let world = ranks.iter().map(|&r| self.0.ranks[r]).collect();
+        Ok(Some(Arc::new(Group::new(transport, &name, rank, world, self.timeout()))))
+    }
+
+    fn abort(&self, reason: &str) {
+        self.0.transport.fail(reason);
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.0.transport.failure().map(Error::runtime)
+    }
+}
+
+impl<T: Transport> Drop for Group<T> {
+    fn drop(&mut self) {
+        let (pending, worker) = {
+            let mut queue = self.0.queue();
+            queue.closed = true;
+            (queue.jobs.len() + usize::from(queue.busy), queue.worker.take())
+        };
+        if pending > 0 {
+            self.0.transport.fail(&format!("the group was destroyed while {pending} of its operations were pending"));
+        }
+        self.0.changed.notify_all();
+        if let Some(worker) = worker
+            && worker.thread().id() != std::thread::current().id()
+        {
+            // A worker that panicked has nothing more to say.
+            let _ = worker.join();
+        }
+        self.0.transport.close();
+    }
+}
+
+/// FNV-1a: the same on every rank and build, unlike the standard library's hashers.
+pub(crate) fn comm_id(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,143 @@
+//! The handle of an operation that runs while its caller does something else.
+
+use std::any::Any;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use oneflow_base::{Error, Result};
+
+/// A running or finished operation. Clones are the same operation.
+///
+/// The buffers of the operation belong to the group until the work is complete. A work that is dropped keeps running;
+/// hand what owns the buffers to [`Work::keep_alive`] and nothing has to be remembered.
+#[derive(Clone)]
+pub struct Work(Arc<Inner>);
+
+struct Inner {
+    what: String,
+    /// When a wait without a timeout gives up.
+    deadline: Instant,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Aborts the group the operation runs on; with the words to say why.
+    abort: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<Result<()>>,
+    kept: Vec<Box<dyn Any + Send>>,
+}
+
+impl Work {
+    pub(crate) fn new(what: String, deadline: Instant, abort: Box<dyn Fn(&str) + Send + Sync>) -> Work {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Work(Arc::new(Inner { what, deadline, state, changed, abort: Some(abort) }))
+    }
+
+    /// Waits until the operation is complete, at most for `timeout` or else for the group's. Then the whole group is
+    /// aborted, because an operation that one rank gave up cannot be completed by the others.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let left = timeout.unwrap_or_else(|| self.0.deadline.saturating_duration_since(Instant::now()));
+        if let Some(result) = self.wait_for(left) {
+            return result;
+        }
+        let text = match timeout {
+            Some(timeout) => format!("{} was not complete after {timeout:?}", self.0.what),
+            None => format!("{} timed out", self.0.what),
+        };
+        self.abort(&text);
+        // The abort completes it; until then its buffers are in use.
+        self.wait_for(Duration::MAX);
+        Err(Error::runtime(text))
+    }
+
+    /// Waits a while and aborts nothing: `None` when the operation is not complete yet.
+    pub fn wait_for(&self, timeout: Duration) -> Option<Result<()>> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.state();
+        loop {
+            if let Some(result) = &state.result {
+                return Some(result.clone());
+            }
+            state = match deadline {
+                None => self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.checked_duration_since(Instant::now())?;
+                    self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// `None` while the operation runs, then its result.
+    pub fn test(&self) -> Option<Result<()>> {
+        self.state().result.clone()
+    }
+
+    /// Aborts the group of this operation: every pending operation of it fails, here and on all other ranks.
+    pub fn abort(&self, reason: &str) {
+        if let Some(abort) = &self.0.abort {
+            abort(reason);
+        }
+    }
+
+    /// Keeps `owner` until the operation is complete, for example the tensors whose memory it uses.
+    pub fn keep_alive(&self, owner: Box<dyn Any + Send>) {
+        let mut state = self.state();
+        if state.result.is_none() {
+            state.kept.push(owner);
+        }
+    }
+
+    /// The first result counts.
+    pub(crate) fn complete(&self, result: Result<()>) {
+        let mut state = self.state();
+        if state.result.is_none() {
+            state.result = Some(result);
+        }
+        let kept = std::mem::take(&mut state.kept);
+        drop(state);
+        self.0.changed.notify_all();
+        // Outside the lock: dropping an owner may run anything.
+        drop(kept);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_expires_aborts_and_names_the_operation() {
+        let slot: Arc<Mutex<Option<Work>>> = Arc::default();
+        let inside = slot.clone();
+        let abort = move |reason: &str| {
+            let work = inside.lock().unwrap().clone().unwrap();
+            work.complete(Err(Error::runtime(reason)));
+        };
+        let work = Work::new("#3 barrier()".into(), Instant::now(), Box::new(abort));
+        *slot.lock().unwrap() = Some(work.clone());
+        assert!(work.test().is_none() && work.wait_for(Duration::ZERO).is_none());
+        let error = work.wait(Some(Duration::from_millis(5))).unwrap_err();
+        assert!(error.text().contains("#3 barrier() was not complete"), "{error}");
+        assert!(work.test().unwrap().is_err());
+    }
+
+    #[test]
+    fn owners_live_until_completion() {
+        let owner = Arc::new(());
+        let work = Work::new("x".into(), Instant::now(), Box::new(|_| {}));
+        work.keep_alive(Box::new(owner.clone()));
+        assert_eq!(Arc::strong_count(&owner), 2);
+        work.complete(Ok(()));
+        assert_eq!(Arc::strong_count(&owner), 1);
+        work.keep_alive(Box::new(owner.clone()));
+        assert_eq!(Arc::strong_count(&owner), 1);
+        work.wait(None).unwrap();
+    }
+}

@@ -1,0 +1,152 @@
+//! The fake backend: ranks are threads.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::check_all;
+use oneflow_base::{DType, Error};
+use oneflow_comm::fake::{groups, run_ranks, single};
+use oneflow_comm::{ReduceOp, Request, Span, world};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn every_operation_on_one_to_four_ranks() {
+    for n in 1..=4 {
+        for (rank, result) in run_ranks(n, LONG, |group| check_all(&*group)).into_iter().enumerate() {
+            result.unwrap_or_else(|e| panic!("rank {rank} of {n}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn the_world_is_the_thread_s_group() {
+    assert_eq!((world().rank(), world().size()), (0, 1));
+    let ranks = run_ranks(3, LONG, |group| {
+        assert_eq!(world().size(), 3);
+        assert_eq!(world().rank(), group.rank());
+        world().barrier()?;
+        Ok(world().rank())
+    });
+    assert_eq!(ranks.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(world().size(), 1);
+    let mut data = [3u8, 5];
+    single(LONG).all_reduce(&mut data, DType::U8, ReduceOp::Avg).unwrap();
+    assert_eq!(data, [3, 5]);
+}
+
+#[test]
+fn a_rank_that_fails_or_panics_wakes_the_others_and_is_named() {
+    for panics in [false, true] {
+        let start = Instant::now();
+        let results = run_ranks(3, LONG, |group| {
+            if group.rank() == 1 {
+                assert!(!panics, "on purpose");
+                return Err(Error::value("bad input"));
+            }
+            // Rank 0 waits in a collective, rank 2 in a receive.
+            let mut data = [0; 4];
+            match group.rank() {
+                0 => group.all_reduce(&mut data, DType::F32, ReduceOp::Sum),
+                _ => group.recv(&mut data, DType::F32, 0, 0),
+            }
+        });
+        for rank in [0, 2] {
+            let text = results[rank].as_ref().unwrap_err().to_string();
+            let cause = if panics { "rank 1 aborted: its thread panicked" } else { "rank 1 aborted: bad input" };
+            assert!(text.contains(cause), "{text}");
+        }
+        assert!(start.elapsed() < LONG);
+    }
+}
+
+#[test]
+fn a_rank_that_left_is_named() {
+    let results = run_ranks(2, LONG, |group| match group.rank() {
+        0 => Ok(()),
+        _ => group.barrier(),
+    });
+    // The last handle of rank 0 goes when its thread returns.
+    let text = results[1].as_ref().unwrap_err().to_string();
+    assert!(text.contains("rank 0 has left the group"), "{text}");
+}
+
+#[test]
+fn ranks_out_of_step_name_both_operations() {
+    let results = run_ranks(2, LONG, |group| match group.rank() {
+        0 => group.all_reduce(&mut [0; 8], DType::F32, ReduceOp::Sum),
+        _ => group.all_reduce(&mut [0; 8], DType::I64, ReduceOp::Max),
+    });
+    for result in results {
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("desync"), "{text}");
+        assert!(text.contains("#0 all_reduce(float32, 2 elements, sum)"), "{text}");
+        assert!(text.contains("#0 all_reduce(int64, 1 elements, max)"), "{text}");
+    }
+}
+
+#[test]
+fn deadlines_end_every_kind_of_wait() {
+    let short = Duration::from_millis(100);
+    let hold = std::sync::Barrier::new(2);
+    let results = run_ranks(2, short, |group| {
+        let result = match group.rank() {
+            0 => group.barrier(),
+            _ => Ok(()),
+        };
+        // Rank 1 stays in the group, doing nothing.
+        hold.wait();
+        result
+    });
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(text.contains("timed out waiting for rank(s) [1]"), "{text}");
+
+    let results = run_ranks(2, short, |group| {
+        let result = if group.rank() == 0 { group.recv(&mut [0; 4], DType::F32, 1, 3) } else { Ok(()) };
+        hold.wait();
+        // The failure is final.
+        assert!(group.barrier().is_err());
+        result
+    });
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(text.contains("recv(float32, 1 elements, tag 3) from rank 1 timed out"), "{text}");
+
+    let results = run_ranks(2, LONG, |group| {
+        let mut data = [0; 4];
+        let result = if group.rank() == 0 {
+            // SAFETY: `data` outlives the wait, which returns only when the work is complete.
+            let work = unsafe {
+                group.issue(Request::AllReduce {
+                    data: Span::of_mut(&mut data),
+                    dtype: DType::F32,
+                    op: ReduceOp::Sum,
+                })?
+            };
+            work.wait(Some(short))
+        } else {
+            Ok(())
+        };
+        hold.wait();
+        result
+    });
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(text.contains("was not complete after 100ms"), "{text}");
+}
+
+#[test]
+fn groups_can_be_given_to_threads_by_hand() {
+    let threads: Vec<_> = groups(2, LONG)
+        .into_iter()
+        .map(|group| {
+            std::thread::spawn(move || {
+                let mut all = [0; 2];
+                group.all_gather(&mut all, &[group.rank() as u8 + 1], DType::U8).unwrap();
+                all
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), [1, 2]);
+    }
+}
