@@ -1,1 +1,37 @@
-//! oneflow-core.
+//! Tensors, op definitions, the layer stack and the local interpreter.
+//!
+//! Knows no op: the op table is filled by the crates above. Does not know how gradients, global tensors or traces work
+//! either; those are layers that register themselves here.
+
+mod call;
+mod generator;
+mod grad;
+mod layers;
+mod local;
+mod lower;
+mod op;
+mod outs;
+mod overlap;
+mod sbp_rule;
+mod sig;
+mod storage;
+mod table;
+mod tensor;
+
+pub use call::{Call, Dest};
+pub use generator::{Generator, default_generator, set_thread_generator};
+pub use grad::{Fix, Grad, GradCall, Grads, Save};
+pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
+pub use local::{copy_into, copy_to_host, run_lowered};
+pub use lower::{Lowered, Operand, Slot};
+pub use oneflow_base as base;
+pub use oneflow_ep as ep;
+pub use oneflow_kernels_prim as kernels;
+pub use op::{Amp, Cost, Faces, Kernel, OpDef, Sample, SampleArg, ShapeOf, Traits, no_keys};
+pub use outs::Outs;
+pub use overlap::{has_internal_overlap, overlaps};
+pub use sbp_rule::{DimGroup, Localize, Mesh, Row, Rows, SbpRule};
+pub use sig::{Param, Return, Sig, Ty};
+pub use storage::Storage;
+pub use table::{op_by_name, ops, overloads, register_ops};
+pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, set_py_hooks};

@@ -1,0 +1,458 @@
+//! The local interpreter: infer, allocate, launch. The bottom of the stack.
+//!
+//! Knows families of kernels, not ops. What has no kernel for a device or dtype runs its composition.
+
+use crate::lower::expanded_strides;
+use crate::outs::Outs;
+use crate::{Call, Dest, Kernel, Lowered, Operand, Slot, Tensor, Tls, Traits, bit, tls, with_tls};
+use crate::{has_internal_overlap, overlaps};
+use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
+use oneflow_ep::provider;
+use oneflow_kernels_prim::{COPY, Expr, Launch, Params, View};
+use smallvec::SmallVec;
+
+/// Runs a call on local or meta tensors.
+pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
+    let device = check_devices(c)?;
+    match c.op.kernel {
+        Kernel::View => return view(c, outs),
+        Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
+            let _guard = with_tls(local_only());
+            f(c, outs)?;
+            return into_dest_by_copy(c, outs);
+        }
+        Kernel::Layer(f) => return f(c, outs),
+        Kernel::None => return compose(c, outs),
+        _ => {}
+    }
+    (c.op.infer)(c, outs)?;
+    if outs.tensors().iter().any(|t| t.device().is_meta()) || device.is_some_and(Device::is_meta) {
+        return meta_dest(c, outs);
+    }
+    let launched = match c.dest {
+        Dest::Fresh => {
+            for t in outs.tensors() {
+                t.materialize()?;
+            }
+            launch(c, outs)
+        }
+        Dest::Into(dest) => into(c, dest, outs),
+    };
+    match launched {
+        Err(e) if e.kind() == ErrorKind::NotImplemented && c.op.compose.is_some() => {
+            outs.clear();
+            compose(c, outs)
+        }
+        Err(e) => Err(e),
+        Ok(()) => {
+            if c.op.traits.has(Traits::MUTATES) {
+                bump_written(c);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The state in which only this layer runs.
+fn local_only() -> Tls {
+    let t = tls();
+    Tls { on: 0, allowed: t.allowed & (1 << bit::LOCAL | 1 << bit::META) }
+}
+
+/// Runs the composition with the layers above switched off: they have had their turn.
+fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let Some(f) = c.op.compose else {
+        return Err(Error::not_implemented(format!("\"{}\" is not implemented for {}", c.op.name(), c.describe())));
+    };
+    let fresh = Call { dest: Dest::Fresh, ..*c };
+    {
+        let _guard = with_tls(local_only());
+        f(&fresh, outs)?;
+    }
+    into_dest_by_copy(c, outs)
+}
+
+/// Moves finished results into the destination, if there is one.
+fn into_dest_by_copy(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if let Dest::Into(dest) = c.dest {
+        for (i, d) in dest.iter().enumerate() {
+            prepare_dest(c, &outs[i], d)?;
+            copy_into(d, &outs[i])?;
+            d.bump_version();
+            outs.set(i, (*d).clone());
+        }
+    }
+    Ok(())
+}
+
+fn meta_dest(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if let Dest::Into(dest) = c.dest {
+        for (i, d) in dest.iter().enumerate() {
+            prepare_dest(c, &outs[i], d)?;
+            outs.set(i, (*d).clone());
+        }
+    }
+    Ok(())
+}
+
+fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    (c.op.infer)(c, outs)?;
+    match outs.alias_of() {
+        Some(input) => {
+            let base = c.t(input)?;
+            for t in outs.tensors() {
+                t.adopt(base, t.offset());
+            }
+            Ok(())
+        }
+        None => compose(c, {
+            outs.clear();
+            outs
+        }),
+    }
+}
+
+fn bump_written(c: &Call<'_>) {
+    let mut i = 0;
+    let mut arg = 0;
+    for p in c.op.sig.params() {
+        let n = match p.ty {
+            crate::Ty::TensorList => c.list(i, arg).len(),
+            _ if p.is_input() => 1,
+            _ => 0,
+        };
+        if p.written {
+            c.ins[i..i + n].iter().flatten().for_each(|t| t.bump_version());
+        }
+        i += n;
+        arg += p.is_arg() as usize;
+    }
+}
+
+/// The common device of the inputs; host numbers (0-dim) may accompany another device.
+#[inline]
+fn check_devices(c: &Call<'_>) -> Result<Option<Device>> {
+    let mut device: Option<Device> = None;
+    let mut only_scalars = true;
+    for t in c.ins.iter().flatten() {
+        let d = t.device();
+        match device {
+            None => {
+                device = Some(d);
+                only_scalars = t.ndim() == 0;
+            }
+            Some(x) if x == d => only_scalars &= t.ndim() == 0,
+            Some(x) => {
+                if d.is_cpu() && t.ndim() == 0 && !matches!(c.op.kernel, Kernel::View) {
+                    continue;
+                }
+                if x.is_cpu() && only_scalars {
+                    device = Some(d);
+                    only_scalars = false;
+                    continue;
+                }
+                return Err(Error::runtime(format!(
+                    "{}(): Expected all tensors to be on the same device, but found at least two devices, {x} and {d}! (inputs: {})",
+                    c.name(),
+                    c.describe()
+                )));
+            }
+        }
+    }
+    Ok(device)
+}
+
+/// Checks a destination against an inferred result and, for `out=`, gives it the right size.
+fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
+    if shell.dtype() != d.dtype() && !can_cast(shell.dtype(), d.dtype()) {
+        return Err(Error::runtime(format!(
+            "{}(): result type {} can't be cast to the desired output type {}",
+            c.name(),
+            shell.dtype().scalar_type_name(),
+            d.dtype().scalar_type_name()
+        )));
+    }
+    if shell.device() != d.device() && d.ndim() + shell.ndim() > 0 {
+        return Err(Error::runtime(format!(
+            "{}(): Expected out tensor to be on device {}, but got {} instead",
+            c.name(),
+            shell.device(),
+            d.device()
+        )));
+    }
+    if shell.sizes() != d.sizes() {
+        if c.ins.iter().flatten().any(|t| t.same(d)) {
+            return Err(Error::runtime(format!(
+                "{}_(): output with shape {:?} doesn't match the broadcast shape {:?}",
+                c.name(),
+                d.sizes(),
+                shell.sizes()
+            )));
+        }
+        resize(d, shell.sizes())?;
+    }
+    if has_internal_overlap(d) {
+        return Err(Error::runtime(format!(
+            "{}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
+            c.name()
+        )));
+    }
+    Ok(())
+}
+
+/// Gives a tensor other sizes, contiguous, growing its storage where needed.
+pub(crate) fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
+    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+    if let Some(s) = t.storage() {
+        let need = (t.offset() as usize + shell.numel() as usize) * t.dtype().size();
+        if need > s.bytes() {
+            // SAFETY: `out=` and `resize_` run under the language's global lock, and no pointer into the storage is kept across ops.
+            unsafe { s.resize(need)? };
+        }
+        shell.adopt(t, t.offset());
+    }
+    // SAFETY: as above; the caller re-reads the sizes afterwards.
+    unsafe { t.set_body_from(&shell) };
+    Ok(())
+}
+
+/// Categories only grow: no float into an integer.
+fn can_cast(from: DType, to: DType) -> bool {
+    from.category() <= to.category() || (from.is_int() && to.is_int())
+}
+
+fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
+    let elementwise = matches!(c.op.kernel, Kernel::Elementwise { .. });
+    let mut direct = true;
+    for (i, d) in dest.iter().enumerate() {
+        prepare_dest(c, &outs[i], d)?;
+        direct &= elementwise || outs[i].dtype() == d.dtype();
+        for t in c.ins.iter().flatten() {
+            if overlaps(t, d) {
+                if elementwise
+                    && !has_internal_overlap(t)
+                    && t.storage().is_some()
+                    && c.ins.iter().flatten().any(|x| x.same(d))
+                {
+                    return Err(Error::runtime(format!(
+                        "{}_(): unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
+                        c.name()
+                    )));
+                }
+                direct = false;
+            } else if !elementwise
+                && !c.op.traits.has(Traits::ALIAS_OK)
+                && t.numel() > 0
+                && t.data_ptr() == d.data_ptr()
+            {
+                direct = false;
+            }
+        }
+    }
+    if direct {
+        for (i, d) in dest.iter().enumerate() {
+            outs.set(i, (*d).clone());
+        }
+        launch(c, outs)?;
+    } else {
+        for t in outs.tensors() {
+            t.materialize()?;
+        }
+        launch(c, outs)?;
+        for (i, d) in dest.iter().enumerate() {
+            copy_into(d, &outs[i])?;
+            outs.set(i, (*d).clone());
+        }
+    }
+    dest.iter().for_each(|d| d.bump_version());
+    Ok(())
+}
+
+fn launch(c: &Call<'_>, outs: &Outs) -> Result<()> {
+    if c.op.traits.has(Traits::NEEDS_CONTIGUOUS) && c.ins.iter().flatten().any(|t| !t.is_contiguous()) {
+        let copies: SmallVec<[Option<Tensor>; 8]> = c
+            .ins
+            .iter()
+            .map(|t| t.filter(|t| !t.is_contiguous()).map(contiguous).transpose())
+            .collect::<Result<_>>()?;
+        let ins: SmallVec<[Option<&Tensor>; 8]> = c.ins.iter().zip(&copies).map(|(t, n)| n.as_ref().or(*t)).collect();
+        return launch_ready(&Call { ins: &ins, ..*c }, outs);
+    }
+    launch_ready(c, outs)
+}
+
+fn launch_ready(c: &Call<'_>, outs: &Outs) -> Result<()> {
+    match c.op.kernel {
+        Kernel::Elementwise { expr, params } => {
+            let mut words = Params::new();
+            params(c, outs, &mut words)?;
+            elementwise(c, expr, &words, &outs[0])
+        }
+        Kernel::Prim { prim, lower } => {
+            let mut l = Lowered::new(prim);
+            lower(c, outs, &mut l)?;
+            run_lowered(&l, c.ins, outs.tensors())
+        }
+        _ => Err(Error::runtime(format!("{}(): no kernel to launch", c.name()))),
+    }
+}
+
+/// The short way of an elementwise op: views straight from the tensors.
+#[inline]
+fn elementwise(c: &Call<'_>, expr: &'static Expr, params: &Params, out: &Tensor) -> Result<()> {
+    let device = out.device();
+    let prim = oneflow_kernels_prim::ELEMENTWISE.on(device.kind)?;
+    let sizes = out.sizes();
+    let mut strides: SmallVec<[Dims; 3]> = SmallVec::new();
+    let mut moved: SmallVec<[Tensor; 1]> = SmallVec::new();
+    for t in c.ins.iter().flatten() {
+        if t.sizes() != sizes {
+            strides.push(expanded_strides(t.sizes(), t.strides(), sizes));
+        }
+        if t.device() != device {
+            moved.push(to_device(t, device)?);
+        }
+    }
+    let mut ins: SmallVec<[Option<View<'_>>; 3]> = SmallVec::new();
+    let (mut next_strides, mut next_moved) = (strides.iter(), moved.iter());
+    for t in c.ins.iter().flatten() {
+        let strides = if t.sizes() == sizes { t.strides() } else { next_strides.next().map_or(&[][..], |d| d) };
+        let ptr = if t.device() == device {
+            t.data_ptr()
+        } else {
+            next_moved.next().map_or(std::ptr::null_mut(), Tensor::data_ptr)
+        };
+        ins.push(Some(View { ptr, dtype: t.dtype(), sizes, strides }));
+    }
+    let outs = [Some(View { ptr: out.data_ptr(), dtype: out.dtype(), sizes, strides: out.strides() })];
+    let queue = provider(device.kind)?.queue(device.index);
+    // SAFETY: the views lie inside live storages of this device (checked when the tensors were made), and `infer` has checked
+    // that shapes and dtypes fit the primitive's contract.
+    unsafe { prim(&Launch { outs: &outs, ins: &ins, params, expr: Some(expr), queue }) }
+}
+
+/// Runs a lowered call on real tensors.
+pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Result<()> {
+    let find = |slot: Slot| -> Result<&Tensor> {
+        let t = match slot {
+            Slot::In(i) => ins.get(i as usize).copied().flatten(),
+            Slot::Out(i) => outs.get(i as usize),
+        };
+        t.ok_or_else(|| Error::runtime(format!("{}: an operand is missing", l.prim.name)))
+    };
+    let first = l.outs.iter().chain(&l.ins).flatten().next();
+    let device = first.map(|o| find(o.slot)).transpose()?.map_or(Device::CPU, Tensor::device);
+    if let (Some(i), Some(out)) = (l.init, outs.first()) {
+        let src = find(Slot::In(i))?;
+        if !(src.data_ptr() == out.data_ptr() && src.strides() == out.strides()) {
+            copy_into(out, src)?;
+        }
+    }
+    let mut moved: SmallVec<[Tensor; 2]> = SmallVec::new();
+    for o in l.ins.iter().flatten() {
+        let t = find(o.slot)?;
+        if t.device() != device {
+            moved.push(to_device(t, device)?);
+        }
+    }
+    let mut next_moved = moved.iter();
+    let mut in_views: SmallVec<[Option<View<'_>>; 4]> = SmallVec::new();
+    for o in &l.ins {
+        in_views.push(match o {
+            None => None,
+            Some(o) => {
+                let t = find(o.slot)?;
+                let v = view_of(t, o);
+                Some(if t.device() == device {
+                    v
+                } else {
+                    View { ptr: next_moved.next().map_or(v.ptr, Tensor::data_ptr), ..v }
+                })
+            }
+        });
+    }
+    let mut out_views: SmallVec<[Option<View<'_>>; 2]> = SmallVec::new();
+    for o in &l.outs {
+        out_views.push(match o {
+            None => None,
+            Some(o) => Some(view_of(find(o.slot)?, o)),
+        });
+    }
+    let queue = provider(device.kind)?.queue(device.index);
+    let launch = Launch { outs: &out_views, ins: &in_views, params: &l.params, expr: l.expr, queue };
+    // SAFETY: operands lie inside live storages of this device; `lower` made layouts within them, following the contract.
+    unsafe { l.prim.on(device.kind)?(&launch) }
+}
+
+fn view_of<'a>(t: &'a Tensor, o: &'a Operand) -> View<'a> {
+    match &o.layout {
+        None => View { ptr: t.data_ptr(), dtype: t.dtype(), sizes: t.sizes(), strides: t.strides() },
+        Some((sizes, strides, offset)) => {
+            let bytes = (offset - t.offset()) as isize * t.dtype().size() as isize;
+            View { ptr: t.data_ptr().wrapping_offset(bytes), dtype: t.dtype(), sizes, strides }
+        }
+    }
+}
+
+/// Copies elements with cast, on one device; `src` broadcasts to `dst`.
+pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
+    let moved;
+    let src = if src.device() == dst.device() {
+        src
+    } else {
+        moved = to_device(src, dst.device())?;
+        &moved
+    };
+    let device = dst.device();
+    let strides = expanded_strides(src.sizes(), src.strides(), dst.sizes());
+    let ins = [Some(View { ptr: src.data_ptr(), dtype: src.dtype(), sizes: dst.sizes(), strides: &strides })];
+    let outs = [Some(View { ptr: dst.data_ptr(), dtype: dst.dtype(), sizes: dst.sizes(), strides: dst.strides() })];
+    let queue = provider(device.kind)?.queue(device.index);
+    // SAFETY: both views lie inside live storages of this device and have the same sizes.
+    unsafe { COPY.on(device.kind)?(&Launch { outs: &outs, ins: &ins, params: &[], expr: None, queue }) }
+}
+
+fn contiguous(t: &Tensor) -> Result<Tensor> {
+    let n = Tensor::empty(t.dtype(), t.device(), t.sizes())?;
+    copy_into(&n, t)?;
+    Ok(n)
+}
+
+/// A copy of the elements on another device (dense, contiguous).
+pub(crate) fn to_device(t: &Tensor, device: Device) -> Result<Tensor> {
+    let made;
+    let src = if t.is_contiguous() {
+        t
+    } else {
+        made = contiguous(t)?;
+        &made
+    };
+    let out = Tensor::empty(t.dtype(), device, t.sizes())?;
+    let bytes = src.numel() as usize * src.dtype().size();
+    let (from, to) = (src.device(), device);
+    use oneflow_ep::Copy::*;
+    let step = |at: Device, how, dst: *mut u8, src: *const u8| -> Result<()> {
+        let p = provider(at.kind)?;
+        // SAFETY: both ranges hold `bytes` bytes, on the sides `how` says.
+        unsafe { p.copy(p.queue(at.index), how, dst, src, bytes) }
+    };
+    match (from.is_cpu(), to.is_cpu()) {
+        (true, true) => step(to, DeviceToDevice, out.data_ptr(), src.data_ptr())?,
+        (true, false) => step(to, HostToDevice, out.data_ptr(), src.data_ptr())?,
+        (false, true) => step(from, DeviceToHost, out.data_ptr(), src.data_ptr())?,
+        (false, false) if from.kind == to.kind => step(to, DeviceToDevice, out.data_ptr(), src.data_ptr())?,
+        (false, false) => return to_device(&to_device(src, Device::CPU)?, to),
+    }
+    Ok(out)
+}
+
+/// The elements on the host, row-major.
+pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
+    if t.storage().is_none() {
+        return Err(Error::not_implemented(format!(
+            "Cannot copy out of {} tensor; no data!",
+            if t.device().is_meta() { "meta" } else { "this" }
+        )));
+    }
+    if t.device().is_cpu() { contiguous(t) } else { to_device(t, Device::CPU) }
+}

@@ -1,0 +1,237 @@
+//! One op: everything that defines it, in one static value.
+
+use crate::{Call, Grad, Outs, Rows, SbpRule, Sig};
+use oneflow_base::{Args, DType, Error, Meta, Result};
+use oneflow_kernels_prim::{Expr, Params, Primitive};
+
+/// The definition of an op. Written as `OpDef { sig: Sig::parse("..."), ..., ..OpDef::BASE }`.
+pub struct OpDef {
+    /// The schema, parsed at compile time.
+    pub sig: Sig,
+    /// torch-style documentation with an example; becomes `__doc__`, the stub and the API page.
+    pub doc: &'static str,
+    /// The public forms of the op. In-place and `out=` are this very definition with another destination.
+    pub faces: Faces,
+    /// Metas in, output shells out. Every error that follows from metas is raised here, before memory is touched.
+    pub infer: fn(&Call<'_>, &mut Outs) -> Result<()>,
+    pub shape: ShapeOf,
+    /// The fast path. May be absent for a device or a dtype: `compose` steps in.
+    pub kernel: Kernel,
+    /// The same meaning by other ops: fallback of every layer, and the kernel's test oracle.
+    pub compose: Option<fn(&Call<'_>, &mut Outs) -> Result<()>>,
+    pub grad: Grad,
+    pub sbp: SbpRule,
+    /// Floating point operations and bytes, from local metas.
+    pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
+    pub amp: Amp,
+    pub traits: Traits,
+    /// Layer bits forced by the arguments.
+    pub keys: fn(Args<'_>) -> u32,
+    /// Inputs that every generic test feeds from.
+    pub samples: fn() -> Vec<Sample>,
+}
+
+/// Most ops force no layer.
+pub fn no_keys(_: Args<'_>) -> u32 {
+    0
+}
+
+impl OpDef {
+    /// What a definition leaves out.
+    pub const BASE: OpDef = OpDef {
+        sig: Sig::parse("undefined() -> ()"),
+        doc: "",
+        faces: Faces::FN,
+        infer: |c, _| Err(Error::not_implemented(format!("{}(): has no meta rule", c.name()))),
+        shape: ShapeOf::Inputs,
+        kernel: Kernel::None,
+        compose: None,
+        grad: Grad::Never,
+        sbp: SbpRule { rows: Rows::OnlyB, localize: crate::Localize::None },
+        cost: Cost::bytes_only,
+        amp: Amp::Follow,
+        traits: Traits::NONE,
+        keys: no_keys,
+        samples: Vec::new,
+    };
+
+    /// "max" or "max.dim".
+    pub fn name(&self) -> &'static str {
+        self.sig.full_name()
+    }
+}
+
+impl std::fmt::Debug for OpDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.sig.text)
+    }
+}
+
+/// Whether shapes follow from metas or need the data (eager runs those, tracing refuses them by name).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeOf {
+    Inputs,
+    Data,
+}
+
+/// How an op is computed on local memory.
+#[derive(Clone, Copy)]
+pub enum Kernel {
+    /// Only `compose`.
+    None,
+    /// `infer`'s alias is the whole result.
+    View,
+    /// An elementwise expression over the tensor inputs, broadcast to the output. `params` pushes the compute dtype, then
+    /// the expression's scalars.
+    Elementwise { expr: &'static Expr, params: fn(&Call<'_>, &Outs, &mut Params) -> Result<()> },
+    /// One primitive. `lower` fills operands and parameters, from metas alone, so that a plan can keep them.
+    Prim { prim: &'static Primitive, lower: fn(&Call<'_>, &Outs, &mut crate::Lowered) -> Result<()> },
+    /// Work on the host with data (results whose shape needs the data, copies between devices).
+    Host(fn(&Call<'_>, &mut Outs) -> Result<()>),
+    /// The op is what a layer does (collectives, boxing).
+    Layer(fn(&Call<'_>, &mut Outs) -> Result<()>),
+}
+
+/// The public forms of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faces(pub u8);
+
+impl Faces {
+    /// `oneflow.name(...)`
+    pub const FN: Faces = Faces(1);
+    /// `x.name(...)`
+    pub const METHOD: Faces = Faces(2);
+    /// `x.name_(...)`
+    pub const INPLACE: Faces = Faces(4);
+    /// `oneflow.name(..., out=)`
+    pub const OUT: Faces = Faces(8);
+    /// Only under `oneflow._C`, for the package's own use.
+    pub const PRIVATE: Faces = Faces(16);
+    /// Only under `oneflow.nn.functional`'s private table (`oneflow._C._nn`).
+    pub const NN: Faces = Faces(32);
+    /// Function, method, in-place and `out=`.
+    pub const ALL: Faces = Faces(15);
+    /// Function, method and `out=`.
+    pub const FN_METHOD_OUT: Faces = Faces(11);
+    pub const FN_METHOD: Faces = Faces(3);
+
+    pub const fn or(self, other: Faces) -> Faces {
+        Faces(self.0 | other.0)
+    }
+    pub const fn has(self, other: Faces) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// What autocast does to an op's floating inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amp {
+    /// Cast to the autocast dtype (matmul).
+    Lower,
+    /// Cast all to the widest dtype among them.
+    Widest,
+    /// Compute in float32 (losses, softmax).
+    Float32,
+    /// Leave as they come.
+    Follow,
+}
+
+/// Facts about an op that layers and passes ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits(pub u16);
+
+impl Traits {
+    pub const NONE: Traits = Traits(0);
+    pub const RANDOM: Traits = Traits(1);
+    pub const COMMUTES: Traits = Traits(2);
+    /// The kernel reads its inputs contiguous: copies are inserted.
+    pub const NEEDS_CONTIGUOUS: Traits = Traits(4);
+    /// The destination may be exactly an input.
+    pub const ALIAS_OK: Traits = Traits(8);
+    pub const NO_RECOMPUTE: Traits = Traits(16);
+    /// Waits for the device and reads data on the host.
+    pub const HOST_SYNC: Traits = Traits(32);
+    pub const COLLECTIVE: Traits = Traits(64);
+    /// Writes some of its inputs (`Tensor(a!)`), returns nothing fresh for them.
+    pub const MUTATES: Traits = Traits(128);
+
+    pub const fn or(self, other: Traits) -> Traits {
+        Traits(self.0 | other.0)
+    }
+    pub const fn has(self, other: Traits) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// What an op costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    pub flops: f64,
+    pub bytes: f64,
+}
+
+impl Cost {
+    /// Every input read once and every output written once, one operation an output element.
+    pub fn bytes_only(c: &Call<'_>, outs: &[Meta]) -> Cost {
+        let read: usize = c.ins.iter().flatten().map(|t| t.numel() as usize * t.dtype().size()).sum();
+        let written: usize = outs.iter().map(Meta::bytes).sum();
+        Cost { flops: outs.iter().map(|m| m.numel() as f64).sum(), bytes: (read + written) as f64 }
+    }
+}
+
+/// One argument of a sample. Tensors are described, not held: each test makes them in its own world.
+#[derive(Clone, Debug)]
+pub enum SampleArg {
+    /// A tensor of this dtype and shape, filled from a seeded range [low, high).
+    Tensor {
+        dtype: DType,
+        sizes: Vec<i64>,
+        low: f64,
+        high: f64,
+    },
+    /// A list of tensors.
+    List(Vec<SampleArg>),
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Ints(Vec<i64>),
+    Str(&'static str),
+    DType(DType),
+}
+
+/// Arguments of one call in signature order; what is left out takes its default.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub args: Vec<SampleArg>,
+    /// Keyword arguments.
+    pub kwargs: Vec<(&'static str, SampleArg)>,
+}
+
+impl Sample {
+    pub fn new(args: Vec<SampleArg>) -> Sample {
+        Sample { args, kwargs: Vec::new() }
+    }
+    pub fn kw(mut self, name: &'static str, value: SampleArg) -> Sample {
+        self.kwargs.push((name, value));
+        self
+    }
+}
+
+impl SampleArg {
+    /// float32 in [-2, 2).
+    pub fn f32(sizes: &[i64]) -> SampleArg {
+        SampleArg::Tensor { dtype: DType::F32, sizes: sizes.to_vec(), low: -2.0, high: 2.0 }
+    }
+    /// float32 in a range.
+    pub fn range(sizes: &[i64], low: f64, high: f64) -> SampleArg {
+        SampleArg::Tensor { dtype: DType::F32, sizes: sizes.to_vec(), low, high }
+    }
+    /// int64 in a range.
+    pub fn i64(sizes: &[i64], low: i64, high: i64) -> SampleArg {
+        SampleArg::Tensor { dtype: DType::I64, sizes: sizes.to_vec(), low: low as f64, high: high as f64 }
+    }
+    pub fn bool(sizes: &[i64]) -> SampleArg {
+        SampleArg::Tensor { dtype: DType::Bool, sizes: sizes.to_vec(), low: 0.0, high: 2.0 }
+    }
+}

@@ -1,0 +1,77 @@
+//! Output shells: what `infer` says of the results before any memory is touched.
+
+use crate::Tensor;
+use oneflow_base::{DType, Device, Dims, Result, contiguous_strides};
+use smallvec::SmallVec;
+
+/// The results of a call. `infer` pushes shells, the layer that owns the world fills them, compositions give finished tensors.
+#[derive(Default)]
+pub struct Outs {
+    tensors: SmallVec<[Tensor; 2]>,
+    alias_of: Option<u8>,
+}
+
+impl Outs {
+    pub fn new() -> Outs {
+        Outs::default()
+    }
+    /// A contiguous output.
+    #[inline]
+    pub fn push(&mut self, dtype: DType, device: Device, sizes: &[i64]) -> Result<()> {
+        self.push_strided(dtype, device, Dims::from_slice(sizes), contiguous_strides(sizes))
+    }
+    #[inline]
+    pub fn push_strided(&mut self, dtype: DType, device: Device, sizes: Dims, strides: Dims) -> Result<()> {
+        self.tensors.push(Tensor::shell(dtype, device, sizes, strides)?);
+        Ok(())
+    }
+    /// An output that is a view of input `input`: same dtype and device, this layout in the same storage.
+    #[inline]
+    pub fn view(&mut self, input: usize, of: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
+        let t = Tensor::shell(of.dtype(), of.device(), sizes, strides)?;
+        t.set_shell_offset(offset);
+        self.tensors.push(t);
+        self.alias_of = Some(input as u8);
+        Ok(())
+    }
+    /// The input that all outputs are views of.
+    #[inline]
+    pub fn alias_of(&self) -> Option<usize> {
+        self.alias_of.map(usize::from)
+    }
+    /// A finished result (compositions, layers).
+    #[inline]
+    pub fn give(&mut self, t: Tensor) {
+        self.tensors.push(t);
+    }
+    pub fn clear(&mut self) {
+        self.tensors.clear();
+        self.alias_of = None;
+    }
+    pub fn set(&mut self, i: usize, t: Tensor) {
+        self.tensors[i] = t;
+    }
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+    #[inline]
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+    #[inline]
+    pub fn into_tensors(self) -> SmallVec<[Tensor; 2]> {
+        self.tensors
+    }
+}
+
+impl std::ops::Index<usize> for Outs {
+    type Output = Tensor;
+    #[inline]
+    fn index(&self, i: usize) -> &Tensor {
+        &self.tensors[i]
+    }
+}
