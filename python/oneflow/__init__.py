@@ -1,0 +1,49 @@
+"""oneflow: tensors, automatic differentiation and static graphs, under the names PyTorch uses.
+
+>>> import oneflow as torch
+>>> x = torch.ones(2, 3, requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([[2., 2., 2.],
+        [2., 2., 2.]])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import *  # noqa: F403
+from oneflow._oneflow import Size, Tensor, device, dtype
+
+__version__ = "0.1.0"
+
+if _oneflow.__version__ != __version__:
+    raise ImportError(
+        f"the compiled module is version {_oneflow.__version__}, the Python package is {__version__}: "
+        "install both from one wheel"
+    )
+
+# isort: off
+from oneflow._tensor_str import set_printoptions
+from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from oneflow import _tensor
+from oneflow._functions import finfo, iinfo, is_floating_point, is_storage, is_tensor, numel
+from oneflow.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from oneflow.serialization import load, save
+
+# isort: on
+
+_LAZY = ("autograd", "nn", "optim", "serialization", "testing", "utils", "random")
+
+
+def __getattr__(name: str) -> Any:
+    """Import sub-packages on first use; name what is missing."""
+    if name in _LAZY:
+        return importlib.import_module(f"oneflow.{name}")
+    raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

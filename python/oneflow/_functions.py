@@ -1,0 +1,106 @@
+"""Small questions about tensors and dtypes that need no op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor, dtype
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage object. Storages are not exposed, so never."""
+    return False
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype of ``input`` is floating-point."""
+    return input.is_floating_point()
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements of ``input``."""
+    return input.numel()
+
+
+@dataclass(frozen=True, repr=False)
+class finfo:
+    """Limits of a floating-point dtype: ``bits, eps, min, max, tiny, smallest_normal, resolution, dtype``.
+
+    Args:
+        type: the dtype; the default dtype if left out.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+    dtype: str
+
+    def __init__(self, type: dtype | None = None) -> None:
+        name = _name(_oneflow.get_default_dtype() if type is None else type)
+        if name not in _FLOATS:
+            raise TypeError(f"finfo() requires a floating point input type, got {type}; use iinfo for integers")
+        bits, exponent_bits, resolution = _FLOATS[name]
+        fraction_bits = bits - 1 - exponent_bits
+        bias = 2 ** (exponent_bits - 1) - 1
+        largest = (2.0 - 2.0**-fraction_bits) * 2.0**bias
+        values = (bits, 2.0**-fraction_bits, largest, -largest, 2.0 ** (1 - bias), 2.0 ** (1 - bias), resolution, name)
+        for field, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(self, field, value)
+
+    def __repr__(self) -> str:
+        shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        text = ", ".join(f"{field}={getattr(self, field):g}" for field in shown)
+        return f"finfo({text}, dtype={self.dtype})"
+
+
+@dataclass(frozen=True, repr=False)
+class iinfo:
+    """Limits of an integer dtype: ``bits, min, max, dtype``."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: str
+
+    def __init__(self, type: dtype) -> None:
+        name = _name(type)
+        if name not in _INTS:
+            raise TypeError(f"iinfo() requires an integer input type, got {type}; use finfo for floating point")
+        bits, signed = _INTS[name]
+        values = (bits, 2 ** (bits - signed) - 1, -(2 ** (bits - 1)) if signed else 0, name)
+        for field, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(self, field, value)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+# bits, exponent bits, decimal resolution
+_FLOATS = {
+    "float16": (16, 5, 1e-3),
+    "bfloat16": (16, 8, 1e-2),
+    "float32": (32, 8, 1e-6),
+    "float64": (64, 11, 1e-15),
+}
+_INTS = {
+    "uint8": (8, 0),
+    "int8": (8, 1),
+    "int16": (16, 1),
+    "int32": (32, 1),
+    "int64": (64, 1),
+}
+
+
+def _name(type: dtype) -> str:
+    return str(type).rpartition(".")[2]

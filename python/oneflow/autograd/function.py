@@ -1,0 +1,7 @@
+"""Custom differentiable functions."""
+
+from __future__ import annotations
+
+from oneflow._oneflow import Function
+
+__all__ = ["Function"]

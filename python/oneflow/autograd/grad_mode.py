@@ -1,0 +1,182 @@
+"""Switches of gradient recording, each a context manager and a decorator. The switch itself is thread-local, in the core."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from oneflow import _oneflow
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _GradContext:
+    """A context manager that can also decorate a function or a generator function."""
+
+    def clone(self) -> _GradContext:
+        """Return a fresh context of the same kind: one decorated function may be entered recursively."""
+        return type(self)()
+
+    def __enter__(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate the class's methods")
+        if inspect.isgeneratorfunction(function):
+            return _wrap_generator(self.clone, function)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+
+def _wrap_generator(make_context: Callable[[], _GradContext], function: Any) -> Any:
+    """Hold the context only while the generator itself runs, never while its caller does."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        generator = function(*args, **kwargs)
+        resume: Callable[[], Any] = functools.partial(next, generator)
+        while True:
+            try:
+                with make_context():
+                    item = resume()
+            except StopIteration as stop:
+                return stop.value
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with make_context():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume = functools.partial(generator.throw, error)
+            else:
+                resume = functools.partial(generator.send, sent)
+
+    return wrapper
+
+
+class _SwitchGrad(_GradContext):
+    mode = True
+
+    def __init__(self) -> None:
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(_oneflow.is_grad_enabled())
+        _oneflow.set_grad_enabled(self.mode)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _oneflow.set_grad_enabled(self._previous.pop())
+
+
+class no_grad(_SwitchGrad):
+    """Record nothing for backward inside: results have ``requires_grad=False``.
+
+    Example::
+
+        >>> x = oneflow.ones(2, requires_grad=True)
+        >>> with oneflow.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
+
+    mode = False
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        # ``@no_grad`` without parentheses decorates directly.
+        self.__init__()  # type: ignore[misc]
+        return self(function)
+
+
+class enable_grad(_SwitchGrad):
+    """Record for backward again, inside a :class:`no_grad` block."""
+
+    mode = True
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(function)
+
+
+class set_grad_enabled(_GradContext):
+    """Set recording on or off at once; as a context manager, put the former state back at the end.
+
+    Args:
+        mode: True to record, False not to.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._previous = _oneflow.is_grad_enabled()
+        _oneflow.set_grad_enabled(self.mode)
+
+    def __call__(self, function: F) -> F:
+        # As a decorator it must not stay switched after the definition.
+        _oneflow.set_grad_enabled(self._previous)
+        return super().__call__(function)
+
+    def clone(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        _oneflow.set_grad_enabled(self.mode)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _oneflow.set_grad_enabled(self._previous)
+
+
+class inference_mode(_GradContext):
+    """Record nothing and track no versions inside: as :class:`no_grad`, and results may never enter a recorded program.
+
+    Args:
+        mode: False leaves inference mode inside the block.
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._previous: list[tuple[bool, bool]] = []
+
+    def clone(self) -> inference_mode:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        self._previous.append((_oneflow.is_grad_enabled(), _oneflow.is_inference_mode_enabled()))
+        _oneflow._set_inference_mode(self.mode)
+        _oneflow.set_grad_enabled(not self.mode)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        grad, inference = self._previous.pop()
+        _oneflow._set_inference_mode(inference)
+        _oneflow.set_grad_enabled(grad)

@@ -1,0 +1,279 @@
+"""Layers and losses as plain functions.
+
+What is one op of the table is called as such; the rest is composed of ops here, so that every device, every layer of
+the stack and the graph compiler understand it without further code.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.nn._losses import cross_entropy, l1_loss, legacy_reduction, mse_loss, nll_loss
+
+__all__ = [
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "gelu",
+    "l1_loss",
+    "layer_norm",
+    "legacy_reduction",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "nll_loss",
+    "one_hot",
+    "pad",
+    "relu",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "tanh",
+]
+
+# An op that a functional only renames is bound directly: a frame around it would double the cost of a small call.
+linear = _oneflow.linear
+gelu = _oneflow.gelu
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)`` elementwise; with ``inplace`` into ``input`` itself."""
+    return input.relu_() if inplace else input.relu()
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)`` elementwise; with ``inplace`` into ``input`` itself."""
+    return _oneflow.silu_(input) if inplace else _oneflow.silu(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent, elementwise."""
+    return input.tanh()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))``, elementwise."""
+    return input.sigmoid()
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+
+
+def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if n_dims in (0, 1, 3) else 1
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Set elements to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``; identity unless ``training``.
+
+    Raises:
+        ValueError: ``p`` is outside [0, 1].
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return oneflow.dropout_(input, p, training) if inplace else oneflow.dropout(input, p, training)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of ``weight`` (rows, length) at the int64 indices ``input`` (*): (*, length).
+
+    See :class:`oneflow.nn.Embedding` for the options.
+
+    Raises:
+        AssertionError: ``padding_idx`` is no row.
+        IndexError: an index is out of range.
+    """
+    rows = weight.shape[0]
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    elif padding_idx < 0:
+        padding_idx += rows
+    if max_norm is not None:
+        _renormalise_rows(weight, input, max_norm, norm_type)
+    return oneflow.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _renormalise_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of ``weight`` that ``index`` names down to ``max_norm``, in place."""
+    with oneflow.no_grad():
+        used = oneflow.unique(index.reshape(-1))
+        rows = weight[used]
+        norms = rows.abs().pow(norm_type).sum(1, keepdim=True).pow(1.0 / norm_type)
+        weight[used] = oneflow.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise the trailing ``normalized_shape`` dimensions, then scale by ``weight`` and shift by ``bias``."""
+    return oneflow.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divide by the root mean square over the trailing ``normalized_shape`` dimensions, then scale by ``weight``."""
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.dim() - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"rms_norm: normalized_shape={list(shape)} does not match the trailing dimensions of an input "
+            f"of size {list(input.shape)}"
+        )
+    if eps is None:
+        eps = oneflow.finfo(input.dtype).eps
+    half = input.dtype in (oneflow.bfloat16, oneflow.float16)
+    wide = input.float() if half else input
+    dims = tuple(range(-len(shape), 0))
+    y = wide * (wide * wide).mean(dims, keepdim=True).add(eps).rsqrt()
+    if half:
+        y = y.to(input.dtype)
+    return y if weight is None else y * weight
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value``.
+
+    Args:
+        query: (*, heads, L, E).
+        key: (*, heads, S, E).
+        value: (*, heads, S, V).
+        attn_mask: broadcastable to (*, heads, L, S); bool (True takes part) or added to the scores.
+        dropout_p: probability of dropping an attention weight. It applies in evaluation too: pass 0 there.
+        is_causal: position i sees keys 0..i only; excludes ``attn_mask``.
+        scale: defaults to ``1 / sqrt(E)``.
+        enable_gqa: repeat key and value heads to match the query's.
+
+    Returns:
+        (*, heads, L, V).
+
+    (Vaswani et al., "Attention Is All You Need", 2017.)
+    """
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("scaled_dot_product_attention: set either attn_mask or is_causal=True, not both")
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    if scale is None:
+        scale = 1.0 / math.sqrt(query.shape[-1])
+    # Scaling the query touches L * E numbers, scaling the scores L * S.
+    scores = (query * scale).matmul(key.transpose(-2, -1))
+    if is_causal:
+        attn_mask = oneflow.ones((query.shape[-2], key.shape[-2]), dtype=oneflow.bool, device=query.device).tril()
+    if attn_mask is not None:
+        if attn_mask.dtype == oneflow.bool:
+            scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
+        else:
+            scores = scores + attn_mask
+    weights = scores.softmax(-1)
+    if attn_mask is not None and attn_mask.dtype == oneflow.bool and not is_causal:
+        # A row that sees nothing attends to nothing: zeros instead of nan.
+        weights = weights.masked_fill(attn_mask.logical_not().all(-1, keepdim=True), 0.0)
+    if dropout_p > 0.0:
+        weights = oneflow.dropout(weights, dropout_p, True)
+    return weights.matmul(value)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 indices (*) to int64 rows (*, num_classes) with a single one each; -1 takes the largest index + 1.
+
+    Raises:
+        RuntimeError: an index is negative or not below ``num_classes``.
+    """
+    if tensor.dtype != oneflow.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0 and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if tensor.numel() and int(tensor.min().item()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = int(tensor.max().item()) if tensor.numel() else -1
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif largest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == oneflow.arange(num_classes, device=tensor.device)).to(oneflow.int64)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Widen dimensions, the last first: ``pad = (left, right, top, bottom, ...)``. Negative widths cut.
+
+    Args:
+        input: any shape with at least ``len(pad) / 2`` dimensions.
+        mode: "constant" only.
+        value: the new elements, 0 by default.
+    """
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)}")
+    if len(pad) // 2 > input.dim():
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {input.dim()}"
+        )
+    if mode != "constant":
+        raise NotImplementedError(f"pad: mode={mode!r} is not implemented for {input.dtype} on {input.device}")
+    for i in range(len(pad) // 2):
+        dim = input.dim() - 1 - i
+        before, after = pad[2 * i], pad[2 * i + 1]
+        if before < 0 or after < 0:
+            kept = input.shape[dim] + min(before, 0) + min(after, 0)
+            if kept < 0:
+                raise RuntimeError(
+                    f"pad: dimension {dim} of size {input.shape[dim]} padded by {before} and {after} would be negative"
+                )
+            input = input.narrow(dim, max(-before, 0), kept)
+        parts = [input]
+        for width, place in ((before, 0), (after, len(parts) + 1)):
+            if width > 0:
+                shape = [*input.shape]
+                shape[dim] = width
+                fill = oneflow.full(shape, 0 if value is None else value, dtype=input.dtype, device=input.device)
+                parts.insert(place, fill)
+        if len(parts) > 1:
+            input = oneflow.cat(parts, dim)
+    return input

@@ -1,0 +1,114 @@
+"""LayerNorm and RMSNorm."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.nn import functional as F
+from oneflow.nn import init
+from oneflow.nn.modules.module import Module
+from oneflow.nn.parameter import Parameter
+
+
+class LayerNorm(Module):
+    """Normalise the trailing dimensions to mean 0 and variance 1, then scale and shift.
+
+    Args:
+        normalized_shape: sizes of the trailing dimensions, or one int for the last.
+        eps: added to the variance.
+        elementwise_affine: learn a scale (starts at 1) and a shift (starts at 0) of ``normalized_shape``.
+        bias: False leaves the shift out.
+        device, dtype: of the parameters.
+
+    Input and output: (*, *normalized_shape). (Ba, Kiros and Hinton, "Layer Normalization", 2016.)
+    """
+
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(normalized_shape, numbers.Integral):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape = tuple(int(size) for size in normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            if wanted:
+                setattr(self, name, Parameter(oneflow.empty(self.normalized_shape, device=device, dtype=dtype)))
+            else:
+                self.register_parameter(name, None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one and the shift to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Divide by the root mean square over the trailing dimensions, then scale.
+
+    Args:
+        normalized_shape: sizes of the trailing dimensions, or one int for the last.
+        eps: added to the mean square; None takes the dtype's machine epsilon.
+        elementwise_affine: learn a scale of ``normalized_shape``, starting at 1.
+        device, dtype: of the parameter.
+
+    (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(normalized_shape, numbers.Integral):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape = tuple(int(size) for size in normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        if elementwise_affine:
+            self.weight = Parameter(oneflow.empty(self.normalized_shape, device=device, dtype=dtype))
+        else:
+            self.register_parameter("weight", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

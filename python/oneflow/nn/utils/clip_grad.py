@@ -1,0 +1,99 @@
+"""Gradient clipping. Only ops, no host reads: a traced training step holds the very same computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import oneflow
+from oneflow import Tensor
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def _norm(tensor: Tensor, norm_type: float) -> Tensor:
+    if norm_type == math.inf:
+        return tensor.abs().max()
+    if norm_type == 2.0:
+        return (tensor * tensor).sum().sqrt()
+    return tensor.abs().pow(norm_type).sum().pow(1.0 / norm_type)
+
+
+@oneflow.no_grad()
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Return the norm of all ``tensors`` taken as one vector, a 0-dim tensor.
+
+    Raises:
+        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
+    """
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return oneflow.tensor(0.0)
+    norms = oneflow.stack([_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
+    total = _norm(norms, norm_type)
+    if error_if_nonfinite and not math.isfinite(float(total.item())):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+@oneflow.no_grad()
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale gradients in place by ``max_norm / total_norm`` where that is below one."""
+    # Multiplying by a coefficient clamped to one avoids a branch on a device value.
+    coefficient = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for grad in _gradients(parameters):
+        grad.mul_(coefficient.to(grad.device))
+
+
+@oneflow.no_grad()
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients of ``parameters`` in place so that their total norm is at most ``max_norm``.
+
+    Args:
+        parameters: one tensor or several; those without gradient are skipped.
+        max_norm: the largest norm allowed.
+        norm_type: order of the norm, ``inf`` for the largest element.
+        error_if_nonfinite: raise when the norm is nan or infinite.
+        foreach: accepted for compatibility; there is one path.
+
+    Returns:
+        the norm before clipping, 0-dim.
+
+    Example::
+
+        >>> norm = oneflow.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+@oneflow.no_grad()
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every gradient element of ``parameters`` to [-clip_value, clip_value], in place."""
+    bound = float(clip_value)
+    for grad in _gradients(parameters):
+        grad.clamp_(min=-bound, max=bound)

@@ -1,0 +1,41 @@
+"""The default generator of random numbers: its seed and its state."""
+
+from __future__ import annotations
+
+from oneflow import _oneflow
+from oneflow._oneflow import Generator, Tensor
+
+default_generator: Generator = _oneflow.default_generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed every random draw that follows.
+
+    Args:
+        seed: an integer in [-2^63, 2^64).
+
+    Example::
+
+        >>> _ = oneflow.manual_seed(0)
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seed from the operating system and return the seed drawn."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """Return the seed in use."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """Return the state of the default generator as a tensor of bytes."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put a state from :func:`get_rng_state` back."""
+    default_generator.set_state(new_state)

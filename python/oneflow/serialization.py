@@ -1,0 +1,441 @@
+"""save and load in PyTorch's zip format: each reads what the other wrote.
+
+An archive holds ``data.pkl`` (the object, tensors as references), ``data/<key>`` (the bytes of one storage each, shared
+by its views), ``byteorder`` and ``version``. Loading is restricted to tensors and plain containers unless asked
+otherwise; see ``_unpickler.py``. Every number read from a file is checked before memory is touched.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow import _storage_bytes as storage
+from oneflow._unpickler import (
+    Listed,
+    RestrictedUnpickler,
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+_ALIGNMENT = 64
+_DTYPE_OF_STORAGE = {cls: name for name, cls in storage.STORAGE_NAMES.items()}
+
+
+# ---- writing
+
+
+class _Global:
+    """A name written into the pickle as it stands, whether or not a module of that name is installed."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __call__(self) -> None:
+        raise TypeError("stands for a name in a file and cannot be called")
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+    """Writes tensors as references to storages, under the names PyTorch reads."""
+
+    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+
+    def __init__(self, file: IO[bytes], protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        self.storages: dict[tuple[int, str], tuple[str, Tensor, int]] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        return obj.pid if isinstance(obj, _StorageReference) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor):
+            return self._reduce_tensor(obj)
+        if isinstance(obj, oneflow.Size):
+            return _Global("torch", "Size"), (tuple(obj),)
+        if isinstance(obj, oneflow.device):
+            place = (obj.type,) if obj.index is None else (obj.type, obj.index)
+            return _Global("torch", "device"), place
+        return NotImplemented
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(obj, oneflow.dtype):
+            self.save(_dtype_global(storage.dtype_name(obj)))
+        elif isinstance(obj, oneflow.Size):
+            # A tuple subclass: the plain path would write it as a tuple.
+            self.save_reduce(*self.reducer_override(obj), obj=obj)
+        else:
+            super().save(obj, save_persistent_id)
+
+    def _save_name(self, obj: _Global) -> None:
+        self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[_Global] = _save_name
+
+    def _reduce_tensor(self, tensor: Tensor) -> Any:
+        from oneflow.nn.parameter import Parameter
+
+        if isinstance(tensor, Parameter):
+            attributes = dict(tensor.__dict__)
+            args: tuple[Any, ...] = (tensor.data, tensor.requires_grad, OrderedDict())
+            if attributes:
+                return _PARAMETER_WITH_STATE, (*args, attributes)
+            return _PARAMETER, args
+        dtype = storage.dtype_name(tensor.dtype)
+        key, _, n_elements = self._storage_of(tensor, dtype)
+        kind = _storage_global(storage.STORAGE_NAMES[dtype])
+        pid = ("storage", kind, key, str(tensor.device), n_elements)
+        return _TENSOR, (
+            _StorageReference(pid),
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            tensor.requires_grad,
+            OrderedDict(),
+        )
+
+    def _storage_of(self, tensor: Tensor, dtype: str) -> tuple[str, Tensor, int]:
+        n_elements = storage.storage_length(tensor)
+        key = str(len(self.storages))
+        if n_elements == 0:
+            # Empty storages have no address of their own.
+            return self.storages.setdefault((-1 - len(self.storages), dtype), (key, tensor, 0))
+        return self.storages.setdefault((storage.storage_address(tensor), dtype), (key, tensor, n_elements))
+
+
+class _StorageReference:
+    def __init__(self, pid: tuple[Any, ...]) -> None:
+        self.pid = pid
+
+
+_TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
+_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
+_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
+_names: dict[str, _Global] = {}
+
+
+def _dtype_global(name: str) -> _Global:
+    return _names.setdefault(name, _Global("torch", name))
+
+
+_storage_global = _dtype_global
+
+
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write ``obj`` to a file that :func:`load` and ``torch.load`` read.
+
+    Args:
+        obj: tensors, numbers, strings and containers of them, such as a ``state_dict``.
+        f: path, or a binary file open for writing.
+        pickle_module: must be left out.
+        pickle_protocol: 2 is what ``torch.load(weights_only=True)`` reads.
+
+    Views of one storage share it in the file and after loading.
+
+    Raises:
+        ValueError: another pickle module or the old format is asked for.
+
+    Example::
+
+        >>> oneflow.save(model.state_dict(), "model.pt")
+    """
+    if pickle_module not in (None, pickle) or not _use_new_zipfile_serialization:
+        raise ValueError("save writes the zip format with Python's own pickle only")
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, pickle_protocol)
+    pickler.dump(obj)
+    name = Path(os.fspath(f)).stem if isinstance(f, (str, os.PathLike)) else "archive"
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
+        _write(archive, f"{name}/data.pkl", buffer.getvalue())
+        _write(archive, f"{name}/.format_version", b"1")
+        _write(archive, f"{name}/.storage_alignment", str(_ALIGNMENT).encode())
+        _write(archive, f"{name}/byteorder", storage.NATIVE_ORDER.encode())
+        for key, tensor, n_elements in pickler.storages.values():
+            _write(archive, f"{name}/data/{key}", storage.storage_bytes(tensor, n_elements))
+        _write(archive, f"{name}/version", b"3\n")
+
+
+def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Store one record with its bytes aligned in the file, so that it can be memory-mapped."""
+    info = zipfile.ZipInfo(name)
+    header = archive.fp.tell() + 30 + len(name.encode()) + 4  # type: ignore[union-attr]
+    padding = -header % _ALIGNMENT
+    info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
+    archive.writestr(info, data)
+
+
+# ---- reading
+
+
+class _Storage:
+    """One storage read from a file. ``flat`` is made when the first tensor over it is."""
+
+    def __init__(
+        self, read: Callable[[], bytes], dtype: str | None, n_elements: int, place: Callable[..., Any]
+    ) -> None:
+        self._read = read
+        self.dtype = dtype
+        self.n_elements = n_elements
+        self._place = place
+        self._flat: dict[str, Tensor] = {}
+
+    def flat(self, dtype: str) -> Tensor:
+        """The whole storage as a 1-D tensor of ``dtype``."""
+        if dtype not in self._flat:
+            n_bytes = self.n_elements * (1 if self.dtype is None else storage.ITEM_SIZES[self.dtype])
+            tensor = storage.flat_tensor(self._read(), dtype, n_bytes // storage.ITEM_SIZES[dtype])
+            self._flat[dtype] = self._place(tensor)
+        return self._flat[dtype]
+
+
+class _Archive:
+    """The records of one file, each checked against the file's real length."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        try:
+            self.zip = zipfile.ZipFile(file)
+            records = self.zip.infolist()
+            file.seek(0, os.SEEK_END)
+            self.length = file.tell()
+        except Exception as error:
+            raise RuntimeError(f"the file is no checkpoint archive, or cut short: {error}") from error
+        self.records = {record.filename: record for record in records}
+        pickles = [name for name in self.records if name.endswith("/data.pkl") and name.count("/") == 1]
+        if len(pickles) != 1:
+            raise RuntimeError("the archive holds no data.pkl: it is no checkpoint")
+        self.prefix = pickles[0][: -len("data.pkl")]
+        order = self.read("byteorder").decode("latin1") if self.has("byteorder") else "little"
+        if order not in ("little", "big"):
+            raise RuntimeError(f"the archive has byte order {order!r}")
+        self.swapped = order != storage.NATIVE_ORDER
+        self.storages: dict[str, _Storage] = {}
+
+    def has(self, name: str) -> bool:
+        return self.prefix + name in self.records
+
+    def size(self, name: str) -> int:
+        record = self.records.get(self.prefix + name)
+        if record is None:
+            raise RuntimeError(f"the archive has no record {name!r}: it is damaged or cut short")
+        if record.compress_type != zipfile.ZIP_STORED or record.file_size > self.length:
+            raise RuntimeError(f"the record {name!r} is compressed or longer than the file")
+        return record.file_size
+
+    def read(self, name: str) -> bytes:
+        size = self.size(name)
+        try:
+            data = self.zip.read(self.records[self.prefix + name])
+        except Exception as error:
+            raise RuntimeError(f"the record {name!r} cannot be read: {error}") from error
+        if len(data) != size:
+            raise RuntimeError(f"the record {name!r} is cut short: {len(data)} of {size} bytes")
+        return data
+
+    def storage(self, pid: Any, map_location: Any) -> _Storage:
+        """The storage of one persistent id ("storage", class, key, location, number of elements)."""
+        if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
+            raise pickle.UnpicklingError("a persistent id in the file is no storage")
+        _, kind, key, location, n_elements = pid
+        if not isinstance(key, str) or not isinstance(location, str) or type(n_elements) is not int or n_elements < 0:
+            raise pickle.UnpicklingError("a storage in the file has a broken description")
+        if key in self.storages:
+            return self.storages[key]
+        if not isinstance(kind, _StorageKind):
+            raise pickle.UnpicklingError("a storage in the file has an unknown type")
+        width = 1 if kind.dtype is None else storage.ITEM_SIZES[kind.dtype]
+        name = f"data/{key}"
+        if n_elements * width != self.size(name):
+            raise RuntimeError(
+                f"storage {key!r} should hold {n_elements} elements of {width} bytes, "
+                f"but its record has {self.size(name)} bytes"
+            )
+
+        def read() -> bytes:
+            data = self.read(name)
+            return storage.swap_bytes(data, kind.dtype) if self.swapped and kind.dtype else data
+
+        made = _Storage(read, kind.dtype, n_elements, lambda flat: _relocate(flat, location, map_location))
+        self.storages[key] = made
+        return made
+
+
+class _StorageKind:
+    def __init__(self, dtype: str | None) -> None:
+        self.dtype = dtype
+
+
+def _relocate(flat: Tensor, location: str, map_location: Any) -> Tensor:
+    if callable(map_location):
+        moved = map_location(flat, location)
+        return flat if moved is None else moved
+    if isinstance(map_location, dict):
+        location = str(map_location.get(location, location))
+    elif map_location is not None:
+        location = str(map_location)
+    if location == "cpu":
+        return flat
+    try:
+        return flat.to(location)
+    except Exception as error:
+        raise RuntimeError(
+            f"cannot put a storage saved on {location!r} there: {error}. Use load with map_location='cpu'"
+        ) from error
+
+
+def _rebuild_tensor(
+    source: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None, *rest: Any
+) -> Tensor:
+    if not isinstance(source, _Storage) or source.dtype is None:
+        raise pickle.UnpicklingError("a tensor in the file has no storage")
+    return _view(source.flat(source.dtype), offset, size, stride, requires_grad)
+
+
+def _rebuild_tensor_v3(
+    source: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
+) -> Tensor:
+    if not isinstance(source, _Storage) or not isinstance(dtype, oneflow.dtype):
+        raise pickle.UnpicklingError("a tensor in the file has no storage")
+    return _view(source.flat(storage.dtype_name(dtype)), offset, size, stride, requires_grad)
+
+
+def _view(flat: Tensor, offset: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    offset, size, stride = storage.check_view(flat.numel(), offset, size, stride)
+    tensor = flat.as_strided(size, stride, offset)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Tensor:
+    from oneflow.nn.parameter import Parameter
+
+    if not isinstance(data, Tensor):
+        raise pickle.UnpicklingError("a parameter in the file has no tensor")
+    parameter = Parameter(data, bool(requires_grad))
+    for name, value in (state or {}).items():
+        setattr(parameter, name, value)
+    return parameter
+
+
+def _size(values: Any = ()) -> Any:
+    return oneflow.Size([int(value) for value in values])
+
+
+def _names_in_files() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):
+        names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
+        names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3
+        names[f"{utils}._rebuild_parameter"] = _rebuild_parameter
+        names[f"{utils}._rebuild_parameter_with_state"] = _rebuild_parameter
+        names[f"{module}.Size"] = _size
+        names[f"{module}.device"] = lambda *place: oneflow.device(*place)
+        names["torch.storage.UntypedStorage"] = names[f"{module}.UntypedStorage"] = _StorageKind(None)
+        for dtype, cls in storage.STORAGE_NAMES.items():
+            names[f"{module}.{cls}"] = _StorageKind(dtype)
+            if isinstance(getattr(oneflow, dtype, None), oneflow.dtype):
+                names[f"{module}.{dtype}"] = getattr(oneflow, dtype)
+    return names
+
+
+class _TrustingUnpickler(pickle.Unpickler):
+    """Builds whatever the file says. Only for files one would also execute."""
+
+    def __init__(self, file: IO[bytes], load_storage: Callable[[Any], Any], **options: Any) -> None:
+        super().__init__(file, **options)
+        self.names = _names_in_files()
+        self.load_storage = load_storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.{name}" in self.names:
+            return self.names[f"{module}.{name}"]
+        if module == "torch" or module.startswith("torch."):
+            module = "oneflow" + module[len("torch") :]
+        return super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.load_storage(pid)
+
+
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read what :func:`save` or ``torch.save`` wrote.
+
+    Args:
+        f: path, or a binary file open for reading, seekable.
+        map_location: where storages go: a device, a dictionary from saved to wanted device, or a function
+            ``(flat tensor, saved location) -> tensor``. None puts them where they were.
+        pickle_module: must be left out.
+        weights_only: True (the default) builds tensors and plain containers only and refuses every other name; False
+            can run any code the file contains.
+        mmap: accepted for compatibility; storages are read one by one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RuntimeError: the archive is damaged, or a tensor lies outside its storage.
+        pickle.UnpicklingError: the pickle is broken or wants a name that is not allowed.
+    """
+    if pickle_module not in (None, pickle):
+        raise ValueError("load uses Python's own pickle only")
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _load(file, map_location, weights_only is not False, pickle_load_args)
+    if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):
+        raise AttributeError("load needs a file that can seek; read it into io.BytesIO first")
+    return _load(f, map_location, weights_only is not False, pickle_load_args)
+
+
+def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
+    archive = _Archive(file)
+    data = io.BytesIO(archive.read("data.pkl"))
+
+    def load_storage(pid: Any) -> _Storage:
+        return archive.storage(pid, map_location)
+
+    if weights_only:
+        return _plain(RestrictedUnpickler(data, _names_in_files(), load_storage).load())
+    return _TrustingUnpickler(data, load_storage, **options).load()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Listed, _StorageKind)):
+        raise pickle.UnpicklingError("the file holds a bare name where a value is expected")
+    return value
+
+
+# ---- plain pickle of single tensors
+
+
+def _tensor_to_bytes(tensor: Tensor) -> bytes:
+    buffer = io.BytesIO()
+    save(tensor, buffer)
+    return buffer.getvalue()
+
+
+def _tensor_from_bytes(data: bytes) -> Tensor:
+    return load(io.BytesIO(data))

@@ -1,0 +1,58 @@
+"""Handles by which a registered hook is removed again."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """What ``register_*_hook`` returns. ``remove()`` takes the hook out; leaving a ``with`` block does the same.
+
+    Args:
+        hooks: the dictionary the hook was put into, held weakly.
+        extra: dictionaries with entries under the same id (options of the hook), cleaned at the same time.
+    """
+
+    def __init__(
+        self, hooks: MutableMapping[int, Any], *, extra_dict: MutableMapping[int, Any] | tuple[Any, ...] = ()
+    ) -> None:
+        self.id = next(_ids)
+        extras = extra_dict if isinstance(extra_dict, (tuple, list)) else (extra_dict,)
+        self._dicts = tuple(weakref.ref(d) for d in (hooks, *extras))
+
+    def remove(self) -> None:
+        """Remove the hook. Removing it twice is harmless."""
+        for reference in self._dicts:
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def register(
+    hooks: OrderedDict[int, Any],
+    hook: Callable[..., Any],
+    *,
+    prepend: bool = False,
+    flags: tuple[tuple[OrderedDict[int, bool], bool], ...] = (),
+) -> RemovableHandle:
+    """Add ``hook`` to ``hooks``; each (dictionary, value) of ``flags`` gets an entry where the value is true."""
+    handle = RemovableHandle(hooks, extra_dict=tuple(d for d, _ in flags))
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    for dictionary, value in flags:
+        if value:
+            dictionary[handle.id] = True
+    return handle
