@@ -1,1 +1,38 @@
-//! oneflow-kernels-index.
+//! CPU kernels that move elements by index, order them, count them or draw them at random.
+//!
+//! Movement is instantiated by element size, arithmetic and order by dtype. Indices are checked before anything is
+//! written. No result depends on the number of threads. Knows no tensor and no op.
+
+mod advanced;
+mod check;
+mod concat;
+mod lines;
+mod nonzero;
+mod num;
+mod random;
+mod select;
+mod sort;
+
+use oneflow_base::DeviceType;
+use oneflow_kernels_prim as prim;
+
+/// Puts the CPU implementations into their primitives' slots.
+pub fn register() {
+    let table: [(&prim::Primitive, prim::KernelFn); 12] = [
+        (&prim::RANDOM, random::random),
+        (&prim::INDEX_SELECT, select::index_select),
+        (&prim::GATHER, select::gather),
+        (&prim::SCATTER, select::scatter),
+        (&prim::INDEX, advanced::index),
+        (&prim::INDEX_PUT, advanced::index_put),
+        (&prim::CONCAT, concat::concat),
+        (&prim::SORT, sort::sort),
+        (&prim::TOPK, sort::topk),
+        (&prim::COUNT_NONZERO, nonzero::count_nonzero),
+        (&prim::NONZERO, nonzero::nonzero),
+        (&prim::TRIANGLE, select::triangle),
+    ];
+    for (primitive, f) in table {
+        primitive.provide(DeviceType::CPU, f);
+    }
+}

@@ -1,0 +1,73 @@
+//! Reading index tensors: everything is checked here, before a kernel writes.
+
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::View;
+use oneflow_kernels_prim::rows::Grid;
+use smallvec::SmallVec;
+
+/// Checked indices or the element offsets they lead to; inline for short ones.
+pub type Offsets = SmallVec<[i64; 128]>;
+
+/// torch's text for an index outside a dimension.
+#[cold]
+pub fn out_of_bounds(index: i64, dim: usize, size: i64) -> Error {
+    Error::index(format!("index {index} is out of bounds for dimension {dim} with size {size}"))
+}
+
+/// The elements of an index tensor in row-major order.
+fn each(v: &View, f: &mut dyn FnMut(usize, i64)) -> Result<()> {
+    let mut grid = Grid::new(v.sizes, [v.strides]);
+    let (n, [step]) = grid.pop_inner();
+    macro_rules! walk {
+        ($t:ty) => {
+            grid.each(0..grid.len(), |i, [off]| {
+                // SAFETY: the offsets lie inside the view, which is valid for reads.
+                (0..n).for_each(|j| f(i * n + j, unsafe { *v.ptr.cast::<$t>().offset(off + j as isize * step) } as i64))
+            })
+        };
+    }
+    match v.dtype {
+        DType::I64 => walk!(i64),
+        DType::I32 => walk!(i32),
+        other => return Err(Error::index(format!("tensors used as indices must be int64 or int32, but got {other}"))),
+    }
+    Ok(())
+}
+
+/// Adds `index * stride` to each of `offsets`. Negative indices count from the end where `wrap` says so.
+pub fn add_offsets(v: &View, dim: usize, size: i64, stride: i64, wrap: bool, offsets: &mut [i64]) -> Result<()> {
+    let mut bad = None;
+    each(v, &mut |p, raw| {
+        let i = if wrap && raw < 0 { raw + size } else { raw };
+        if (i as u64) < size as u64 {
+            offsets[p] += i * stride;
+        } else if bad.is_none() {
+            bad = Some(raw);
+        }
+    })?;
+    bad.map_or(Ok(()), |raw| Err(out_of_bounds(raw, dim, size)))
+}
+
+/// Checks that every index lies in `0..size`.
+pub fn check(v: &View, dim: usize, size: i64) -> Result<()> {
+    if v.dtype == DType::I64 && v.is_contiguous() {
+        // SAFETY: a contiguous view is valid for its number of elements.
+        let all = unsafe { std::slice::from_raw_parts(v.ptr.cast::<i64>(), v.numel()) };
+        // Branch-free by blocks, so that it runs at the speed of memory.
+        let bad = all.chunks(256).position(|c| c.iter().fold(false, |b, &i| b | (i as u64 >= size as u64)));
+        return match bad {
+            None => Ok(()),
+            Some(b) => {
+                let at = all[b * 256..].iter().find(|i| (**i as u64) >= size as u64);
+                Err(out_of_bounds(at.copied().unwrap_or_default(), dim, size))
+            }
+        };
+    }
+    let mut bad = None;
+    each(v, &mut |_, i| {
+        if (i as u64) >= size as u64 && bad.is_none() {
+            bad = Some(i);
+        }
+    })?;
+    bad.map_or(Ok(()), |i| Err(out_of_bounds(i, dim, size)))
+}

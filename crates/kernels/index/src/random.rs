@@ -1,0 +1,257 @@
+//! RANDOM: every value is a function of (seed, offset, global element index); see `prim::philox`.
+//!
+//! A block of words becomes numbers of the compute dtype in a small buffer, the buffer is stored as the output's dtype.
+
+use crate::num::{Real, by_num};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::philox::{self, Window};
+use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::{Launch, RandomKind, Word};
+
+/// Elements drawn at a time.
+const LANES: usize = 16;
+/// Elements a buffer holds.
+const BUFFER: usize = 512;
+
+#[derive(Clone, Copy)]
+struct Draw {
+    kind: RandomKind,
+    seed: u64,
+    offset: u64,
+    a: Word,
+    b: Word,
+    /// Random bits of a uniform value: as many as the dtype holds, so that rounding cannot reach the upper end.
+    digits: u32,
+}
+
+pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
+    let out = l.output(0)?;
+    let kind = RandomKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("random: unknown kind"))?;
+    let digits = match out.dtype {
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        _ => 24,
+    };
+    let d = Draw { kind, seed: l.param(1)?.0, offset: l.param(2)?.0, a: l.param(3)?, b: l.param(4)?, digits };
+    let window = Window::parse(&l.params[5..], out.sizes)?;
+    let whole = matches!(kind, RandomKind::Bernoulli | RandomKind::Integers);
+    if out.dtype.is_complex() || !(whole || out.dtype.is_float()) {
+        return Err(Error::not_implemented(format!("random: {kind:?} is not defined for {}", out.dtype)));
+    }
+    let mut grid = Grid::new(out.sizes, [out.strides, window.strides()]);
+    let (n, [step, index_step]) = grid.pop_inner();
+    let blocks = n.div_ceil(BUFFER);
+    let isa = Isa::detect();
+    by_num!(out.dtype, T => {
+        let p = Shared::<T>::new(out.ptr);
+        split(grid.len() * blocks, n.min(BUFFER) as f64 * 1.5, &|r| {
+            for u in r {
+                let (row, from) = (u / blocks, u % blocks * BUFFER);
+                let len = (n - from).min(BUFFER);
+                grid.each(row..row + 1, |_, [off, index]| {
+                    let first = window.first().wrapping_add(index as u64).wrapping_add(from as u64 * index_step as u64);
+                    let o = p.at(off + from as isize * step);
+                    // SAFETY: the block lies inside the output; tasks own whole blocks.
+                    unsafe { d.store::<T>(isa, out.dtype, first, index_step as u64, o, step, len) }
+                });
+            }
+        });
+    }, complex => ());
+    Ok(())
+}
+
+impl Draw {
+    /// Draws `len <= BUFFER` elements whose indices start at `first` and are `index_step` apart.
+    unsafe fn store<T: Real>(
+        &self,
+        isa: Isa,
+        dtype: DType,
+        first: u64,
+        index_step: u64,
+        out: *mut T,
+        step: isize,
+        len: usize,
+    ) {
+        if index_step != 1 && len > 1 {
+            for i in 0..len {
+                // SAFETY: a part of this call's elements.
+                unsafe {
+                    self.store(
+                        isa,
+                        dtype,
+                        first.wrapping_add(i as u64 * index_step),
+                        1,
+                        out.offset(i as isize * step),
+                        1,
+                        1,
+                    )
+                };
+            }
+            return;
+        }
+        macro_rules! through {
+            ($compute:ty, $fill:ident, $of:ident) => {{
+                let mut buffer = [0 as $compute; BUFFER];
+                let whole = &mut buffer[..len.next_multiple_of(LANES)];
+                isa.$fill(self, first, whole);
+                for (i, v) in buffer[..len].iter().enumerate() {
+                    // SAFETY: element i of this call.
+                    unsafe { *out.offset(i as isize * step) = T::$of(*v) };
+                }
+                // A value that rounds to the open end becomes the closed one.
+                if self.kind == RandomKind::Uniform {
+                    let (a, b) = (T::of_f64(self.a.f64()), T::of_f64(self.b.f64()));
+                    for i in (0..len).filter(|_| a.key() < b.key()) {
+                        // SAFETY: element i of this call.
+                        unsafe {
+                            let o = out.offset(i as isize * step);
+                            if (*o).key() >= b.key() {
+                                *o = a;
+                            }
+                        }
+                    }
+                }
+            }};
+        }
+        match (self.kind, dtype) {
+            (RandomKind::Integers, _) => through!(i64, fill_i64, of_i64),
+            (RandomKind::Bernoulli, _) => through!(f32, fill_f32, of_f32),
+            (_, DType::F64) => through!(f64, fill_f64, of_f64),
+            _ => through!(f32, fill_f32, of_f32),
+        }
+    }
+
+    #[inline(always)]
+    fn f32s(&self, first: u64, out: &mut [f32]) {
+        let (a, b) = (self.a.f64() as f32, self.b.f64() as f32);
+        let (shift, scale) = (32 - self.digits, 1.0 / (1u32 << self.digits) as f32);
+        match self.kind {
+            RandomKind::Uniform => {
+                let span = b - a;
+                self.each(first, out, |w| ((w[0] >> shift) as i32 as f32 * scale) * span + a)
+            }
+            RandomKind::Normal => self.each(first, out, |w| philox::normal_f32(w[0], w[1]) * b + a),
+            RandomKind::Bernoulli => {
+                let t = philox::threshold(self.a.f64());
+                self.each(first, out, |w| if w[0] >> 8 < t { 1.0 } else { 0.0 })
+            }
+            RandomKind::Exponential => {
+                self.each(first, out, |w| philox::ln_f32(philox::uniform_f32_above_zero(w[0])) * (-1.0 / a))
+            }
+            RandomKind::Integers => {}
+        }
+    }
+
+    #[inline(always)]
+    fn f64s(&self, first: u64, out: &mut [f64]) {
+        let (a, b) = (self.a.f64(), self.b.f64());
+        match self.kind {
+            RandomKind::Uniform => self.each(first, out, |w| philox::uniform_f64(w[0], w[1]) * (b - a) + a),
+            RandomKind::Normal => self.each(first, out, |w| philox::normal_f64(w) * b + a),
+            RandomKind::Exponential => self.each(first, out, |w| (1.0 - philox::uniform_f64(w[0], w[1])).ln() / -a),
+            RandomKind::Bernoulli | RandomKind::Integers => {}
+        }
+    }
+
+    /// `low + high half of (word * span)`: no division, and a bias below 2^-32 for spans that fit 32 bits.
+    #[inline(always)]
+    fn i64s(&self, first: u64, out: &mut [i64]) {
+        let (low, span) = (self.a.i64(), self.b.i64().wrapping_sub(self.a.i64()) as u64);
+        self.each(first, out, |w| {
+            let x = w[0] as u64 | (w[1] as u64) << 32;
+            low.wrapping_add(((x as u128 * span as u128) >> 64) as i64)
+        })
+    }
+
+    #[inline(always)]
+    fn each<V>(&self, first: u64, out: &mut [V], f: impl Fn([u32; 4]) -> V) {
+        for (b, chunk) in out.chunks_exact_mut(LANES).enumerate() {
+            let w = philox::words::<LANES>(self.seed, self.offset, first.wrapping_add((b * LANES) as u64));
+            for (i, v) in chunk.iter_mut().enumerate() {
+                *v = f([w[0][i], w[1][i], w[2][i], w[3][i]]);
+            }
+        }
+    }
+}
+
+/// The instruction sets that the drawing loops are compiled for. The loops are plain arithmetic: all give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Isa {
+    #[cfg(target_arch = "x86_64")]
+    V4,
+    #[cfg(target_arch = "x86_64")]
+    V3,
+    Base,
+}
+
+macro_rules! fills {
+    ($($name:ident $v4:ident $v3:ident $body:ident $t:ty;)*) => {
+        impl Isa {
+            $(fn $name(self, d: &Draw, first: u64, out: &mut [$t]) {
+                match self {
+                    // SAFETY: `detect` gives an instruction set only where the machine has it.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::V4 => unsafe { $v4(d, first, out) },
+                    // SAFETY: as above.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::V3 => unsafe { $v3(d, first, out) },
+                    Isa::Base => d.$body(first, out),
+                }
+            })*
+        }
+        $(
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            fn $v4(d: &Draw, first: u64, out: &mut [$t]) {
+                d.$body(first, out)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn $v3(d: &Draw, first: u64, out: &mut [$t]) {
+                d.$body(first, out)
+            }
+        )*
+    };
+}
+fills! {
+    fill_f32 f32_v4 f32_v3 f32s f32;
+    fill_f64 f64_v4 f64_v3 f64s f64;
+    fill_i64 i64_v4 i64_v3 i64s i64;
+}
+
+impl Isa {
+    fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+                return Isa::V4;
+            }
+            if has!("avx2") {
+                return Isa::V3;
+            }
+        }
+        Isa::Base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_isa_gives_the_same_bits() {
+        let best = Isa::detect();
+        let isas = [best, Isa::Base, if best == Isa::Base { Isa::Base } else { Isa::V3 }];
+        for kind in [RandomKind::Uniform, RandomKind::Normal, RandomKind::Exponential, RandomKind::Bernoulli] {
+            let d = Draw { kind, seed: 11, offset: 5, a: 0.25f64.into(), b: 2.0f64.into(), digits: 24 };
+            let drawn = isas.map(|isa| {
+                let mut v = [0f32; 256];
+                isa.fill_f32(&d, u32::MAX as u64 - 100, &mut v);
+                v.map(f32::to_bits)
+            });
+            assert_eq!(drawn[0], drawn[1]);
+            assert_eq!(drawn[0], drawn[2]);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Kernels that index one dimension: INDEX_SELECT, GATHER, SCATTER; and TRIANGLE, which selects by position.
+
+use crate::check::{Offsets, add_offsets, check};
+use crate::lines::{Axis, Lines};
+use crate::num::{Complex, Num, Real, by_num, by_size};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::{Launch, ScatterKind, View};
+use smallvec::smallvec;
+
+/// Size and stride of a dimension; a 0-dim tensor is one element along it.
+fn extent(v: &View, dim: usize) -> (i64, i64) {
+    (v.sizes.get(dim).copied().unwrap_or(1), v.strides.get(dim).copied().unwrap_or(0))
+}
+
+pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
+    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (size, stride) = extent(&x, dim);
+    let mut from: Offsets = smallvec![0; index.numel()];
+    add_offsets(&index, dim, size, stride, false, &mut from)?;
+    let lines = Lines::new(out.sizes, [out.strides, x.strides], dim);
+    let to = Axis::Step(lines.step[0]);
+    // SAFETY: the indices are checked, so that all offsets lie inside the launch's views.
+    by_size!(out.dtype, T => unsafe { take::<T>(&lines, &out, &x, to, Axis::Table(&from)) });
+    Ok(())
+}
+
+/// `out[to[i], lane] = x[from[i], lane]`.
+pub unsafe fn take<T: Copy>(lines: &Lines<2>, out: &View, x: &View, to: Axis, from: Axis) {
+    let (out, x) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
+    let [os, xs] = lines.lane_step;
+    let ns = if lines.lanes >= 8 { 0.1 * size_of::<T>() as f64 } else { 1.5 };
+    lines.each(ns, false, &|off, axis, lanes| {
+        for i in axis {
+            let (o, s) = (out.at(off[0] + to.at(i)), x.at(off[1] + from.at(i)));
+            // SAFETY: offsets are in bounds by the caller's check, and tasks write disjoint positions.
+            unsafe {
+                if lines.lanes == 1 {
+                    *o = *s;
+                } else if os == 1 && xs == 1 {
+                    s.add(lanes.start).copy_to_nonoverlapping(o.add(lanes.start), lanes.len());
+                } else {
+                    for j in lanes.clone() {
+                        *o.offset(j as isize * os) = *s.offset(j as isize * xs);
+                    }
+                }
+            }
+        }
+    });
+}
+
+pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
+    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (size, stride) = extent(&x, dim);
+    check(&index, dim, size)?;
+    let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], dim);
+    // SAFETY: the indices are checked, so that all offsets lie inside the launch's views.
+    by_size!(out.dtype, T => unsafe { each_indexed::<T>(&lines, &out, &index, &x, stride as isize, Side::Gather, |_, v| v) })
+}
+
+enum Side {
+    /// The index leads into operand 2.
+    Gather,
+    /// The index leads into operand 0.
+    Scatter,
+}
+
+/// Walks out, index and a third operand together; `f(old, value)` gives what is written to out.
+unsafe fn each_indexed<T: Copy>(
+    lines: &Lines<3>,
+    out: &View,
+    index: &View,
+    x: &View,
+    stride: isize,
+    side: Side,
+    f: impl Fn(T, T) -> T + Sync,
+) -> Result<()> {
+    let (o, x) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
+    let scatter = matches!(side, Side::Scatter);
+    let ([os, is, xs], [ol, il, xl]) = (lines.step, lines.lane_step);
+    // The indexed operand moves by the index alone.
+    let (os, xs) = if scatter { (0, xs) } else { (os, 0) };
+    macro_rules! run {
+        ($I:ty) => {{
+            let index = Shared::<$I>::new(index.ptr);
+            lines.each(1.5, scatter, &|off, axis, lanes| {
+                for i in axis.map(|i| i as isize) {
+                    for j in lanes.clone().map(|j| j as isize) {
+                        // SAFETY: the caller has checked the indices; tasks write disjoint positions, because a
+                        // scatter's tasks hold whole axes and a gather's write each position once.
+                        unsafe {
+                            let at = *index.at(off[1] + i * is + j * il) as isize * stride;
+                            let (to, from) = if scatter { (at, 0) } else { (0, at) };
+                            let p = o.at(off[0] + i * os + j * ol + to);
+                            *p = f(*p, *x.at(off[2] + i * xs + j * xl + from));
+                        }
+                    }
+                }
+            })
+        }};
+    }
+    match index.dtype {
+        DType::I32 => run!(i32),
+        _ => run!(i64),
+    }
+    Ok(())
+}
+
+pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
+    let (index, src, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let kind = ScatterKind::from_u64(l.param(1)?.0).ok_or_else(|| Error::runtime("scatter: unknown kind"))?;
+    let (size, stride) = extent(&out, dim);
+    let stride = stride as isize;
+    check(&index, dim, size)?;
+    let lines = Lines::new(index.sizes, [out.strides, index.strides, src.strides], dim);
+    let (lines, out, index, src) = (&lines, &out, &index, &src);
+    // SAFETY (of all calls below): the indices are checked, so that all offsets lie inside the launch's views.
+    macro_rules! run {
+        ($T:ty, $f:expr) => {
+            // SAFETY: as above.
+            unsafe { each_indexed::<$T>(lines, out, index, src, stride, Side::Scatter, $f) }
+        };
+    }
+    match (kind, out.dtype) {
+        (ScatterKind::Set, d) => by_size!(d, T => run!(T, |_, v| v)),
+        (ScatterKind::Add, DType::C64) => run!(Complex<f32>, Num::add),
+        (ScatterKind::Add, DType::C128) => run!(Complex<f64>, Num::add),
+        (ScatterKind::Mul, DType::C64) => run!(Complex<f32>, Num::mul),
+        (ScatterKind::Mul, DType::C128) => run!(Complex<f64>, Num::mul),
+        (kind, d) => by_num!(d, T => match kind {
+            ScatterKind::Add | ScatterKind::Set => run!(T, Num::add),
+            ScatterKind::Mul => run!(T, Num::mul),
+            ScatterKind::Max => run!(T, Real::max),
+            ScatterKind::Min => run!(T, Real::min),
+        }, complex => Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
+    }
+}
+
+pub unsafe fn triangle(l: &Launch<'_>) -> Result<()> {
+    let (x, out, diagonal, upper) = (l.input(0)?, l.output(0)?, l.param(0)?.i64(), l.param(1)?.bool());
+    let nd = out.ndim();
+    if nd < 2 {
+        return Err(Error::runtime("triangle: the input must have at least 2 dimensions"));
+    }
+    let (rows, cols) = (out.sizes[nd - 2] as usize, out.sizes[nd - 1]);
+    let batch = Grid::new(&out.sizes[..nd - 2], [&out.strides[..nd - 2], &x.strides[..nd - 2]]);
+    let at = |v: &View, d: usize| v.strides[d] as isize;
+    let (or, oc, xr, xc) = (at(&out, nd - 2), at(&out, nd - 1), at(&x, nd - 2), at(&x, nd - 1));
+    fn zero<T: Copy>() -> T {
+        // SAFETY: the types of `by_size` are integers and arrays of integers.
+        unsafe { std::mem::zeroed() }
+    }
+    by_size!(out.dtype, T => {
+        let (o, s) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
+        split(batch.len() * rows, cols as f64 * 0.5, &|r| {
+            for u in r {
+                let i = (u % rows) as isize;
+                // The first column beyond the lower triangle, or inside the upper one.
+                let edge = (i as i64).saturating_add(diagonal).saturating_add(!upper as i64).clamp(0, cols) as isize;
+                let (kept, dropped) = if upper { (edge..cols as isize, 0..edge) } else { (0..edge, edge..cols as isize) };
+                let b = u / rows;
+                batch.each(b..b + 1, |_, off| {
+                    let (o, s) = (o.at(off[0] + i * or), s.at(off[1] + i * xr));
+                    // SAFETY: rows and columns lie inside both views; tasks own whole rows.
+                    unsafe {
+                        kept.clone().for_each(|j| *o.offset(j * oc) = *s.offset(j * xc));
+                        dropped.clone().for_each(|j| *o.offset(j * oc) = zero());
+                    }
+                });
+            }
+        });
+    });
+    Ok(())
+}

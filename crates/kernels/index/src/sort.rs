@@ -1,0 +1,169 @@
+//! SORT and TOPK by packed words of (key, position): an unstable sort of them is a stable sort of the values.
+
+use crate::num::{Real, by_num};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::{Launch, View};
+use std::cell::Cell;
+
+/// Key in the upper half, position in the lower.
+trait Packed: Ord + Copy + 'static {
+    fn pack(key: u64, position: usize) -> Self;
+    fn position(self) -> usize;
+    /// The thread's reusable buffer.
+    fn with_buffer<R>(f: impl FnOnce(&mut Vec<Self>) -> R) -> R;
+}
+
+macro_rules! packed {
+    ($t:ty, $half:ty, $shift:expr) => {
+        impl Packed for $t {
+            #[inline(always)]
+            fn pack(key: u64, position: usize) -> Self {
+                ((key as $t) << $shift) | position as $t
+            }
+            #[inline(always)]
+            fn position(self) -> usize {
+                self as $half as usize
+            }
+            fn with_buffer<R>(f: impl FnOnce(&mut Vec<Self>) -> R) -> R {
+                thread_local!(static BUFFER: Cell<Vec<$t>> = const { Cell::new(Vec::new()) });
+                let mut buffer = BUFFER.take();
+                buffer.clear();
+                let r = f(&mut buffer);
+                BUFFER.set(buffer);
+                r
+            }
+        }
+    };
+}
+packed!(u64, u32, 32);
+packed!(u128, u64, 64);
+
+/// What both kernels share: x, values and indices along a dimension.
+struct Rows<'a> {
+    grid: Grid<3>,
+    n: usize,
+    k: usize,
+    steps: [isize; 3],
+    x: View<'a>,
+    values: Option<View<'a>>,
+    indices: Option<View<'a>>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(l: &Launch<'a>, dim: usize) -> Result<Self> {
+        let (x, values, indices) = (l.input(0)?, l.opt_output(0), l.opt_output(1));
+        let shape = values.or(indices).ok_or_else(|| Error::runtime("sort: no output"))?;
+        let none = [0i64; 64];
+        let strides = [x.strides, values.map_or(&none, |v| v.strides), indices.map_or(&none, |v| v.strides)];
+        if x.ndim() == 0 {
+            return Ok(Rows {
+                grid: Grid::new(&[], [&[]; 3]),
+                n: 1,
+                k: shape.numel(),
+                steps: [0; 3],
+                x,
+                values,
+                indices,
+            });
+        }
+        let (n, k, steps) = (x.sizes[dim] as usize, shape.sizes[dim] as usize, strides.map(|s| s[dim] as isize));
+        Ok(Rows { grid: Grid::without(x.sizes, strides, dim), n, k, steps, x, values, indices })
+    }
+
+    /// Orders every row's packed words and writes the first k.
+    fn run<T: Real, P: Packed>(&self, ns: f64, descending: bool, order: Order) {
+        let x = Shared::<T>::new(self.x.ptr);
+        let values = self.values.map(|v| Shared::<T>::new(v.ptr));
+        let indices = self.indices.map(|v| Shared::<i64>::new(v.ptr));
+        let [xs, vs, is] = self.steps;
+        let mask = if descending { u64::MAX >> (64 - 8 * size_of::<P>() / 2) } else { 0 };
+        let (grid, n, k) = (&self.grid, self.n, self.k);
+        split(grid.len(), ns * n as f64, &|r| {
+            P::with_buffer(|buffer| {
+                grid.each(r, |_, off| {
+                    buffer.clear();
+                    // SAFETY: positions below n and k lie inside the views; rows are disjoint.
+                    unsafe {
+                        let words = (0..n).map(|i| P::pack((*x.at(off[0] + i as isize * xs)).key() ^ mask, i));
+                        order.apply(k, words, buffer);
+                        for (i, w) in buffer[..k].iter().enumerate() {
+                            let p = w.position();
+                            if let Some(v) = values {
+                                *v.at(off[1] + i as isize * vs) = *x.at(off[0] + p as isize * xs);
+                            }
+                            if let Some(v) = indices {
+                                *v.at(off[2] + i as isize * is) = p as i64;
+                            }
+                        }
+                    }
+                });
+            })
+        });
+    }
+
+    /// `run` with the words that fit the dtype and the row.
+    fn dispatch(&self, name: &str, ns: f64, descending: bool, order: Order) -> Result<()> {
+        let wide = matches!(self.x.dtype, DType::I64 | DType::F64) || self.n > u32::MAX as usize;
+        by_num!(self.x.dtype, T => {
+            if wide {
+                self.run::<T, u128>(ns, descending, order);
+            } else {
+                self.run::<T, u64>(ns, descending, order);
+            }
+            Ok(())
+        }, complex => Err(Error::not_implemented(format!("{name}: complex numbers have no order (dtype {})", self.x.dtype))))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    All,
+    First { sorted: bool },
+}
+
+impl Order {
+    /// Leaves the k least words in the buffer.
+    fn apply<P: Packed>(self, k: usize, words: impl Iterator<Item = P>, buffer: &mut Vec<P>) {
+        let Order::First { sorted } = self else {
+            buffer.extend(words);
+            return buffer.sort_unstable();
+        };
+        if k == 0 {
+            return;
+        }
+        // Candidates collect until the buffer is full; then the k least stay and bound what may come in.
+        let room = (4 * k).max(256);
+        buffer.reserve(room);
+        let mut bound = None;
+        for w in words {
+            if bound.is_none_or(|b| w < b) {
+                buffer.push(w);
+                if buffer.len() == room {
+                    bound = Some(*buffer.select_nth_unstable(k - 1).1);
+                    buffer.truncate(k);
+                }
+            }
+        }
+        if buffer.len() > k {
+            buffer.select_nth_unstable(k - 1);
+            buffer.truncate(k);
+        }
+        if sorted {
+            buffer.sort_unstable();
+        }
+    }
+}
+
+pub unsafe fn sort(l: &Launch<'_>) -> Result<()> {
+    let rows = Rows::new(l, l.param(0)?.usize())?;
+    rows.dispatch("sort", 10.0, l.param(1)?.bool(), Order::All)
+}
+
+pub unsafe fn topk(l: &Launch<'_>) -> Result<()> {
+    let rows = Rows::new(l, l.param(1)?.usize())?;
+    if rows.k > rows.n {
+        return Err(Error::runtime("selected index k out of range"));
+    }
+    rows.dispatch("topk", 2.0, l.param(2)?.bool(), Order::First { sorted: l.param(3)?.bool() })
+}
