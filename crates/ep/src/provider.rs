@@ -89,6 +89,16 @@ pub fn provider(kind: DeviceType) -> Result<&'static dyn Provider> {
             register(crate::cpu::provider());
             Ok(crate::cpu::provider())
         }
+        None if kind == DeviceType::CUDA => match crate::cuda::provider() {
+            Some(cuda) => {
+                register(cuda);
+                Ok(cuda)
+            }
+            None => Err(Error::runtime(format!(
+                "CUDA is not available: {}",
+                crate::cuda::unavailable_reason().unwrap_or_default()
+            ))),
+        },
         None => Err(Error::runtime(format!("no execution provider is registered for device type {:?}", kind.name()))),
     }
 }

@@ -493,7 +493,7 @@ mod tests {
         let sizes = [0, 1, 64, 65, 1000, 5000, 100_000, 300_000, 3 << 20, 40 << 20];
         let blocks: Vec<Block> = sizes.iter().map(|&n| alloc(n).unwrap()).collect();
         for (i, (b, &n)) in blocks.iter().zip(&sizes).enumerate() {
-            assert!(b.bytes >= n && b.ptr as usize % ALIGN == 0);
+            assert!(b.bytes >= n && (b.ptr as usize).is_multiple_of(ALIGN));
             // SAFETY: the block is ours and this large.
             unsafe { b.ptr.write_bytes(i as u8, b.bytes) };
         }

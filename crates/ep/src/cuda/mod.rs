@@ -1,1 +1,393 @@
-//! The CUDA provider.
+//! The CUDA provider: memory, streams, copies and kernel launches of NVIDIA GPUs.
+//!
+//! Nothing is linked: the driver is opened by cudarc, the compiler and cuBLASLt by `discover`. Where something is missing
+//! there is no provider and `unavailable_reason` says what was tried; no call here panics. Kernels' texts live elsewhere.
+
+mod alloc;
+mod cubin;
+mod discover;
+mod kernel;
+pub mod lt;
+mod nvrtc;
+
+pub use discover::set_search_dirs;
+pub use kernel::{ENTRY, Function, Grid};
+pub use nvrtc::{Nvrtc, nvrtc};
+
+use crate::{Block, Copy, Provider, Queue};
+use alloc::DeviceMemory;
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+use oneflow_base::{Device, DeviceType, Error, Result};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, OnceLock};
+
+/// All GPUs of the process.
+pub struct Cuda {
+    devices: Vec<OnceLock<Gpu>>,
+    opening: Mutex<()>,
+    nvrtc: &'static Nvrtc,
+    lt: &'static lt::Lt,
+    functions: kernel::Functions,
+}
+
+/// One GPU, opened on first use.
+pub struct Gpu {
+    context: Arc<CudaContext>,
+    /// The stream of threads that chose none.
+    stream: Stream,
+    memory: DeviceMemory,
+    /// `-arch` of the run-time compiler.
+    pub arch: String,
+    pub name: String,
+    pub compute_capability: (i32, i32),
+    pub n_multiprocessors: u32,
+    pub total_memory: usize,
+}
+
+struct Stream(sys::CUstream);
+// SAFETY: a stream handle may be used from any thread; streams are never destroyed.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+/// A point in a queue's work.
+pub struct Event {
+    raw: sys::CUevent,
+    device: Device,
+}
+// SAFETY: an event handle may be used from any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Streams this thread has chosen, by device.
+    static CHOSEN: RefCell<Vec<(u16, sys::CUstream)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The provider; `None` where CUDA cannot be used.
+pub fn provider() -> Option<&'static Cuda> {
+    state().as_ref().ok()
+}
+
+pub fn is_available() -> bool {
+    provider().is_some()
+}
+
+/// Why there is no CUDA; `None` where there is.
+pub fn unavailable_reason() -> Option<String> {
+    state().as_ref().err().cloned()
+}
+
+fn state() -> &'static Result<Cuda, String> {
+    static STATE: OnceLock<Result<Cuda, String>> = OnceLock::new();
+    STATE.get_or_init(|| {
+        // cudarc panics on a missing library or symbol; both are asked for before, this is the second net.
+        std::panic::catch_unwind(Cuda::open).unwrap_or_else(|p| {
+            let text = p.downcast_ref::<String>().map_or("unknown panic", String::as_str);
+            Err(format!("the CUDA driver could not be opened: {text}"))
+        })
+    })
+}
+
+#[cold]
+fn driver_error(what: &str, e: DriverError) -> Error {
+    let name = e.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{}", e.0 as u32));
+    let text = e.error_string().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    Error::runtime(format!("CUDA error: {what}: {text} ({name})"))
+}
+
+impl Cuda {
+    fn open() -> Result<Cuda, String> {
+        // SAFETY: only opens the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(
+                "no NVIDIA driver was found (tried: libcuda.so, libcuda.so.1 by the loader's search)".to_string()
+            );
+        }
+        let text = |e: DriverError| {
+            let e = driver_error("initialise", e);
+            format!("the NVIDIA driver was found but cannot be used: {e}")
+        };
+        result::init().map_err(text)?;
+        let n = result::device::get_count().map_err(text)?;
+        if n <= 0 {
+            return Err("the NVIDIA driver was found but no GPU (is CUDA_VISIBLE_DEVICES empty?)".into());
+        }
+        let mut version = 0;
+        // SAFETY: the pointer is valid.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(text)?;
+        // A driver runs what was built for its own major release or an older one.
+        let majors: Vec<u32> = [13, 12].into_iter().filter(|&m| m <= (version / 1000).max(12) as u32).collect();
+        let nvrtc = nvrtc::nvrtc_of(&majors).map_err(|e| e.to_string())?;
+        let lt = lt::lt_of(&majors).map_err(|e| e.to_string())?;
+        extern "C" fn in_child() {
+            FORKED.store(true, Ordering::Relaxed);
+        }
+        static AT_FORK: Once = Once::new();
+        // SAFETY: the handler only stores to an atomic.
+        AT_FORK.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(in_child));
+        });
+        let devices = (0..n.min(u16::MAX as i32)).map(|_| OnceLock::new()).collect();
+        Ok(Cuda { devices, opening: Mutex::new(()), nvrtc, lt, functions: Default::default() })
+    }
+
+    pub fn nvrtc(&self) -> &'static Nvrtc {
+        self.nvrtc
+    }
+
+    pub fn lt(&self) -> &'static lt::Lt {
+        self.lt
+    }
+
+    fn functions(&self) -> &kernel::Functions {
+        &self.functions
+    }
+
+    /// A device, opened on first use, its context current on this thread.
+    pub fn device(&self, index: u16) -> Result<&Gpu> {
+        let slot = self.devices.get(index as usize).ok_or_else(|| {
+            Error::runtime(format!("CUDA error: invalid device ordinal {index}: there are {}", self.devices.len()))
+        })?;
+        if FORKED.load(Ordering::Relaxed) {
+            return Err(Error::runtime(
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
+            ));
+        }
+        let gpu = match slot.get() {
+            Some(g) => g,
+            None => {
+                let _one = self.opening.lock().unwrap_or_else(|e| e.into_inner());
+                match slot.get() {
+                    Some(g) => g,
+                    None => {
+                        let gpu = Gpu::open(index, self.nvrtc).map_err(|e| driver_error("open device", e))?;
+                        slot.get_or_init(|| gpu)
+                    }
+                }
+            }
+        };
+        // Another library of the process may have made another context current meanwhile.
+        gpu.context.bind_to_thread().map_err(|e| driver_error("set device", e))?;
+        Ok(gpu)
+    }
+
+    /// A new queue of a device. It lives until the process ends.
+    pub fn new_queue(&self, index: u16) -> Result<Queue> {
+        self.device(index)?;
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let raw = raw.map_err(|e| driver_error("create stream", e))?;
+        Ok(Queue { device: Device::new(DeviceType::CUDA, index), raw: raw.cast() })
+    }
+
+    /// Makes a queue the calling thread's current one of its device; `None` goes back to the device's own.
+    pub fn set_queue(&self, index: u16, queue: Option<Queue>) {
+        CHOSEN.with_borrow_mut(|c| {
+            c.retain(|(i, _)| *i != index);
+            if let Some(q) = queue {
+                c.push((index, q.raw.cast()));
+            }
+        });
+    }
+
+    /// Marks the work issued to a queue so far.
+    pub fn record(&self, queue: Queue) -> Result<Event> {
+        self.device(queue.device.index)?;
+        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let event = Event { raw: raw.map_err(|e| driver_error("create event", e))?, device: queue.device };
+        // SAFETY: the event was just made; streams live until the process ends.
+        unsafe { result::event::record(event.raw, queue.raw.cast()) }.map_err(|e| driver_error("record event", e))?;
+        Ok(event)
+    }
+
+    /// Makes later work of `queue` wait for an event of any device.
+    pub fn wait(&self, queue: Queue, event: &Event) -> Result<()> {
+        self.device(queue.device.index)?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both handles are live.
+        unsafe { result::stream::wait_event(queue.raw.cast(), event.raw, flags) }
+            .map_err(|e| driver_error("wait for event", e))
+    }
+
+    /// Waits for the work of one queue.
+    pub fn synchronize_queue(&self, queue: Queue) -> Result<()> {
+        self.device(queue.device.index)?;
+        // SAFETY: streams live until the process ends.
+        unsafe { result::stream::synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))
+    }
+
+    /// Sets `bytes` bytes to `value` in queue order.
+    ///
+    /// # Safety
+    /// The range is valid on the queue's device.
+    pub unsafe fn memset(&self, queue: Queue, dst: *mut u8, value: u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.device(queue.device.index)?;
+        // SAFETY: by the contract.
+        unsafe { result::memset_d8_async(dst as sys::CUdeviceptr, value, bytes, queue.raw.cast()) }
+            .map_err(|e| driver_error("memset", e))
+    }
+
+    fn stream(&self, gpu: &Gpu, index: u16) -> sys::CUstream {
+        let chosen = CHOSEN.with_borrow(|c| c.iter().find(|(i, _)| *i == index).map(|(_, s)| *s));
+        chosen.unwrap_or(gpu.stream.0)
+    }
+}
+
+impl Gpu {
+    fn open(index: u16, nvrtc: &Nvrtc) -> Result<Gpu, DriverError> {
+        let context = CudaContext::new(index as usize)?;
+        // SAFETY: no slice of cudarc is ever made, so there is nothing its events would order.
+        unsafe { context.disable_event_tracking() };
+        let compute_capability = context.compute_capability()?;
+        let n = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        Ok(Gpu {
+            // Of the blocking kind: ordered with the legacy default stream, on which other libraries hand over tensors.
+            stream: Stream(result::stream::create(result::stream::StreamKind::Default)?),
+            memory: DeviceMemory::new(index),
+            arch: nvrtc.arch_for(compute_capability.0, compute_capability.1),
+            name: context.name()?,
+            compute_capability,
+            n_multiprocessors: n.max(1) as u32,
+            total_memory: context.total_mem()?,
+            context,
+        })
+    }
+}
+
+impl Event {
+    /// Whether the work before it is done.
+    pub fn is_done(&self) -> bool {
+        // SAFETY: the event is live.
+        unsafe { result::event::query(self.raw) }.is_ok()
+    }
+
+    /// Waits for the work before it.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event is live.
+        unsafe { result::event::synchronize(self.raw) }
+            .map_err(|e| driver_error(&format!("wait for event of {}", self.device), e))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: the event is live and used no more; waits that were issued stay valid.
+        let _ = unsafe { result::event::destroy(self.raw) };
+    }
+}
+
+/// Whether the driver knows this host memory, in which case it reads it later, when the copy's turn comes.
+fn is_pinned(src: *const u8) -> bool {
+    let mut kind = 0u32;
+    // SAFETY: the attribute is one 32-bit number; any address may be asked about.
+    let known = unsafe {
+        sys::cuPointerGetAttribute(
+            (&raw mut kind).cast::<c_void>(),
+            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            src as sys::CUdeviceptr,
+        )
+    };
+    known == sys::CUresult::CUDA_SUCCESS
+}
+
+impl Provider for Cuda {
+    fn device_type(&self) -> DeviceType {
+        DeviceType::CUDA
+    }
+
+    fn device_count(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn alloc(&self, index: u16, bytes: usize) -> Result<Block> {
+        let gpu = self.device(index)?;
+        gpu.memory.alloc(self.stream(gpu, index), bytes)
+    }
+
+    unsafe fn free(&self, index: u16, block: Block) {
+        // In a forked child and at the driver's end there is nothing to give back to.
+        if let Ok(gpu) = self.device(index) {
+            gpu.memory.free(self.stream(gpu, index), block);
+        }
+    }
+
+    unsafe fn copy(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.device(queue.device.index)?;
+        let stream: sys::CUstream = queue.raw.cast();
+        let (to, from) = (dst as sys::CUdeviceptr, src as sys::CUdeviceptr);
+        // SAFETY: both ranges are valid by the trait's contract.
+        let done = unsafe {
+            match how {
+                Copy::HostToDevice => sys::cuMemcpyHtoDAsync_v2(to, src.cast(), bytes, stream),
+                Copy::DeviceToHost => sys::cuMemcpyDtoHAsync_v2(dst.cast(), from, bytes, stream),
+                // Unified addresses: the driver knows which devices they lie on.
+                Copy::DeviceToDevice => sys::cuMemcpyAsync(to, from, bytes, stream),
+            }
+        };
+        done.result().map_err(|e| driver_error(&format!("copy {how:?}"), e))?;
+        // Pageable memory has been staged when the call returns.
+        if how == Copy::DeviceToHost || (how == Copy::HostToDevice && is_pinned(src)) {
+            self.synchronize_queue(queue)?;
+        }
+        Ok(())
+    }
+
+    fn queue(&self, index: u16) -> Queue {
+        let raw = match self.device(index) {
+            Ok(gpu) => self.stream(gpu, index).cast(),
+            // Whatever is issued to it reports the error.
+            Err(_) => std::ptr::null_mut(),
+        };
+        Queue { device: Device::new(DeviceType::CUDA, index), raw }
+    }
+
+    fn synchronize(&self, index: u16) -> Result<()> {
+        self.device(index)?.context.synchronize().map_err(|e| driver_error("synchronize", e))
+    }
+
+    fn memory(&self, index: u16) -> (usize, usize) {
+        let c = self.counters(index);
+        (c.in_use, c.held)
+    }
+
+    fn peak_memory(&self, index: u16, reset: bool) -> usize {
+        let peak = self.counters(index).peak;
+        if reset && let Some(gpu) = self.opened(index) {
+            gpu.memory.reset_peak();
+        }
+        peak
+    }
+
+    fn n_allocs(&self, index: u16) -> u64 {
+        self.counters(index).n_allocs
+    }
+
+    fn trim(&self, index: u16) {
+        if self.opened(index).is_some()
+            && let Ok(gpu) = self.device(index)
+        {
+            gpu.memory.trim();
+        }
+    }
+}
+
+impl Cuda {
+    fn opened(&self, index: u16) -> Option<&Gpu> {
+        self.devices.get(index as usize).and_then(OnceLock::get)
+    }
+
+    fn counters(&self, index: u16) -> alloc::Counters {
+        self.opened(index).map(|g| g.memory.counters()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,102 @@
+//! Finds and opens the vendor libraries, and remembers what was tried.
+//!
+//! Order: `ONEFLOW_CUDA_LIB_DIRS`, the directories handed in from Python (pip's packages), `CUDA_HOME`, `CUDA_PATH`,
+//! `/usr/local/cuda`, then the loader's own search. Only versioned names: an unversioned link may lead to another release.
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+static SEARCH_DIRS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Directories to search before the system's, most wanted first. Called from Python before the first use of CUDA.
+pub fn set_search_dirs(dirs: Vec<PathBuf>) {
+    *SEARCH_DIRS.lock().unwrap_or_else(|e| e.into_inner()) = dirs;
+}
+
+fn directories() -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    if let Some(list) = std::env::var_os("ONEFLOW_CUDA_LIB_DIRS") {
+        dirs.extend(std::env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()));
+    }
+    dirs.extend(SEARCH_DIRS.lock().unwrap_or_else(|e| e.into_inner()).iter().cloned());
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    for home in homes.chain([PathBuf::from("/usr/local/cuda")]) {
+        dirs.extend(["lib64", "lib", "targets/x86_64-linux/lib"].map(|d| home.join(d)));
+    }
+    dirs
+}
+
+/// A library that stays open until the process ends.
+pub struct Found {
+    pub library: &'static Library,
+    /// Where it was found; a bare name where the loader found it.
+    pub path: PathBuf,
+}
+
+/// Opens the first of `lib{stem}.so.{major}` over directories and majors, or says what was tried. `helpers` are name
+/// prefixes of libraries of the same directory to open before it.
+pub fn open(stem: &str, majors: &[u32], helpers: &[&str]) -> Result<Found, String> {
+    let mut tried = Vec::new();
+    for &major in majors {
+        let name = format!("lib{stem}.so.{major}");
+        for dir in directories() {
+            // The library looks for its companions beside itself, so a link must be followed here.
+            let Ok(path) = dir.join(&name).canonicalize() else {
+                if dir.is_dir() {
+                    tried.push(format!("{}: no {name}", dir.display()));
+                }
+                continue;
+            };
+            open_helpers(&path, helpers);
+            match dlopen(&path) {
+                Ok(library) => return Ok(Found { library, path }),
+                Err(e) => tried.push(format!("{}: {e}", path.display())),
+            }
+        }
+        match dlopen(Path::new(&name)) {
+            Ok(library) => return Ok(Found { library, path: name.into() }),
+            Err(e) => tried.push(format!("{name}: {e}")),
+        }
+    }
+    tried.dedup();
+    Err(format!("lib{stem} was not found (tried: {})", tried.join("; ")))
+}
+
+fn open_helpers(beside: &Path, prefixes: &[&str]) {
+    let Some(entries) = beside.parent().and_then(|d| std::fs::read_dir(d).ok()) else { return };
+    for entry in entries.flatten() {
+        if prefixes.iter().any(|p| entry.file_name().to_string_lossy().starts_with(p)) {
+            // Releases that find their helpers themselves lose nothing where this fails.
+            let _ = dlopen(&entry.path());
+        }
+    }
+}
+
+fn dlopen(path: &Path) -> Result<&'static Library, String> {
+    // SAFETY: these are the vendor's libraries, whose initialisers have no preconditions.
+    match unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) } {
+        // Never closed: the libraries keep threads and exit handlers.
+        Ok(lib) => Ok(Box::leak(Box::new(lib))),
+        Err(e) => Err(std::error::Error::source(&e).map_or_else(|| e.to_string(), |s| s.to_string())),
+    }
+}
+
+/// Declares a table of C functions and how to fill it from an open library. Status codes are plain integers: an enum
+/// would be undefined on a code it does not know.
+macro_rules! function_table {
+    ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?) -> $ret:ty;)* }) => {
+        $(#[$doc])*
+        pub(super) struct $table { $(pub $field: unsafe extern "C" fn($($arg),*) -> $ret,)* }
+        impl $table {
+            pub fn load(found: &$crate::cuda::discover::Found) -> Result<Self, String> {
+                Ok($table { $($field: {
+                    // SAFETY: the signature is the vendor's C declaration of this symbol.
+                    let f = unsafe { found.library.get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($symbol, "\0").as_bytes()) };
+                    *f.map_err(|e| format!("{}: {e}", found.path.display()))?
+                },)* })
+            }
+        }
+    };
+}
+pub(super) use function_table;

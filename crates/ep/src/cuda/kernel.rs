@@ -1,0 +1,96 @@
+//! Compiled kernels: one cached function a (device, key), launched with arguments on the stack.
+
+use super::{Cuda, cubin, driver_error};
+use crate::Queue;
+use cudarc::driver::{result, sys};
+use oneflow_base::{Error, Result};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::RwLock;
+
+/// The name every kernel text gives its entry.
+pub const ENTRY: &str = "entry";
+
+/// A kernel loaded on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Function(sys::CUfunction);
+
+// SAFETY: a function handle may be used from any thread; modules are never unloaded.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// Loaded functions by device and key.
+#[derive(Default)]
+pub(super) struct Functions(RwLock<HashMap<(u16, u128), Function>>);
+
+/// How a kernel is laid out over the device. Grids of up to 2^31 - 1 blocks in x, 65535 in y and z.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    pub blocks: [u32; 3],
+    pub threads: [u32; 3],
+    pub shared: u32,
+}
+
+impl Grid {
+    /// Blocks of `threads` in one dimension.
+    pub fn linear(blocks: u32, threads: u32) -> Grid {
+        Grid { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
+    }
+}
+
+/// Pointers to kernel arguments, for `Cuda::launch`: every argument is a place whose C layout is the kernel's parameter.
+#[macro_export]
+macro_rules! kernel_args {
+    ($($arg:expr),* $(,)?) => { &mut [$((&raw const $arg).cast::<std::ffi::c_void>().cast_mut()),*] };
+}
+
+impl Cuda {
+    /// The function of `key` on a device, its text compiled on first use. The text's entry is `extern "C" __global__ void entry(..)`.
+    pub fn function(&self, index: u16, key: u128, text: impl FnOnce() -> Result<(String, String)>) -> Result<Function> {
+        let cache = &self.functions().0;
+        if let Some(f) = cache.read().unwrap_or_else(|e| e.into_inner()).get(&(index, key)) {
+            return Ok(*f);
+        }
+        // Two threads may compile the same text; the first stays.
+        let (name, source) = text()?;
+        let f = self.load(index, &name, &source)?;
+        Ok(*cache.write().unwrap_or_else(|e| e.into_inner()).entry((index, key)).or_insert(f))
+    }
+
+    fn load(&self, index: u16, name: &str, source: &str) -> Result<Function> {
+        let device = self.device(index)?;
+        let nvrtc = self.nvrtc();
+        let load = |code: &[u8]| {
+            // SAFETY: the image is machine code for this device or PTX with its closing zero, both from the compiler.
+            unsafe { result::module::load_data(code.as_ptr().cast::<c_void>()) }
+        };
+        let code = cubin::load_or_compile(nvrtc, name, source, &device.arch)?;
+        let module = load(&code).or_else(|_| {
+            // The file on disk may be from another world: compile anew, once.
+            cubin::forget(nvrtc, source, &device.arch);
+            let code = cubin::load_or_compile(nvrtc, name, source, &device.arch)?;
+            load(&code).map_err(|e| driver_error(&format!("load kernel {name}"), e))
+        })?;
+        let entry = std::ffi::CString::new(ENTRY).map_err(|_| Error::runtime("kernel entry name"))?;
+        // SAFETY: the module is loaded and never unloaded.
+        let f = unsafe { result::module::get_function(module, entry) };
+        f.map(Function).map_err(|e| driver_error(&format!("kernel {name}"), e))
+    }
+
+    /// Enqueues a kernel.
+    ///
+    /// # Safety
+    /// `args` points at the kernel's parameters, in order and of their C types; what they point at on the device stays
+    /// valid until the work is done; the grid is one the kernel accepts.
+    pub unsafe fn launch(&self, f: Function, queue: Queue, grid: Grid, args: &mut [*mut c_void]) -> Result<()> {
+        if grid.blocks.contains(&0) {
+            return Ok(());
+        }
+        self.device(queue.device.index)?;
+        let ([x, y, z], [tx, ty, tz]) = (grid.blocks, grid.threads);
+        // SAFETY: by the contract.
+        unsafe { result::launch_kernel(f.0, (x, y, z), (tx, ty, tz), grid.shared, queue.raw.cast(), args) }
+            .map_err(|e| driver_error("launch", e))
+    }
+}
