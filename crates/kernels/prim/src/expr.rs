@@ -1,14 +1,468 @@
-//! An elementwise expression: one formula, instantiated for every target.
+//! An elementwise expression: one formula, compiled for every ISA and compute dtype, and as text.
+//!
+//! An op's file writes the formula once and makes a static of it:
+//!
+//! ```
+//! use oneflow_kernels_prim::{Expr, Lanes, Num, expr};
+//! pub static SILU: Expr = expr!(float "silu", |x| x * x.sigmoid());
+//! pub static ADD: Expr = expr!(num "add", |x, y; p| x + p[0] * y);
+//! assert_eq!(ADD.eval_i64(&[1, 2], &[10]), Some(21));
+//! assert_eq!(SILU.cuda_text(oneflow_base::DType::F32).unwrap(), "return x0 * (1.0f / (1.0f + expf((-x0))));");
+//! ```
+//!
+//! Knows no views: the shells of the elementwise crate walk memory and call the tiles.
 
-use crate::Lanes;
+use crate::lanes::{I64, Ints, Isa, Lanes, Num, Register, Sym, text};
+use oneflow_base::DType;
+use std::sync::RwLock;
 
-/// What an op's file contributes: its meaning.
+/// Scalars a formula may read; a tile's parameter pointer is valid for this many.
+pub const MAX_PARAMS: usize = 6;
+/// Inputs a formula may have.
+pub const MAX_INPUTS: usize = 8;
+
+/// A formula on floats. `p` holds `MAX_PARAMS` launch scalars in every lane. `eval` must be `#[inline(always)]`; `expr!` sees to it.
 pub trait Formula<const N: usize> {
     fn eval<L: Lanes>(x: [L; N], p: &[L]) -> L;
 }
+
+/// A formula on floats and integers.
+pub trait NumFormula<const N: usize> {
+    fn eval<L: Num>(x: [L; N], p: &[L]) -> L;
+}
+
+/// A formula on integers.
+pub trait IntFormula<const N: usize> {
+    fn eval<L: Ints>(x: [L; N], p: &[L]) -> L;
+}
+
+/// A compiled formula: `out[i] = f(ins[0][i * steps[0]], ..)` for `i < n`.
+///
+/// # Safety (of the pointee)
+/// `ins` and `steps` hold arity entries, steps are 0 or 1; inputs are readable and `out` writable for `n` elements (one where the step is
+/// 0); `p` points at `MAX_PARAMS` scalars. `out` may be exactly an input with step 1, and overlaps inputs in no other way.
+pub type Tile<T> = unsafe fn(n: usize, ins: *const *const T, steps: *const usize, out: *mut T, p: *const T);
+
+/// One tile for each `Isa`.
+type Tiles<T> = [Tile<T>; 3];
 
 /// A formula compiled for every ISA and compute dtype, and as a symbol.
 pub struct Expr {
     pub name: &'static str,
     pub arity: usize,
+    /// The input that must not be zero where the compute dtype is integer (a division).
+    pub nonzero: Option<usize>,
+    f32: Option<Tiles<f32>>,
+    f64: Option<Tiles<f64>>,
+    i64: Option<Tiles<i64>>,
+    eval_f32: Option<fn(&[f32], &[f32]) -> f32>,
+    eval_f64: Option<fn(&[f64], &[f64]) -> f64>,
+    eval_i64: Option<fn(&[i64], &[i64]) -> i64>,
+    text: fn(DType) -> (String, usize),
+}
+
+impl Expr {
+    /// An expression of a formula on floats.
+    pub const fn float<F: Formula<N>, const N: usize>(name: &'static str) -> Expr {
+        Expr { i64: None, eval_i64: None, text: text_of::<AsFloat<F>, N>, ..Expr::floats::<AsFloat<F>, N>(name) }
+    }
+
+    /// An expression of a formula on floats and integers.
+    pub const fn num<F: NumFormula<N>, const N: usize>(name: &'static str) -> Expr {
+        Expr {
+            i64: Some(int_tiles::<AsNum<F>, N>()),
+            eval_i64: Some(eval_int::<AsNum<F>, N>),
+            text: text_of::<AsNum<F>, N>,
+            ..Expr::floats::<AsNum<F>, N>(name)
+        }
+    }
+
+    /// An expression of a formula on integers.
+    pub const fn int<F: IntFormula<N>, const N: usize>(name: &'static str) -> Expr {
+        Expr {
+            name,
+            arity: N,
+            nonzero: None,
+            f32: None,
+            f64: None,
+            i64: Some(int_tiles::<AsInt<F>, N>()),
+            eval_f32: None,
+            eval_f64: None,
+            eval_i64: Some(eval_int::<AsInt<F>, N>),
+            text: text_of::<AsInt<F>, N>,
+        }
+    }
+
+    const fn floats<F, const N: usize>(name: &'static str) -> Expr
+    where
+        F: Eval<N, f32> + Eval<N, f64> + Eval<N, Sym> + EvalSimd<N>,
+    {
+        assert!(N > 0 && N <= MAX_INPUTS);
+        Expr {
+            name,
+            arity: N,
+            nonzero: None,
+            f32: Some(F::F32),
+            f64: Some(F::F64),
+            i64: None,
+            eval_f32: Some(eval_float::<f32, F, N>),
+            eval_f64: Some(eval_float::<f64, F, N>),
+            eval_i64: None,
+            text: text_of::<F, N>,
+        }
+    }
+
+    /// The same expression whose integer launches refuse a zero in input `i`.
+    pub const fn nonzero(mut self, i: usize) -> Expr {
+        self.nonzero = Some(i);
+        self
+    }
+
+    /// Whether the formula can be computed in F32, F64 or I64.
+    pub fn computes_in(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::F32 => self.f32.is_some(),
+            DType::F64 => self.f64.is_some(),
+            DType::I64 => self.i64.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The body of `T f(T x0, .., T p0, ..)` (T = float, double or long long) as CUDA and C++ text, ending in a return.
+    /// `None` where the formula has no meaning in the dtype.
+    pub fn cuda_text(&self, dtype: DType) -> Option<String> {
+        self.computes_in(dtype).then(|| (self.text)(dtype).0)
+    }
+
+    /// Number of launch scalars the formula reads.
+    pub fn n_params(&self) -> usize {
+        (self.text)(if self.f32.is_some() { DType::F32 } else { DType::I64 }).1
+    }
+
+    #[inline]
+    pub fn tile_f32(&self, isa: Isa) -> Option<Tile<f32>> {
+        self.f32.as_ref().map(|t| t[isa as usize])
+    }
+    #[inline]
+    pub fn tile_f64(&self, isa: Isa) -> Option<Tile<f64>> {
+        self.f64.as_ref().map(|t| t[isa as usize])
+    }
+    #[inline]
+    pub fn tile_i64(&self, isa: Isa) -> Option<Tile<i64>> {
+        self.i64.as_ref().map(|t| t[isa as usize])
+    }
+
+    /// The reference value in f32. `x` has arity entries; missing scalars read as zero.
+    pub fn eval_f32(&self, x: &[f32], p: &[f32]) -> Option<f32> {
+        self.eval_f32.filter(|_| x.len() == self.arity).map(|f| f(x, p))
+    }
+    /// The reference value in f64.
+    pub fn eval_f64(&self, x: &[f64], p: &[f64]) -> Option<f64> {
+        self.eval_f64.filter(|_| x.len() == self.arity).map(|f| f(x, p))
+    }
+    /// The reference value in i64.
+    pub fn eval_i64(&self, x: &[i64], p: &[i64]) -> Option<i64> {
+        self.eval_i64.filter(|_| x.len() == self.arity).map(|f| f(x, p))
+    }
+}
+
+impl std::fmt::Debug for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Writes a formula in place: `expr!(float "name", |x, y; p| ..)`, with `num` or `int` for formulas that work on all numbers
+/// or on integers. Inside, `L` is the number's type (`L::splat(0.5)`), and `p` (may be left out) holds the launch scalars.
+#[macro_export]
+macro_rules! expr {
+    (float $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
+        $crate::expr!(@make Formula Lanes float $name [$($x)+] [$($p)?] $body)
+    };
+    (num $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
+        $crate::expr!(@make NumFormula Num num $name [$($x)+] [$($p)?] $body)
+    };
+    (int $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
+        $crate::expr!(@make IntFormula Ints int $name [$($x)+] [$($p)?] $body)
+    };
+    (@make $formula:ident $bound:ident $make:ident $name:literal [$($x:ident)+] [] $body:expr) => {
+        $crate::expr!(@make $formula $bound $make $name [$($x)+] [_p] $body)
+    };
+    (@make $formula:ident $bound:ident $make:ident $name:literal [$($x:ident)+] [$p:ident] $body:expr) => {{
+        struct F;
+        const N: usize = [$(stringify!($x)),+].len();
+        impl $crate::$formula<N> for F {
+            #[inline(always)]
+            fn eval<L: $crate::$bound>([$($x),+]: [L; N], $p: &[L]) -> L {
+                $body
+            }
+        }
+        $crate::Expr::$make::<F, N>($name)
+    }};
+}
+
+// ---- registry --------------------------------------------------------------------------------------------------------
+
+static REGISTRY: RwLock<Vec<&'static Expr>> = RwLock::new(Vec::new());
+
+/// Makes an expression known by name and gives its id, the same one each time. Called by ops at start-up.
+pub fn register_expr(e: &'static Expr) -> u32 {
+    let mut table = REGISTRY.write().unwrap_or_else(|e| e.into_inner());
+    if let Some(i) = table.iter().position(|x| x.name == e.name) {
+        return i as u32;
+    }
+    table.push(e);
+    table.len() as u32 - 1
+}
+
+impl Expr {
+    /// A registered expression by its name.
+    pub fn by_name(name: &str) -> Option<&'static Expr> {
+        let table = REGISTRY.read().unwrap_or_else(|e| e.into_inner());
+        table.iter().copied().find(|e| e.name == name)
+    }
+    /// A registered expression by its id.
+    pub fn by_id(id: u32) -> Option<&'static Expr> {
+        let table = REGISTRY.read().unwrap_or_else(|e| e.into_inner());
+        table.get(id as usize).copied()
+    }
+    /// The id of a registered expression.
+    pub fn id(&self) -> Option<u32> {
+        let table = REGISTRY.read().unwrap_or_else(|e| e.into_inner());
+        table.iter().position(|e| std::ptr::eq(*e, self)).map(|i| i as u32)
+    }
+}
+
+// ---- instantiation ---------------------------------------------------------------------------------------------------
+
+/// The three kinds of formula as one: evaluation on a given number type.
+trait Eval<const N: usize, L> {
+    fn call(x: [L; N], p: &[L]) -> L;
+}
+struct AsFloat<F>(F);
+struct AsNum<F>(F);
+struct AsInt<F>(F);
+
+impl<F: Formula<N>, const N: usize, L: Lanes> Eval<N, L> for AsFloat<F> {
+    #[inline(always)]
+    fn call(x: [L; N], p: &[L]) -> L {
+        F::eval(x, p)
+    }
+}
+impl<F: NumFormula<N>, const N: usize, L: Num> Eval<N, L> for AsNum<F> {
+    #[inline(always)]
+    fn call(x: [L; N], p: &[L]) -> L {
+        F::eval(x, p)
+    }
+}
+impl<F: IntFormula<N>, const N: usize, L: Ints> Eval<N, L> for AsInt<F> {
+    #[inline(always)]
+    fn call(x: [L; N], p: &[L]) -> L {
+        F::eval(x, p)
+    }
+}
+
+/// The float tiles of a formula.
+trait EvalSimd<const N: usize> {
+    const F32: Tiles<f32>;
+    const F64: Tiles<f64>;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<F, const N: usize> EvalSimd<N> for F
+where
+    F: Eval<N, f32> + Eval<N, f64>,
+    F: Eval<N, crate::F32x8> + Eval<N, crate::F64x4> + Eval<N, crate::F32x16> + Eval<N, crate::F64x8>,
+{
+    const F32: Tiles<f32> = [tile::<f32, F, N>, tile_avx2::<crate::F32x8, F, N>, tile_avx512::<crate::F32x16, F, N>];
+    const F64: Tiles<f64> = [tile::<f64, F, N>, tile_avx2::<crate::F64x4, F, N>, tile_avx512::<crate::F64x8, F, N>];
+}
+#[cfg(not(target_arch = "x86_64"))]
+impl<F: Eval<N, f32> + Eval<N, f64>, const N: usize> EvalSimd<N> for F {
+    const F32: Tiles<f32> = [tile::<f32, F, N>; 3];
+    const F64: Tiles<f64> = [tile::<f64, F, N>; 3];
+}
+
+/// The loop of every float tile.
+#[inline(always)]
+unsafe fn tile<R: Register, F: Eval<N, R>, const N: usize>(
+    n: usize,
+    ins: *const *const R::Elem,
+    steps: *const usize,
+    out: *mut R::Elem,
+    p: *const R::Elem,
+) {
+    // SAFETY: `Tile`'s contract: `ins`, `steps` and `p` have that many entries, and what they point at is valid for the
+    // elements touched: whole registers while they fit, then the rest by a partial load and store. A chunk is loaded from
+    // every input before it is stored, so `out` may be an input.
+    unsafe {
+        let mut params = [R::splat(0.0); MAX_PARAMS];
+        for (k, v) in params.iter_mut().enumerate() {
+            *v = R::all_of(*p.add(k));
+        }
+        // An input with step zero is read from a register's worth of copies, so the loop has no branch.
+        let mut spread = [R::splat(0.0); N];
+        let mut at = [std::ptr::null::<R::Elem>(); N];
+        let mut step = [0usize; N];
+        for k in 0..N {
+            at[k] = *ins.add(k);
+            step[k] = *steps.add(k) * R::WIDTH;
+            if step[k] == 0 && n > 0 {
+                spread[k] = R::all_of(*at[k]);
+                at[k] = (&raw const spread[k]).cast();
+            }
+        }
+        let mut i = 0;
+        while i + R::WIDTH <= n {
+            let mut x = [R::splat(0.0); N];
+            for k in 0..N {
+                x[k] = R::load(at[k]);
+                at[k] = at[k].add(step[k]);
+            }
+            F::call(x, &params).store(out.add(i));
+            i += R::WIDTH;
+        }
+        if i < n {
+            let mut x = [R::splat(0.0); N];
+            for k in 0..N {
+                x[k] = R::load_partial(at[k], n - i);
+            }
+            F::call(x, &params).store_partial(out.add(i), n - i);
+        }
+    }
+}
+
+/// The loop of every integer tile: chunks in local arrays, which the compiler vectorises.
+#[inline(always)]
+unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
+    n: usize,
+    ins: *const *const i64,
+    steps: *const usize,
+    out: *mut i64,
+    p: *const i64,
+) {
+    const CHUNK: usize = 16;
+    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`.
+    unsafe {
+        let mut params = [I64(0); MAX_PARAMS];
+        for (k, v) in params.iter_mut().enumerate() {
+            *v = I64(*p.add(k));
+        }
+        let mut buf = [[I64(0); CHUNK]; N];
+        let mut step = [0usize; N];
+        for k in 0..N {
+            step[k] = *steps.add(k);
+            if step[k] == 0 && n > 0 {
+                buf[k] = [I64(**ins.add(k)); CHUNK];
+            }
+        }
+        let mut i = 0;
+        while i < n {
+            let m = CHUNK.min(n - i);
+            for k in 0..N {
+                if step[k] != 0 {
+                    let src = (*ins.add(k)).add(i).cast::<I64>();
+                    if m == CHUNK {
+                        buf[k] = src.cast::<[I64; CHUNK]>().read_unaligned();
+                    } else {
+                        std::ptr::copy_nonoverlapping(src, buf[k].as_mut_ptr(), m);
+                    }
+                }
+            }
+            let mut res = [I64(0); CHUNK];
+            for j in 0..CHUNK {
+                let mut x = [I64(0); N];
+                for k in 0..N {
+                    x[k] = buf[k][j];
+                }
+                res[j] = F::call(x, &params);
+            }
+            let dst = out.add(i).cast::<I64>();
+            if m == CHUNK {
+                dst.cast::<[I64; CHUNK]>().write_unaligned(res);
+            } else {
+                std::ptr::copy_nonoverlapping(res.as_ptr(), dst, m);
+            }
+            i += m;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn tile_avx2<R: Register, F: Eval<N, R>, const N: usize>(
+    n: usize,
+    ins: *const *const R::Elem,
+    steps: *const usize,
+    out: *mut R::Elem,
+    p: *const R::Elem,
+) {
+    // SAFETY: the caller's.
+    unsafe { tile::<R, F, N>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn tile_avx512<R: Register, F: Eval<N, R>, const N: usize>(
+    n: usize,
+    ins: *const *const R::Elem,
+    steps: *const usize,
+    out: *mut R::Elem,
+    p: *const R::Elem,
+) {
+    // SAFETY: the caller's.
+    unsafe { tile::<R, F, N>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn int_tile_avx2<F: Eval<N, I64>, const N: usize>(
+    n: usize,
+    ins: *const *const i64,
+    steps: *const usize,
+    out: *mut i64,
+    p: *const i64,
+) {
+    // SAFETY: the caller's.
+    unsafe { int_tile::<F, N>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn int_tile_avx512<F: Eval<N, I64>, const N: usize>(
+    n: usize,
+    ins: *const *const i64,
+    steps: *const usize,
+    out: *mut i64,
+    p: *const i64,
+) {
+    // SAFETY: the caller's.
+    unsafe { int_tile::<F, N>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+const fn int_tiles<F: Eval<N, I64>, const N: usize>() -> Tiles<i64> {
+    [int_tile::<F, N>, int_tile_avx2::<F, N>, int_tile_avx512::<F, N>]
+}
+#[cfg(not(target_arch = "x86_64"))]
+const fn int_tiles<F: Eval<N, I64>, const N: usize>() -> Tiles<i64> {
+    [int_tile::<F, N>; 3]
+}
+
+/// Launch scalars, padded with zeros.
+fn padded<L: Num>(p: &[L]) -> [L; MAX_PARAMS] {
+    std::array::from_fn(|i| p.get(i).copied().unwrap_or(L::splat(0.0)))
+}
+
+fn eval_float<T: Lanes, F: Eval<N, T>, const N: usize>(x: &[T], p: &[T]) -> T {
+    F::call(std::array::from_fn(|i| x[i]), &padded(p))
+}
+
+fn eval_int<F: Eval<N, I64>, const N: usize>(x: &[i64], p: &[i64]) -> i64 {
+    let p: [I64; MAX_PARAMS] = std::array::from_fn(|i| I64(p.get(i).copied().unwrap_or(0)));
+    F::call(std::array::from_fn(|i| I64(x[i])), &p).0
+}
+
+fn text_of<F: Eval<N, Sym>, const N: usize>(dtype: DType) -> (String, usize) {
+    text(dtype, N, MAX_PARAMS, |x, p| F::call(std::array::from_fn(|i| x[i]), p))
 }

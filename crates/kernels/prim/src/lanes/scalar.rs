@@ -1,0 +1,331 @@
+//! One number at a time: the reference of every formula, and the whole of the baseline ISA.
+
+use super::{Ints, Lanes, Num, Register};
+use std::ops::{Add, Mul, Neg, Sub};
+
+/// An integer whose arithmetic wraps; same layout as `i64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct I64(pub i64);
+
+impl Add for I64 {
+    type Output = I64;
+    #[inline(always)]
+    fn add(self, o: I64) -> I64 {
+        I64(self.0.wrapping_add(o.0))
+    }
+}
+impl Sub for I64 {
+    type Output = I64;
+    #[inline(always)]
+    fn sub(self, o: I64) -> I64 {
+        I64(self.0.wrapping_sub(o.0))
+    }
+}
+impl Mul for I64 {
+    type Output = I64;
+    #[inline(always)]
+    fn mul(self, o: I64) -> I64 {
+        I64(self.0.wrapping_mul(o.0))
+    }
+}
+impl Neg for I64 {
+    type Output = I64;
+    #[inline(always)]
+    fn neg(self) -> I64 {
+        I64(self.0.wrapping_neg())
+    }
+}
+
+impl Num for I64 {
+    type Mask = bool;
+    #[inline(always)]
+    fn splat(v: f64) -> Self {
+        I64(v as i64)
+    }
+    #[inline(always)]
+    fn eq(self, o: Self) -> bool {
+        self.0 == o.0
+    }
+    #[inline(always)]
+    fn lt(self, o: Self) -> bool {
+        self.0 < o.0
+    }
+    #[inline(always)]
+    fn le(self, o: Self) -> bool {
+        self.0 <= o.0
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn select(m: bool, a: Self, b: Self) -> Self {
+        if m { a } else { b }
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        I64(self.0.wrapping_abs())
+    }
+    #[inline(always)]
+    fn maximum(self, o: Self) -> Self {
+        I64(self.0.max(o.0))
+    }
+    #[inline(always)]
+    fn minimum(self, o: Self) -> Self {
+        I64(self.0.min(o.0))
+    }
+    #[inline(always)]
+    fn div_floor(self, o: Self) -> Self {
+        let r = self.rem_trunc(o).0;
+        let q = self.div_trunc(o).0;
+        I64(if r != 0 && (r < 0) != (o.0 < 0) { q.wrapping_sub(1) } else { q })
+    }
+    #[inline(always)]
+    fn div_trunc(self, o: Self) -> Self {
+        I64(if o.0 == 0 { 0 } else { self.0.wrapping_div(o.0) })
+    }
+    #[inline(always)]
+    fn rem_floor(self, o: Self) -> Self {
+        let r = self.rem_trunc(o).0;
+        I64(if r != 0 && (r < 0) != (o.0 < 0) { r.wrapping_add(o.0) } else { r })
+    }
+    #[inline(always)]
+    fn rem_trunc(self, o: Self) -> Self {
+        I64(if o.0 == 0 { 0 } else { self.0.wrapping_rem(o.0) })
+    }
+    #[inline(always)]
+    fn pow(self, e: Self) -> Self {
+        if e.0 < 0 {
+            return I64(match self.0 {
+                1 => 1,
+                -1 => 1 - 2 * (e.0 & 1),
+                _ => 0,
+            });
+        }
+        let (mut base, mut e, mut acc) = (self.0, e.0, 1i64);
+        while e > 0 {
+            if e & 1 == 1 {
+                acc = acc.wrapping_mul(base);
+            }
+            base = base.wrapping_mul(base);
+            e >>= 1;
+        }
+        I64(acc)
+    }
+}
+
+impl Ints for I64 {
+    #[inline(always)]
+    fn bit_and(self, o: Self) -> Self {
+        I64(self.0 & o.0)
+    }
+    #[inline(always)]
+    fn bit_or(self, o: Self) -> Self {
+        I64(self.0 | o.0)
+    }
+    #[inline(always)]
+    fn bit_xor(self, o: Self) -> Self {
+        I64(self.0 ^ o.0)
+    }
+    #[inline(always)]
+    fn bit_not(self) -> Self {
+        I64(!self.0)
+    }
+    #[inline(always)]
+    fn shl(self, o: Self) -> Self {
+        I64(if (o.0 as u64) < 64 { self.0 << o.0 } else { 0 })
+    }
+    #[inline(always)]
+    fn shr(self, o: Self) -> Self {
+        I64(self.0 >> (o.0 as u64).min(63))
+    }
+}
+
+macro_rules! float_scalar {
+    ($t:ident, $bits:ident, $exp_bits:literal, $mantissa_bits:literal, $($libm:ident => $method:ident),*) => {
+        impl Num for $t {
+            type Mask = bool;
+            #[inline(always)]
+            fn splat(v: f64) -> Self {
+                v as $t
+            }
+            #[inline(always)]
+            fn eq(self, o: Self) -> bool {
+                self == o
+            }
+            #[inline(always)]
+            fn lt(self, o: Self) -> bool {
+                self < o
+            }
+            #[inline(always)]
+            fn le(self, o: Self) -> bool {
+                self <= o
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+            #[inline(always)]
+            fn select(m: bool, a: Self, b: Self) -> Self {
+                if m { a } else { b }
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                $t::abs(self)
+            }
+            #[inline(always)]
+            fn maximum(self, o: Self) -> Self {
+                if self > o || self != self { self } else { o }
+            }
+            #[inline(always)]
+            fn minimum(self, o: Self) -> Self {
+                if self < o || self != self { self } else { o }
+            }
+            #[inline(always)]
+            fn div_floor(self, o: Self) -> Self {
+                super::math::div_floor(self, o)
+            }
+            #[inline(always)]
+            fn div_trunc(self, o: Self) -> Self {
+                (self / o).trunc()
+            }
+            #[inline(always)]
+            fn rem_floor(self, o: Self) -> Self {
+                super::math::rem_floor(self, o)
+            }
+            #[inline(always)]
+            fn rem_trunc(self, o: Self) -> Self {
+                self % o
+            }
+            #[inline(always)]
+            fn pow(self, e: Self) -> Self {
+                self.powf(e)
+            }
+        }
+
+        impl Lanes for $t {
+            #[inline(always)]
+            fn fma(self, a: Self, b: Self) -> Self {
+                self.mul_add(a, b)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $t::sqrt(self)
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                self.round_ties_even()
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                $t::floor(self)
+            }
+            #[inline(always)]
+            fn ceil(self) -> Self {
+                $t::ceil(self)
+            }
+            #[inline(always)]
+            fn trunc(self) -> Self {
+                $t::trunc(self)
+            }
+            #[inline(always)]
+            fn copysign(self, s: Self) -> Self {
+                $t::copysign(self, s)
+            }
+            #[inline(always)]
+            fn ldexp(self, n: Self) -> Self {
+                libm::Libm::<$t>::ldexp(self, n as i32)
+            }
+            #[inline(always)]
+            fn atan2(self, x: Self) -> Self {
+                $t::atan2(self, x)
+            }
+            $(#[inline(always)]
+            fn $method(self) -> Self {
+                libm::Libm::<$t>::$libm(self)
+            })*
+        }
+
+        impl Register for $t {
+            type Elem = $t;
+            const WIDTH: usize = 1;
+            const DOUBLE: bool = std::mem::size_of::<$t>() == 8;
+            #[inline(always)]
+            unsafe fn load(p: *const $t) -> Self {
+                // SAFETY: the caller's pointer is valid for one element.
+                unsafe { p.read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $t) {
+                // SAFETY: the caller's pointer is valid for one element.
+                unsafe { p.write_unaligned(self) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(p: *const $t, n: usize) -> Self {
+                // SAFETY: read only where the caller's pointer is valid.
+                if n > 0 { unsafe { p.read_unaligned() } } else { 0.0 }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(self, p: *mut $t, n: usize) {
+                if n > 0 {
+                    // SAFETY: the caller's pointer is valid for `n` elements.
+                    unsafe { p.write_unaligned(self) }
+                }
+            }
+            #[inline(always)]
+            unsafe fn stream(self, p: *mut $t) {
+                // SAFETY: as for `store`.
+                unsafe { p.write(self) }
+            }
+            #[inline(always)]
+            fn all_of(v: $t) -> Self {
+                v
+            }
+            #[inline(always)]
+            fn any(m: bool) -> bool {
+                m
+            }
+            #[inline(always)]
+            fn sum(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn max_of(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn min_of(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn exponent(self) -> Self {
+                let bits = self.to_bits() >> $mantissa_bits;
+                (bits & ((1 << $exp_bits) - 1)) as $t - ((1 << ($exp_bits - 1)) - 1) as $t
+            }
+            #[inline(always)]
+            fn mantissa(self) -> Self {
+                let bits = self.to_bits() & ((1 << $mantissa_bits) - 1);
+                $t::from_bits(bits | (((1 << ($exp_bits - 1)) - 1) << $mantissa_bits))
+            }
+            #[inline(always)]
+            fn pow2(self) -> Self {
+                let biased = self as i64 + ((1 << ($exp_bits - 1)) - 1);
+                $t::from_bits((biased as $bits) << $mantissa_bits)
+            }
+            #[inline(always)]
+            fn scale(self, n: Self) -> Self {
+                super::math::scale(self, n)
+            }
+        }
+    };
+}
+
+float_scalar!(f32, u32, 8, 23,
+    exp => exp, exp2 => exp2, expm1 => expm1, log => log, log2 => log2, log10 => log10, log1p => log1p, sin => sin,
+    cos => cos, tan => tan, asin => asin, acos => acos, atan => atan, sinh => sinh, cosh => cosh, tanh => tanh,
+    asinh => asinh, acosh => acosh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);
+float_scalar!(f64, u64, 11, 52,
+    exp => exp, exp2 => exp2, expm1 => expm1, log => log, log2 => log2, log10 => log10, log1p => log1p, sin => sin,
+    cos => cos, tan => tan, asin => asin, acos => acos, atan => atan, sinh => sinh, cosh => cosh, tanh => tanh,
+    asinh => asinh, acosh => acosh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);

@@ -1,0 +1,326 @@
+//! What the AVX2 and AVX-512 registers share: the operators and methods that delegate.
+
+/// Implements operators, `Num` and `Lanes` of an x86 float register. The literals name intrinsics; `math` has the rest.
+macro_rules! x86_float {
+    (
+        $reg:ident($raw:ident) of $elem:ident x $width:literal mask $mask:ident,
+        add $add:ident, sub $sub:ident, mul $mul:ident, div $div:ident, fma $fma:ident, sqrt $sqrt:ident,
+        set1 $set1:ident, load $load:ident, store $store:ident, stream $stream:ident
+    ) => {
+        // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for their instruction
+        // set, which runs only where the machine has it.
+        impl std::ops::Add for $reg {
+            type Output = Self;
+            #[inline(always)]
+            fn add(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $add(self.0, o.0) })
+            }
+        }
+        impl std::ops::Sub for $reg {
+            type Output = Self;
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $sub(self.0, o.0) })
+            }
+        }
+        impl std::ops::Mul for $reg {
+            type Output = Self;
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $mul(self.0, o.0) })
+            }
+        }
+        impl std::ops::Div for $reg {
+            type Output = Self;
+            #[inline(always)]
+            fn div(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $div(self.0, o.0) })
+            }
+        }
+        impl std::ops::Neg for $reg {
+            type Output = Self;
+            #[inline(always)]
+            fn neg(self) -> Self {
+                self.xor_bits(Self::all_of(-0.0))
+            }
+        }
+
+        impl Num for $reg {
+            type Mask = $mask;
+            #[inline(always)]
+            fn splat(v: f64) -> Self {
+                Self::all_of(v as $elem)
+            }
+            #[inline(always)]
+            fn eq(self, o: Self) -> $mask {
+                self.cmp_eq(o)
+            }
+            #[inline(always)]
+            fn lt(self, o: Self) -> $mask {
+                self.cmp_lt(o)
+            }
+            #[inline(always)]
+            fn le(self, o: Self) -> $mask {
+                self.cmp_le(o)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> $mask {
+                self.cmp_unordered()
+            }
+            #[inline(always)]
+            fn select(m: $mask, a: Self, b: Self) -> Self {
+                a.blend(m, b)
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.without_bits(Self::all_of(-0.0))
+            }
+            #[inline(always)]
+            fn maximum(self, o: Self) -> Self {
+                // The instruction gives its second operand where either is NaN: right for a NaN in `o`.
+                Self::select(self.is_nan(), self, self.max_or_second(o))
+            }
+            #[inline(always)]
+            fn minimum(self, o: Self) -> Self {
+                Self::select(self.is_nan(), self, self.min_or_second(o))
+            }
+            #[inline(always)]
+            fn div_floor(self, o: Self) -> Self {
+                math::div_floor(self, o)
+            }
+            #[inline(always)]
+            fn div_trunc(self, o: Self) -> Self {
+                (self / o).trunc()
+            }
+            #[inline(always)]
+            fn rem_floor(self, o: Self) -> Self {
+                math::rem_floor(self, o)
+            }
+            #[inline(always)]
+            fn rem_trunc(self, o: Self) -> Self {
+                math::fmod(self, o, |a, b| a % b)
+            }
+            #[inline(always)]
+            fn pow(self, e: Self) -> Self {
+                math::pow(self, e)
+            }
+        }
+
+        impl Lanes for $reg {
+            #[inline(always)]
+            fn fma(self, a: Self, b: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $fma(self.0, a.0, b.0) })
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $sqrt(self.0) })
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                self.round_even()
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                self.round_down()
+            }
+            #[inline(always)]
+            fn ceil(self) -> Self {
+                self.round_up()
+            }
+            #[inline(always)]
+            fn trunc(self) -> Self {
+                self.round_zero()
+            }
+            #[inline(always)]
+            fn copysign(self, s: Self) -> Self {
+                let sign = Self::all_of(-0.0);
+                self.without_bits(sign).or_bits(s.and_bits(sign))
+            }
+            #[inline(always)]
+            fn ldexp(self, n: Self) -> Self {
+                math::ldexp(self, n)
+            }
+            #[inline(always)]
+            fn exp(self) -> Self {
+                math::exp(self)
+            }
+            #[inline(always)]
+            fn exp2(self) -> Self {
+                math::exp2(self)
+            }
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                math::expm1(self)
+            }
+            #[inline(always)]
+            fn log(self) -> Self {
+                math::log(self)
+            }
+            #[inline(always)]
+            fn log2(self) -> Self {
+                math::log2(self)
+            }
+            #[inline(always)]
+            fn log10(self) -> Self {
+                math::log10(self)
+            }
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                math::log1p(self)
+            }
+            #[inline(always)]
+            fn sin(self) -> Self {
+                math::sin(self, <$elem as Lanes>::sin)
+            }
+            #[inline(always)]
+            fn cos(self) -> Self {
+                math::cos(self, <$elem as Lanes>::cos)
+            }
+            #[inline(always)]
+            fn tan(self) -> Self {
+                self.map(<$elem as Lanes>::tan)
+            }
+            #[inline(always)]
+            fn asin(self) -> Self {
+                self.map(<$elem as Lanes>::asin)
+            }
+            #[inline(always)]
+            fn acos(self) -> Self {
+                self.map(<$elem as Lanes>::acos)
+            }
+            #[inline(always)]
+            fn atan(self) -> Self {
+                self.map(<$elem as Lanes>::atan)
+            }
+            #[inline(always)]
+            fn atan2(self, x: Self) -> Self {
+                self.map2(x, <$elem as Lanes>::atan2)
+            }
+            #[inline(always)]
+            fn sinh(self) -> Self {
+                self.map(<$elem as Lanes>::sinh)
+            }
+            #[inline(always)]
+            fn cosh(self) -> Self {
+                self.map(<$elem as Lanes>::cosh)
+            }
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                math::tanh(self)
+            }
+            #[inline(always)]
+            fn asinh(self) -> Self {
+                self.map(<$elem as Lanes>::asinh)
+            }
+            #[inline(always)]
+            fn acosh(self) -> Self {
+                self.map(<$elem as Lanes>::acosh)
+            }
+            #[inline(always)]
+            fn atanh(self) -> Self {
+                self.map(<$elem as Lanes>::atanh)
+            }
+            #[inline(always)]
+            fn erf(self) -> Self {
+                math::erf(self)
+            }
+            #[inline(always)]
+            fn erfc(self) -> Self {
+                self.map(<$elem as Lanes>::erfc)
+            }
+            #[inline(always)]
+            fn lgamma(self) -> Self {
+                self.map(<$elem as Lanes>::lgamma)
+            }
+        }
+
+        impl Register for $reg {
+            type Elem = $elem;
+            const WIDTH: usize = $width;
+            const DOUBLE: bool = std::mem::size_of::<$elem>() == 8;
+            #[inline(always)]
+            unsafe fn load(p: *const $elem) -> Self {
+                // SAFETY: the caller's pointer is valid for a register.
+                Self(unsafe { $load(p) })
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $elem) {
+                // SAFETY: the caller's pointer is valid for a register.
+                unsafe { $store(p, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(p: *const $elem, n: usize) -> Self {
+                // SAFETY: the caller's pointer is valid for `n` elements; masked lanes are not touched.
+                unsafe { Self::masked_load(p, n) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(self, p: *mut $elem, n: usize) {
+                // SAFETY: as for `load_partial`.
+                unsafe { self.masked_store(p, n) }
+            }
+            #[inline(always)]
+            unsafe fn stream(self, p: *mut $elem) {
+                // SAFETY: the caller's pointer is valid and aligned.
+                unsafe { $stream(p as *mut _, self.0) }
+            }
+            #[inline(always)]
+            fn all_of(v: $elem) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $set1(v) })
+            }
+            #[inline(always)]
+            fn any(m: $mask) -> bool {
+                m.any()
+            }
+            #[inline(always)]
+            fn sum(self) -> $elem {
+                self.sum_lanes()
+            }
+            #[inline(always)]
+            fn max_of(self) -> $elem {
+                let mut a = [0.0; $width];
+                // SAFETY: the array has the register's width.
+                unsafe { self.store(a.as_mut_ptr()) };
+                let mut r = a[0];
+                for v in a {
+                    r = <$elem as Num>::maximum(r, v);
+                }
+                r
+            }
+            #[inline(always)]
+            fn min_of(self) -> $elem {
+                let mut a = [0.0; $width];
+                // SAFETY: the array has the register's width.
+                unsafe { self.store(a.as_mut_ptr()) };
+                let mut r = a[0];
+                for v in a {
+                    r = <$elem as Num>::minimum(r, v);
+                }
+                r
+            }
+            #[inline(always)]
+            fn exponent(self) -> Self {
+                self.exponent_bits()
+            }
+            #[inline(always)]
+            fn mantissa(self) -> Self {
+                self.mantissa_bits()
+            }
+            #[inline(always)]
+            fn pow2(self) -> Self {
+                self.exponent_to_float()
+            }
+            #[inline(always)]
+            fn scale(self, n: Self) -> Self {
+                self.scale_bits(n)
+            }
+        }
+    };
+}
+pub(super) use x86_float;
