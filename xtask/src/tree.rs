@@ -10,6 +10,7 @@ pub struct Source {
 }
 
 impl Source {
+    #[cfg(test)]
     pub fn new(path: &str, text: &str) -> Source {
         Source { path: path.to_string(), text: text.to_string() }
     }
@@ -64,6 +65,6 @@ fn visit(root: &Path, dir: &Path, sources: &mut Vec<Source>) {
 fn is_text(path: &Path, name: &str) -> bool {
     match path.extension().and_then(|e| e.to_str()) {
         Some(extension) => TEXT.contains(&extension),
-        None => name == "Makefile" || path.parent().is_some_and(|p| p.ends_with(".ci")),
+        None => name == "Makefile" || path.parent().and_then(Path::file_name).is_some_and(|dir| dir == ".ci"),
     }
 }

@@ -7,6 +7,8 @@
 /// A parsed signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
+    /// As it was written.
+    pub text: String,
     /// The public name, `max` in `max.dim`.
     pub name: String,
     /// `dim` in `max.dim`, empty without one.
@@ -56,9 +58,6 @@ impl Type {
     pub fn has_tensor(&self) -> bool {
         self.kinds.iter().any(|k| k == "Tensor")
     }
-    pub fn is_written(&self) -> bool {
-        self.alias.as_ref().is_some_and(|(_, written)| *written)
-    }
 }
 
 impl Schema {
@@ -90,7 +89,7 @@ impl<'a> Parser<'a> {
         if !self.rest().is_empty() {
             return Err(format!("unexpected `{}`", self.rest()));
         }
-        Ok(Schema { name, overload, params, returns })
+        Ok(Schema { text: self.text.to_string(), name, overload, params, returns })
     }
 
     fn params(&mut self) -> Parsed<Vec<Param>> {
