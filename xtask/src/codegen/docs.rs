@@ -1,6 +1,6 @@
 //! API pages: one page a family with every public op, and the list of all public names.
 
-use super::python::{Form, signature};
+use super::python::{Form, plain_signature};
 use super::scan::{Face, Op};
 
 /// Paths below `docs/api/` and their texts.
@@ -68,7 +68,7 @@ fn section(op: &Op) -> String {
         (Face::Inplace, format!("Tensor.{name}_"), Form::Inplace),
     ] {
         if op.has(face) {
-            lines.push(format!("{head}{}", signature(op, form, false).replace("(self, ", "(").replace("(self)", "()")));
+            lines.push(format!("{head}{}", plain_signature(op, form)));
         }
     }
     let doc = op.doc.trim();

@@ -57,7 +57,7 @@ pub enum Form {
     InplaceFunction,
 }
 
-/// `(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor`, once more with bare numbers where a list of any
+/// `(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor`, once more with bare numbers where a list of any
 /// length may be written so (`x.view(2, 3)`).
 fn forms(op: &Op, form: Form) -> Vec<String> {
     let mut forms = vec![signature(op, form, false)];
@@ -79,8 +79,19 @@ fn spread_at(schema: &Schema, form: Form) -> Option<usize> {
     (open_list && last && !param.ty.optional && !param.keyword_only).then_some(at)
 }
 
-/// One form of an op as Python writes it, from the opening bracket on.
-pub fn signature(op: &Op, form: Form, spread: bool) -> String {
+/// One form of an op as a reader writes it: the stub's own names for types without their underscore.
+pub fn plain_signature(op: &Op, form: Form) -> String {
+    let mut text = signature(op, form, false);
+    for name in ["int", "float", "bool", "dtype", "device", "placement", "sbp"] {
+        for before in [" ", "[", "*", "= "] {
+            text = text.replace(&format!("{before}_{name}"), &format!("{before}{name}"));
+        }
+    }
+    text.replace("(self, ", "(").replace("(self)", "()")
+}
+
+/// One form of an op in the stub, from the opening bracket on.
+fn signature(op: &Op, form: Form, spread: bool) -> String {
     let schema = &op.schema;
     let spread = if spread { spread_at(schema, form) } else { None };
     let method = matches!(form, Form::Method | Form::Inplace);
@@ -92,7 +103,7 @@ pub fn signature(op: &Op, form: Form, spread: bool) -> String {
             continue;
         }
         if spread == Some(i) {
-            parts.push(format!("*{}: int", param.name));
+            parts.push(format!("*{}: _int", param.name));
             keyword_only = true;
             continue;
         }
@@ -153,21 +164,22 @@ fn definitions(entries: &mut [(String, String)], indent: &str) -> String {
     text
 }
 
+/// A type of the stub. `int` and others are names of dtypes there, `dtype` and others of properties: all get an underscore.
 fn python_type(ty: &Type) -> String {
     let mut text = match ty.kinds[0].as_str() {
         "Tensor" if ty.kinds.len() > 1 => "Tensor | Number",
-        "int" => "int",
-        "float" => "float",
-        "bool" => "bool",
+        "int" => "_int",
+        "float" => "_float",
+        "bool" => "_bool",
         "str" => "str",
         "Tensor" => "Tensor",
         "Scalar" => "Number",
-        "DType" => "dtype",
-        "Device" => "device | str | int",
+        "DType" => "_dtype",
+        "Device" => "_device | str | _int",
         "Generator" => "Generator",
         "MemoryFormat" => "memory_format",
-        "Placement" => "placement",
-        "Sbp" => "sbp | Sequence[sbp]",
+        "Placement" => "_placement",
+        "Sbp" => "_sbp | Sequence[_sbp]",
         _ => "Any",
     }
     .to_string();
@@ -183,8 +195,8 @@ fn python_type(ty: &Type) -> String {
 
 fn python_default(text: &str) -> &str {
     match text {
-        "inf" => "float(\"inf\")",
-        "-inf" => "float(\"-inf\")",
+        "inf" => "_float(\"inf\")",
+        "-inf" => "_float(\"-inf\")",
         text => text,
     }
 }
@@ -222,7 +234,7 @@ mod tests {
             (
                 "softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
                 "Faces::FN",
-                "\ndef softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor: ...",
+                "\ndef softmax(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor: ...",
             ),
             (
                 "add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
@@ -237,13 +249,13 @@ mod tests {
             (
                 "view(Tensor(a) input, int[] size) -> Tensor(a)",
                 "Faces::METHOD",
-                "\n    def view(self, *size: int) -> Tensor: ...",
+                "\n    def view(self, *size: _int) -> Tensor: ...",
             ),
-            ("zeros(int[] size) -> Tensor", "Faces::FN", "\ndef zeros(*size: int) -> Tensor: ..."),
+            ("zeros(int[] size) -> Tensor", "Faces::FN", "\ndef zeros(*size: _int) -> Tensor: ..."),
             (
                 "pad(Tensor x, int[2] n=0) -> Tensor",
                 "Faces::FN",
-                "\ndef pad(x: Tensor, n: int | Sequence[int] = 0) -> Tensor: ...",
+                "\ndef pad(x: Tensor, n: _int | Sequence[_int] = 0) -> Tensor: ...",
             ),
             ("sort(Tensor x) -> (Tensor values, Tensor indices)", "Faces::FN", "\ndef sort(x: Tensor) -> _sort: ..."),
             (

@@ -1,0 +1,3 @@
+//! Written by `cargo xtask codegen`; not edited by hand.
+
+pub mod methods;
