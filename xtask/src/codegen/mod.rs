@@ -10,16 +10,16 @@ mod scan;
 mod schema;
 
 use crate::tree::{self, Source};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Names of all ops, with and without their overload.
-pub fn op_names(sources: &[Source]) -> BTreeSet<String> {
-    let (ops, _) = scan::ops(sources);
-    ops.iter().flat_map(|op| [op.schema.name.clone(), op.schema.full_name()]).collect()
+pub use scan::Op;
+
+/// All ops that are defined.
+pub fn ops(sources: &[Source]) -> Vec<Op> {
+    scan::ops(sources).0
 }
 
 /// Writes every generated file that is not current, removes pages of families that are gone; returns faults.

@@ -4,16 +4,21 @@
 mod files;
 mod layers;
 mod names;
+mod quotes;
+mod table;
 
 use crate::codegen;
 use crate::tree::{self, Source};
 
 /// All faults of the tree.
 pub fn check(sources: &[Source]) -> Vec<String> {
-    let ops = codegen::op_names(sources);
+    let ops = codegen::ops(sources);
+    let names = ops.iter().flat_map(|op| [op.schema.name.clone(), op.schema.full_name()]).collect();
     let mut faults = layers::check(sources);
     faults.extend(files::check(sources));
-    faults.extend(names::check(sources, &ops));
+    faults.extend(names::check(sources, &names));
+    faults.extend(quotes::check(sources));
+    faults.extend(table::check(sources, &ops));
     faults.extend(codegen::check(&tree::root()));
     faults
 }
