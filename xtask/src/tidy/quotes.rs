@@ -17,7 +17,7 @@ fn check_guide(guide: &Source, sources: &[Source]) -> Vec<String> {
         let Some(path) = line.strip_prefix(MARK).and_then(|l| l.strip_suffix(" -->")) else { continue };
         let block: Vec<&str> = lines.iter().skip(i + 2).take_while(|l| !l.starts_with("```")).copied().collect();
         let quoted = sources.iter().find(|s| s.path == path).is_some_and(|s| has_parts(&s.text, &block));
-        if !quoted || block.is_empty() {
+        if !quoted || block.iter().all(|l| l.trim().is_empty()) {
             faults.push(format!("{}:{}: {path} does not read like this", guide.path, i + 1));
         }
     }
