@@ -52,7 +52,6 @@ pub(crate) struct PointToPoint {
     pub stamp: Stamp,
     pub peer: usize,
     pub span: Span,
-    pub deadline: Instant,
     pub work: Work,
 }
 
@@ -270,7 +269,7 @@ impl<T: Transport> ProcessGroup for Group<T> {
             self.0.counters.add_bytes(Kind::Send, span.len);
         }
         // SAFETY: the caller's promise is the transport's.
-        unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, deadline, work: work.clone() }) };
+        unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, work: work.clone() }) };
         Ok(work)
     }
 

@@ -11,10 +11,13 @@ mod group;
 mod p2p;
 mod reduce;
 mod registry;
+pub mod rendezvous;
 mod request;
+pub mod store;
+pub mod tcp;
 mod work;
 
 pub use group::{Counters, ProcessGroup};
-pub use registry::{set_process_group, set_thread_group, world};
+pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group, world};
 pub use request::{Kind, ReduceOp, Request, Span};
 pub use work::Work;

@@ -68,10 +68,6 @@ impl Inbox {
     pub fn drain_from(&mut self, src: usize) -> Vec<PointToPoint> {
         self.posted[src].drain(..).collect()
     }
-
-    pub fn posted(&self) -> impl Iterator<Item = &PointToPoint> {
-        self.posted.iter().flatten()
-    }
 }
 
 /// Sender and receiver must mean the same elements.

@@ -1,0 +1,366 @@
+//! The client end of torch's store protocol.
+//!
+//! A request uses a connection alone, from a small pool: a thread that waits does not hold up the others, and a
+//! connection on which anything went wrong is thrown away instead of being resynchronised.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use oneflow_base::{Error, Result};
+
+use super::{MAX_KEY, MAX_VALUE, Server, Store, code};
+
+/// A store on another process, or on this one when it was made by [`TcpStore::host`].
+pub struct TcpStore {
+    address: SocketAddr,
+    timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+    /// The interface on which the server is reached: where this process can be reached by the others.
+    local_ip: IpAddr,
+    /// Lives as long as the store that started it.
+    _server: Option<Server>,
+}
+
+impl TcpStore {
+    /// Connects to a running server; keeps trying (also the name lookup) until `timeout`, since servers start late.
+    pub fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStore> {
+        let deadline = after(timeout);
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let cause = match resolve(host, port) {
+                Err(cause) => cause,
+                Ok(addresses) => {
+                    let mut cause = String::new();
+                    for address in addresses {
+                        match Connection::open(address, deadline) {
+                            Ok(connection) => return Self::with(connection, address, timeout, None),
+                            Err(e) => cause = e.to_string(),
+                        }
+                    }
+                    cause
+                }
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::runtime(format!(
+                    "store: cannot connect to {host}:{port} within {timeout:?}: {cause}; is rank 0 (or the launcher) \
+                     running there?"
+                )));
+            }
+            // Processes that start together should not knock together.
+            let jitter = Duration::from_millis(u64::from(std::process::id() % 10));
+            std::thread::sleep((pause + jitter).min(left));
+            pause = (pause * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// Starts a server at this address, which must be one of this host's, and connects to it. Port 0 takes a free one.
+    pub fn host(host: &str, port: u16, timeout: Duration) -> Result<TcpStore> {
+        let addresses = resolve(host, port).map_err(|e| Error::runtime(format!("store: {e}")))?;
+        let mut last = Error::runtime(format!("store: '{host}' has no address"));
+        for address in addresses {
+            match Server::bind(address) {
+                Ok(server) => {
+                    let address = server.address();
+                    let connection = Connection::open(address, after(timeout))
+                        .map_err(|e| Error::runtime(format!("store: cannot connect to {address}: {e}")))?;
+                    return Self::with(connection, address, timeout, Some(server));
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    fn with(first: Connection, address: SocketAddr, timeout: Duration, server: Option<Server>) -> Result<TcpStore> {
+        let local_ip = first.stream.local_addr().map_err(|e| Error::runtime(format!("store: {e}")))?.ip();
+        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, _server: server })
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address of this host as the server's host sees it.
+    pub fn local_ip(&self) -> IpAddr {
+        self.local_ip
+    }
+
+    fn request<R>(
+        &self,
+        what: &str,
+        timeout: Duration,
+        f: impl FnOnce(&mut Connection) -> std::io::Result<R>,
+    ) -> Result<R> {
+        let deadline = after(timeout);
+        let run = || {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => Connection::open(self.address, deadline)?,
+            };
+            connection.deadline = deadline;
+            let result = f(&mut connection)?;
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            Ok(result)
+        };
+        run().map_err(|e: std::io::Error| {
+            let cause = match e.kind() {
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("no answer within {timeout:?}"),
+                ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+                _ => e.to_string(),
+            };
+            Error::runtime(format!("store at {}: {what}: {cause}", self.address))
+        })
+    }
+}
+
+impl Store for TcpStore {
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        limits(key, value)?;
+        self.request(&format!("set '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::SET).key(key).bytes(value))?;
+            // Set has no answer; the echo tells that the server has taken it.
+            c.ping()
+        })
+    }
+
+    fn get(&self, key: &str) -> Result<Vec<u8>> {
+        self.wait(&[key], self.timeout)?;
+        self.request(&format!("get '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::GET).key(key))?;
+            c.read_bytes()
+        })
+    }
+
+    fn add(&self, key: &str, amount: i64) -> Result<i64> {
+        limits(key, &[])?;
+        self.request(&format!("add '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::ADD).key(key).u64(amount as u64))?;
+            c.read_i64()
+        })
+    }
+
+    fn compare_set(&self, key: &str, expected: &[u8], desired: &[u8]) -> Result<Vec<u8>> {
+        limits(key, expected)?;
+        limits(key, desired)?;
+        self.request(&format!("compare_set '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::COMPARE_SET).key(key).bytes(expected).bytes(desired))?;
+            c.read_bytes()
+        })
+    }
+
+    fn append(&self, key: &str, value: &[u8]) -> Result<()> {
+        limits(key, value)?;
+        self.request(&format!("append '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::APPEND).key(key).bytes(value))?;
+            c.ping()
+        })
+    }
+
+    fn check(&self, keys: &[&str]) -> Result<bool> {
+        self.request("check", self.timeout, |c| {
+            c.send(Message::new(code::CHECK).keys(keys))?;
+            match c.read_u8()? {
+                code::YES => Ok(true),
+                code::NO => Ok(false),
+                other => Err(unexpected(other)),
+            }
+        })
+    }
+
+    fn wait(&self, keys: &[&str], timeout: Duration) -> Result<()> {
+        keys.iter().try_for_each(|key| limits(key, &[]))?;
+        // The answer to a cancelled wait gets time of its own.
+        let came = self.request(&format!("wait for {keys:?}"), timeout.saturating_add(GRACE), |c| {
+            c.send(Message::new(code::WAIT).keys(keys))?;
+            c.deadline = after(timeout);
+            match c.read_u8() {
+                Ok(code::YES) => return Ok(true),
+                Ok(other) => return Err(unexpected(other)),
+                Err(e) if !matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => return Err(e),
+                Err(_) => {}
+            }
+            c.deadline = after(GRACE);
+            c.send(Message::new(code::CANCEL_WAIT))?;
+            // The keys may have come in this very moment: then two answers are on their way.
+            let came = c.read_u8()? == code::YES;
+            if came {
+                c.read_u8()?;
+            }
+            Ok(came)
+        })?;
+        if came {
+            return Ok(());
+        }
+        let missing: Vec<&&str> =
+            keys.iter().take(64).filter(|key| !matches!(self.check(&[**key]), Ok(true))).collect();
+        Err(Error::runtime(format!(
+            "store at {}: timed out after {timeout:?} waiting for keys {missing:?}",
+            self.address
+        )))
+    }
+
+    fn delete(&self, key: &str) -> Result<bool> {
+        limits(key, &[])?;
+        self.request(&format!("delete '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::DELETE).key(key))?;
+            Ok(c.read_i64()? > 0)
+        })
+    }
+
+    fn num_keys(&self) -> Result<i64> {
+        self.request("num_keys", self.timeout, |c| {
+            c.send(Message::new(code::NUM_KEYS))?;
+            c.read_i64()
+        })
+    }
+}
+
+const GRACE: Duration = Duration::from_secs(5);
+
+struct Connection {
+    stream: TcpStream,
+    deadline: Instant,
+    nonce: u32,
+}
+
+impl Connection {
+    fn open(address: SocketAddr, deadline: Instant) -> std::io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
+        stream.set_nodelay(true)?;
+        let nonce = std::process::id() ^ 0x5a5a_0000;
+        let mut connection = Connection { stream, deadline, nonce };
+        let mut hello = Message::new(code::VALIDATE);
+        hello.0.extend_from_slice(&code::MAGIC.to_le_bytes());
+        connection.send(hello)?;
+        connection.ping()?;
+        Ok(connection)
+    }
+
+    fn send(&mut self, message: Message) -> std::io::Result<()> {
+        self.stream.set_write_timeout(Some(left(self.deadline)?))?;
+        self.stream.write_all(&message.0)
+    }
+
+    fn read_exact(&mut self, mut buf: &mut [u8]) -> std::io::Result<()> {
+        while !buf.is_empty() {
+            self.stream.set_read_timeout(Some(left(self.deadline)?))?;
+            match self.stream.read(buf) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => buf = &mut buf[n..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self) -> std::io::Result<()> {
+        self.nonce = self.nonce.wrapping_add(1);
+        let mut message = Message::new(code::PING);
+        message.0.extend_from_slice(&self.nonce.to_le_bytes());
+        self.send(message)?;
+        let mut echo = [0; 4];
+        self.read_exact(&mut echo)?;
+        if u32::from_le_bytes(echo) == self.nonce {
+            return Ok(());
+        }
+        Err(std::io::Error::new(ErrorKind::InvalidData, "this is not a store: it did not return our greeting"))
+    }
+
+    fn read_u8(&mut self) -> std::io::Result<u8> {
+        let mut byte = [0];
+        self.read_exact(&mut byte)?;
+        Ok(byte[0])
+    }
+
+    fn read_i64(&mut self) -> std::io::Result<i64> {
+        let mut word = [0; 8];
+        self.read_exact(&mut word)?;
+        Ok(i64::from_le_bytes(word))
+    }
+
+    fn read_bytes(&mut self) -> std::io::Result<Vec<u8>> {
+        let len = self.read_i64()? as u64;
+        if len > MAX_VALUE as u64 {
+            return Err(std::io::Error::new(
+                ErrorKind::InvalidData,
+                format!("the server announces a value of {len} bytes; at most {MAX_VALUE} are accepted"),
+            ));
+        }
+        let mut value = vec![0; len as usize];
+        self.read_exact(&mut value)?;
+        Ok(value)
+    }
+}
+
+/// A request under construction.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(code: u8) -> Message {
+        Message(vec![code])
+    }
+    fn u64(mut self, value: u64) -> Message {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    fn bytes(self, value: &[u8]) -> Message {
+        let mut message = self.u64(value.len() as u64);
+        message.0.extend_from_slice(value);
+        message
+    }
+    /// Keys travel with a leading slash.
+    fn key(self, key: &str) -> Message {
+        let mut message = self.u64(key.len() as u64 + 1);
+        message.0.push(b'/');
+        message.0.extend_from_slice(key.as_bytes());
+        message
+    }
+    fn keys(self, keys: &[&str]) -> Message {
+        keys.iter().fold(self.u64(keys.len() as u64), |message, key| message.key(key))
+    }
+}
+
+fn limits(key: &str, value: &[u8]) -> Result<()> {
+    if key.len() >= MAX_KEY || value.len() > MAX_VALUE {
+        return Err(Error::value(format!(
+            "store: a key of {} bytes with a value of {} bytes; at most {} and {MAX_VALUE} are accepted",
+            key.len(),
+            value.len(),
+            MAX_KEY - 1
+        )));
+    }
+    Ok(())
+}
+
+fn unexpected(answer: u8) -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidData, format!("unexpected answer {answer:#04x}"))
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    match (host, port).to_socket_addrs() {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(e) => Err(format!("cannot resolve '{host}': {e}")),
+    }
+}
+
+fn left(deadline: Instant) -> std::io::Result<Duration> {
+    match deadline.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+        left => Ok(left),
+    }
+}
+
+fn after(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now + Duration::from_secs(365 * 86_400))
+}

@@ -1,0 +1,80 @@
+//! What a store's operations mean, without waiting and without a wire.
+
+use std::collections::HashMap;
+
+use super::MAX_VALUE;
+
+/// All keys and values together; more is a runaway client.
+const MAX_TOTAL: usize = 1 << 30;
+
+#[derive(Default)]
+pub(super) struct Table {
+    map: HashMap<Vec<u8>, Vec<u8>>,
+    total: usize,
+}
+
+impl Table {
+    /// `Err`: too big.
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let before = self.map.get(key).map_or(0, |v| v.len() + key.len());
+        let total = self.total - before + key.len() + value.len();
+        if value.len() > MAX_VALUE {
+            return Err("the value is longer than 8 MiB");
+        }
+        if total > MAX_TOTAL {
+            return Err("the store is full (1 GiB)");
+        }
+        self.total = total;
+        self.map.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.map.get(key).map(Vec::as_slice)
+    }
+
+    pub fn add(&mut self, key: &[u8], amount: i64) -> Result<i64, &'static str> {
+        let value = match self.map.get(key) {
+            None => 0,
+            Some(text) => std::str::from_utf8(text)
+                .ok()
+                .and_then(|text| text.parse::<i64>().ok())
+                .ok_or("the value to add to is not a number")?,
+        };
+        let sum = value.checked_add(amount).ok_or("the sum does not fit 64 bits")?;
+        self.set(key, sum.to_string().as_bytes())?;
+        Ok(sum)
+    }
+
+    pub fn compare_set(&mut self, key: &[u8], expected: &[u8], desired: &[u8]) -> Result<Vec<u8>, &'static str> {
+        match self.get(key) {
+            None if !expected.is_empty() => return Ok(expected.to_vec()),
+            Some(value) if value != expected => return Ok(value.to_vec()),
+            _ => {}
+        }
+        self.set(key, desired)?;
+        Ok(desired.to_vec())
+    }
+
+    pub fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let mut joined = self.get(key).unwrap_or_default().to_vec();
+        joined.extend_from_slice(value);
+        self.set(key, &joined)
+    }
+
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        let old = self.map.remove(key);
+        if let Some(value) = &old {
+            self.total -= key.len() + value.len();
+        }
+        old.is_some()
+    }
+
+    pub fn has_all<K: AsRef<[u8]>>(&self, keys: &[K]) -> bool {
+        keys.iter().all(|key| self.map.contains_key(key.as_ref()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+}

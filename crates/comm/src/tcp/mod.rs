@@ -1,0 +1,50 @@
+//! Ranks as processes, each connected with every other by TCP.
+//!
+//! Three connections per pair: one for collectives, used by whoever runs one, one for point-to-point messages and one for
+//! goodbyes and aborts, both served by a monitor thread. So a dead or failing rank is known at once, whatever the others
+//! are doing. There is no encryption; a rank listens only where the store is reached, so on one host only on loopback.
+
+mod form;
+mod mesh;
+mod monitor;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oneflow_base::Result;
+
+use crate::engine::Group;
+use crate::group::ProcessGroup;
+use crate::store::Store;
+use form::Site;
+pub(crate) use form::random;
+use mesh::Mesh;
+
+/// Joins the world group of `size` processes. All of them pass the same `generation`, which changes when a job restarts
+/// over the same store: members of an earlier attempt are refused. `local_ip` is where the others can reach this process.
+pub fn join(
+    store: Arc<dyn Store>,
+    local_ip: IpAddr,
+    rank: usize,
+    size: usize,
+    generation: u64,
+    timeout: Duration,
+) -> Result<Arc<dyn ProcessGroup>> {
+    let site = Arc::new(Site { store, local_ip, generation });
+    let formation = store_timeout(&site, timeout);
+    let mesh = Mesh::form(Some(site), "world", rank, size, formation)?;
+    Ok(Arc::new(Group::new(mesh, "world", rank, (0..size).collect(), timeout)))
+}
+
+/// A group of this process alone; needs no store.
+pub fn single(timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
+    let mesh = Mesh::form(None, "world", 0, 1, timeout)?;
+    Ok(Arc::new(Group::new(mesh, "world", 0, vec![0], timeout)))
+}
+
+/// Forming a group is the store's kind of waiting: peers that never started should not take the long deadline of
+/// collectives to be noticed.
+fn store_timeout(site: &Site, timeout: Duration) -> Duration {
+    site.store.timeout().min(timeout)
+}

@@ -1,0 +1,485 @@
+//! One thread per group that listens while nobody else does: point-to-point messages, goodbyes, aborts, deaths.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use oneflow_base::{Error, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::{SendFlags, send};
+
+use super::mesh::send_some;
+use crate::engine::PointToPoint;
+use crate::p2p::{Inbox, Outcome, fits};
+use crate::request::{Header, Kind};
+
+/// Unasked messages of one peer are kept up to this size together; a longer one waits in the sender's socket.
+const MAX_EARLY: usize = 64 << 20;
+/// How long a lost connection waits for its reason, which comes on another one.
+const REASON: Duration = Duration::from_secs(2);
+
+/// Frames on the control connection: a byte, a length of two bytes, text.
+const GOODBYE: u8 = 1;
+const ABORT: u8 = 2;
+const MAX_TEXT: usize = 8 << 10;
+
+pub(super) struct Link {
+    pub p2p: TcpStream,
+    pub control: TcpStream,
+}
+
+pub(super) struct Monitor {
+    rank: usize,
+    links: Vec<Option<Link>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Set once, with `State::failure`; read on every exchange.
+    failed: AtomicBool,
+    /// Wakes the monitor's own thread.
+    wake: OwnedFd,
+    /// Becomes readable, for good, when the group has failed.
+    lane_wake: OwnedFd,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct State {
+    failure: Option<String>,
+    closing: bool,
+    inbox: Inbox,
+    peers: Vec<Peer>,
+}
+
+struct Peer {
+    control_input: Vec<u8>,
+    /// It said goodbye.
+    left: bool,
+    control_open: bool,
+    p2p_open: bool,
+    outgoing: VecDeque<Outgoing>,
+    incoming: Incoming,
+}
+
+struct Outgoing {
+    header: [u8; Header::LEN],
+    at: usize,
+    p2p: PointToPoint,
+}
+
+/// The message that is being received.
+struct Incoming {
+    header: [u8; Header::LEN],
+    at: usize,
+    sink: Sink,
+}
+
+enum Sink {
+    /// The header is not complete.
+    Header,
+    Posted(PointToPoint),
+    Early(Header, Vec<u8>),
+    /// Too long to be kept: its receive must come first.
+    Held(Header),
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Incoming { header: [0; Header::LEN], at: 0, sink: Sink::Header }
+    }
+}
+
+impl Monitor {
+    pub fn start(name: &str, rank: usize, links: Vec<Option<Link>>) -> Result<Arc<Monitor>> {
+        let fail = |e: std::io::Error| Error::runtime(format!("cannot start group '{name}': {e}"));
+        let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| fail(e.into()));
+        let alone = links.iter().all(Option::is_none);
+        let open = |link: &Option<Link>| Peer {
+            control_input: Vec::new(),
+            left: false,
+            control_open: link.is_some(),
+            p2p_open: link.is_some(),
+            outgoing: VecDeque::new(),
+            incoming: Incoming::default(),
+        };
+        let peers = links.iter().map(open).collect();
+        let state = State { failure: None, closing: false, inbox: Inbox::new(links.len()), peers };
+        let monitor = Arc::new(Monitor {
+            rank,
+            links,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            failed: AtomicBool::new(false),
+            wake: event()?,
+            lane_wake: event()?,
+            thread: Mutex::new(None),
+        });
+        if !alone {
+            let inside = monitor.clone();
+            let thread = std::thread::Builder::new().name(format!("comm {name}")).spawn(move || inside.run());
+            *monitor.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread.map_err(fail)?);
+        }
+        Ok(monitor)
+    }
+
+    pub fn failure(&self) -> Option<String> {
+        match self.failed.load(Ordering::Acquire) {
+            true => self.state().failure.clone(),
+            false => None,
+        }
+    }
+
+    pub fn lane_wake(&self) -> BorrowedFd<'_> {
+        self.lane_wake.as_fd()
+    }
+
+    /// Words for a connection that broke. The reason may still be on its way.
+    pub fn why_lost(&self, peer: usize) -> String {
+        let deadline = Instant::now() + REASON;
+        let mut state = self.state();
+        loop {
+            if let Some(cause) = &state.failure {
+                return cause.clone();
+            }
+            if state.peers[peer].left {
+                return format!("rank {peer} has left the group");
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return format!("the connection to rank {peer} was lost");
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Ends the group for a reason found here, and tells the others.
+    pub fn fail(&self, cause: &str) {
+        let mut state = self.state();
+        if state.failure.is_some() || state.closing {
+            return;
+        }
+        self.tell(&state, ABORT, cause);
+        let done = self.set_failure(&mut state, cause.to_owned());
+        drop(state);
+        announce(done);
+    }
+
+    /// Says goodbye and stops the thread.
+    pub fn close(&self) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.closing, true) {
+            return;
+        }
+        // Also after a failure: a rank that reports an error and ends is not one that died.
+        self.tell(&state, GOODBYE, "");
+        let cause = "the group was destroyed while the operation was pending".to_owned();
+        let done = self.withdraw(&mut state, &cause);
+        drop(state);
+        announce(done);
+        ring(&self.wake);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+
+    /// Starts a point-to-point operation.
+    ///
+    /// # Safety
+    /// The span stays valid until the work is complete.
+    pub unsafe fn post(&self, p2p: PointToPoint) {
+        let peer = p2p.peer;
+        let mut state = self.state();
+        let mut done = Vec::new();
+        let gone = format!("rank {peer} has left the group");
+        if let Some(cause) = state.failure.clone() {
+            done.push((p2p, Err(cause)));
+        } else if p2p.stamp.kind == Kind::Send {
+            let header = Header { stamp: p2p.stamp, bytes: p2p.span.len as u64 }.encode();
+            state.peers[peer].outgoing.push_back(Outgoing { header, at: 0, p2p });
+            // What fits the socket's buffer leaves from here; the monitor sends the rest.
+            self.send_queued(&mut state, peer, &mut done);
+        } else if !state.peers[peer].p2p_open && state.inbox.lacks(&p2p) {
+            done.push((p2p, Err(gone)));
+        } else {
+            done.extend(state.inbox.post(p2p));
+        }
+        drop(state);
+        ring(&self.wake);
+        announce(done);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A frame to everybody. Control buffers are empty but for one such frame, so it fits; a peer that is gone is.
+    fn tell(&self, state: &State, kind: u8, text: &str) {
+        let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
+        let frame = [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat();
+        for (peer, link) in state.peers.iter().zip(&self.links) {
+            if let Some(link) = link
+                && peer.control_open
+            {
+                let _ = send(&link.control, &frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            }
+        }
+    }
+
+    /// The caller completes what is returned once the lock is free.
+    fn set_failure(&self, state: &mut State, cause: String) -> Vec<Outcome> {
+        if state.failure.is_some() {
+            return Vec::new();
+        }
+        let done = self.withdraw(state, &cause);
+        state.failure = Some(cause);
+        self.failed.store(true, Ordering::Release);
+        self.changed.notify_all();
+        ring(&self.lane_wake);
+        ring(&self.wake);
+        done
+    }
+
+    /// Takes back every pending point-to-point operation: after this no span of theirs is used.
+    fn withdraw(&self, state: &mut State, cause: &str) -> Vec<Outcome> {
+        let mut taken = state.inbox.drain();
+        for peer in &mut state.peers {
+            taken.extend(peer.outgoing.drain(..).map(|out| out.p2p));
+            if let Sink::Posted(p2p) = std::mem::take(&mut peer.incoming).sink {
+                taken.push(p2p);
+            }
+        }
+        taken.into_iter().map(|p2p| (p2p, Err(cause.to_owned()))).collect()
+    }
+
+    fn run(&self) {
+        loop {
+            let state = self.state();
+            if state.closing {
+                return;
+            }
+            let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+            // A failed group has nothing to listen for but its end.
+            let watched = self.links.iter().zip(&state.peers).filter(|_| state.failure.is_none());
+            for (link, peer) in watched {
+                let Some(link) = link else { continue };
+                let mut p2p = PollFlags::empty();
+                p2p.set(PollFlags::IN, peer.p2p_open && !matches!(peer.incoming.sink, Sink::Held(_)));
+                p2p.set(PollFlags::OUT, !peer.outgoing.is_empty());
+                if !p2p.is_empty() {
+                    fds.push(PollFd::new(&link.p2p, p2p));
+                }
+                if peer.control_open {
+                    fds.push(PollFd::new(&link.control, PollFlags::IN));
+                }
+            }
+            drop(state);
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => self.fail(&format!("poll: {e}")),
+            }
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            let mut state = self.state();
+            if state.closing {
+                return;
+            }
+            if state.failure.is_none() {
+                let mut done = Vec::new();
+                self.hear(&mut state, &mut done);
+                for peer in 0..self.links.len() {
+                    self.send_queued(&mut state, peer, &mut done);
+                    self.receive(&mut state, peer, &mut done);
+                }
+                drop(state);
+                announce(done);
+            }
+        }
+    }
+
+    /// Reads the control connections. An abort says more than a death that it caused, so deaths come last.
+    fn hear(&self, state: &mut State, done: &mut Vec<Outcome>) {
+        let mut dead = Vec::new();
+        let mut aborted = None;
+        for (p, link) in self.links.iter().enumerate() {
+            let (Some(link), peer) = (link, &mut state.peers[p]) else { continue };
+            if !peer.control_open {
+                continue;
+            }
+            let mut buf = [0; 4096];
+            loop {
+                match (&link.control).read(&mut buf) {
+                    Ok(n) if n > 0 => peer.control_input.extend_from_slice(&buf[..n]),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    _ => {
+                        peer.control_open = false;
+                        break;
+                    }
+                }
+                // No honest peer says more than one abort and one goodbye.
+                if peer.control_input.len() > 4 * MAX_TEXT {
+                    peer.control_open = false;
+                    break;
+                }
+            }
+            while let Some((kind, text)) = next_frame(&mut peer.control_input) {
+                match kind {
+                    GOODBYE => peer.left = true,
+                    ABORT => aborted = aborted.or_else(|| Some(format!("rank {p} aborted: {text}"))),
+                    _ => peer.control_open = false,
+                }
+            }
+            if peer.left {
+                self.changed.notify_all();
+            } else if !peer.control_open {
+                dead.push(p);
+            }
+        }
+        if let Some(cause) = aborted {
+            done.extend(self.set_failure(state, cause));
+        } else if !dead.is_empty() {
+            let cause = match dead[..] {
+                [p] => format!("rank {p} died: its connection closed without a goodbye"),
+                _ => format!("ranks {dead:?} died: their connections closed without a goodbye"),
+            };
+            // The others see it too, but perhaps later than the end of this process, which they must not mistake for
+            // the first death.
+            self.tell(state, ABORT, &cause);
+            done.extend(self.set_failure(state, cause));
+        }
+    }
+
+    fn send_queued(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
+        let (Some(link), target) = (&self.links[peer], &mut state.peers[peer]) else { return };
+        while let Some(out) = target.outgoing.front_mut() {
+            // SAFETY: the span is valid until the work is complete, and it is not while it stands in this queue.
+            let data = unsafe { out.p2p.span.bytes() };
+            match send_some(&link.p2p, &out.header, data, out.at) {
+                Ok(n) => out.at += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // If the peer died, the control connection tells it to the whole group.
+                    let gone = format!("the connection to rank {peer} is closed");
+                    done.extend(target.outgoing.drain(..).map(|out| (out.p2p, Err(gone.clone()))));
+                    return;
+                }
+            }
+            if out.at == Header::LEN + data.len() {
+                done.extend(target.outgoing.pop_front().map(|out| (out.p2p, Ok(()))));
+            }
+        }
+    }
+
+    fn receive(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
+        let Some(link) = &self.links[peer] else { return };
+        while state.failure.is_none() && state.peers[peer].p2p_open {
+            if let Sink::Held(header) = state.peers[peer].incoming.sink {
+                match state.inbox.take(peer, &header) {
+                    Some(recv) => self.begin(state, peer, header, recv, done),
+                    None => return,
+                }
+                continue;
+            }
+            let incoming = &mut state.peers[peer].incoming;
+            let target = match &mut incoming.sink {
+                Sink::Header => &mut incoming.header[incoming.at..],
+                // SAFETY: the span is valid until the work is complete, and it is not while it stands here.
+                Sink::Posted(p2p) => unsafe { &mut p2p.span.bytes_mut()[incoming.at..] },
+                Sink::Early(_, data) => &mut data[incoming.at..],
+                Sink::Held(_) => return,
+            };
+            let wanted = target.len();
+            let n = match wanted {
+                0 => 0,
+                _ => match (&link.p2p).read(target) {
+                    Ok(n) if n > 0 => n,
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                    _ => {
+                        state.peers[peer].p2p_open = false;
+                        let gone = || Err(format!("rank {peer} has left the group"));
+                        if let Sink::Posted(recv) = std::mem::take(&mut state.peers[peer].incoming).sink {
+                            done.push((recv, gone()));
+                        }
+                        done.extend(state.inbox.drain_from(peer).into_iter().map(|recv| (recv, gone())));
+                        return;
+                    }
+                },
+            };
+            incoming.at += n;
+            if n < wanted {
+                continue;
+            }
+            match std::mem::take(incoming) {
+                Incoming { sink: Sink::Posted(recv), .. } => done.push((recv, Ok(()))),
+                Incoming { sink: Sink::Early(header, data), .. } => {
+                    done.extend(state.inbox.deliver(peer, header, data))
+                }
+                Incoming { header, .. } => self.classify(state, peer, &header, done),
+            }
+        }
+    }
+
+    /// Decides where the message goes whose header has just come.
+    fn classify(&self, state: &mut State, peer: usize, raw: &[u8; Header::LEN], done: &mut Vec<Outcome>) {
+        let Some(header) = Header::decode(raw).filter(|header| header.stamp.kind == Kind::Send) else {
+            let cause = format!("rank {peer} sends something that is no message");
+            self.tell(state, ABORT, &cause);
+            done.extend(self.set_failure(state, cause));
+            return;
+        };
+        if let Some(recv) = state.inbox.take(peer, &header) {
+            self.begin(state, peer, header, recv, done);
+            return;
+        }
+        let bytes = usize::try_from(header.bytes).unwrap_or(usize::MAX);
+        let fits = bytes <= MAX_EARLY.saturating_sub(state.inbox.early_bytes(peer));
+        let sink = if fits { Sink::Early(header, vec![0; bytes]) } else { Sink::Held(header) };
+        state.peers[peer].incoming = Incoming { sink, ..Incoming::default() };
+    }
+
+    /// The payload goes straight to where it is wanted.
+    fn begin(&self, state: &mut State, peer: usize, header: Header, recv: PointToPoint, done: &mut Vec<Outcome>) {
+        match fits(&recv, &header) {
+            Ok(()) => state.peers[peer].incoming = Incoming { sink: Sink::Posted(recv), ..Incoming::default() },
+            Err(cause) => {
+                let cause = format!("on rank {}: {cause}", self.rank);
+                self.tell(state, ABORT, &cause);
+                done.push((recv, Err(cause.clone())));
+                done.extend(self.set_failure(state, cause));
+            }
+        }
+    }
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Sink::Header
+    }
+}
+
+/// Completes works, with no lock held: their owners may be anything.
+fn announce(done: Vec<Outcome>) {
+    for (p2p, result) in done {
+        let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
+        p2p.work.complete(result);
+    }
+}
+
+fn ring(event: &OwnedFd) {
+    // An eventfd takes a write unless its counter is full, which means that it is readable anyway.
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
+fn next_frame(input: &mut Vec<u8>) -> Option<(u8, String)> {
+    let &[kind, low, high, ..] = &input[..] else { return None };
+    let end = 3 + usize::from(u16::from_le_bytes([low, high]));
+    let text = String::from_utf8_lossy(input.get(3..end)?).into_owned();
+    input.drain(..end);
+    Some((kind, text))
+}

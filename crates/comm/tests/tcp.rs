@@ -1,0 +1,327 @@
+//! The socket backend, over threads where that is enough and over real processes where death matters.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::check_all;
+use oneflow_base::{DType, Error, Result};
+use oneflow_comm::rendezvous::{self, Launch};
+use oneflow_comm::store::{MemoryStore, Server, Store};
+use oneflow_comm::{ProcessGroup, ReduceOp, tcp, world};
+
+const LONG: Duration = Duration::from_secs(60);
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Runs `f` on `n` threads, each a rank with its own sockets.
+fn threads<R: Send>(
+    n: usize,
+    timeout: Duration,
+    f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
+    std::thread::scope(|scope| {
+        let (f, store) = (&f, &store);
+        let threads: Vec<_> = (0..n)
+            .map(|rank| {
+                scope.spawn(move || {
+                    let group = tcp::join(store.clone(), HERE, rank, n, 1, LONG)?;
+                    group.set_timeout(timeout);
+                    f(group)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(Error::runtime("panicked")))).collect()
+    })
+}
+
+#[test]
+fn every_operation_on_one_and_four_ranks() {
+    check_all(&*tcp::single(LONG).unwrap()).unwrap();
+    for (rank, result) in threads(4, LONG, |group| check_all(&*group)).into_iter().enumerate() {
+        result.unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    }
+}
+
+#[test]
+fn ranks_out_of_step_name_both_operations() {
+    let results = threads(2, LONG, |group| match group.rank() {
+        0 => group.all_reduce(&mut [0; 8], DType::F32, ReduceOp::Sum),
+        // The sender learns of it with its next operation.
+        _ => group.broadcast(&mut [0; 8], DType::I64, 1).and_then(|()| group.barrier()),
+    });
+    for (rank, result) in results.into_iter().enumerate() {
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("desync"), "{text}");
+        assert!(text.contains("rank 0 is in #0 all_reduce(float32, 2 elements, sum)"), "{text}");
+        assert!(rank == 1 || text.contains("rank 1 is in #0 broadcast(int64, 1 elements, root 1)"), "{text}");
+    }
+    // Equal stamps, unequal pieces: only the lengths tell.
+    let results = threads(2, LONG, |group| {
+        let n = 1 + group.rank();
+        group.all_to_all(&mut vec![0; 2 * n], &vec![0; 2 * n], DType::U8)
+    });
+    assert!(results.iter().all(|r| r.as_ref().unwrap_err().text().contains("expects")), "{results:?}");
+    // A message that is not the one which the receiver waits for.
+    let results = threads(2, LONG, |group| match group.rank() {
+        0 => group.send(&[0; 4], DType::F32, 1, 0).and_then(|()| group.barrier()),
+        _ => group.recv(&mut [0; 8], DType::F32, 0, 0),
+    });
+    let text = results[1].as_ref().unwrap_err().to_string();
+    assert!(text.contains("recv(float32, 2 elements, tag 0)") && text.contains("send(float32, 1 elements"), "{text}");
+    assert!(results[0].is_err());
+}
+
+#[test]
+fn deadlines_aborts_and_goodbyes() {
+    let hold = std::sync::Barrier::new(2);
+    let results = threads(2, Duration::from_millis(200), |group| {
+        let result = if group.rank() == 0 { group.barrier() } else { Ok(()) };
+        hold.wait();
+        // The other rank learns of it, though it was doing nothing.
+        let later = group.barrier().unwrap_err();
+        assert!(group.failure().is_some());
+        if group.rank() == 1 {
+            assert!(later.text().contains("rank 0 aborted"), "{later}");
+        }
+        result
+    });
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(text.contains("timed out waiting for rank(s) [1]"), "{text}");
+
+    let results = threads(2, Duration::from_millis(200), |group| {
+        let result = if group.rank() == 0 { group.recv(&mut [0; 4], DType::F32, 1, 3) } else { Ok(()) };
+        hold.wait();
+        result
+    });
+    assert!(results[0].as_ref().unwrap_err().text().contains("from rank 1 timed out"));
+
+    let results = threads(3, LONG, |group| {
+        let mut data = [0; 4];
+        match group.rank() {
+            0 => group.all_reduce(&mut data, DType::F32, ReduceOp::Sum),
+            1 => {
+                group.abort("bad input");
+                Ok(())
+            }
+            _ => group.recv(&mut data, DType::F32, 0, 0),
+        }
+    });
+    for rank in [0, 2] {
+        let text = results[rank].as_ref().unwrap_err().to_string();
+        assert!(text.contains("rank 1 aborted: bad input"), "{text}");
+    }
+
+    let results = threads(3, LONG, |group| match group.rank() {
+        0 => Ok(()),
+        1 => group.recv(&mut [0; 4], DType::F32, 0, 0),
+        _ => group.barrier(),
+    });
+    let text = results[1].as_ref().unwrap_err().to_string();
+    assert!(text.contains("rank 0 has left the group"), "{text}");
+    assert!(results[2].is_err());
+}
+
+#[test]
+fn who_has_left_does_not_disturb_the_others() {
+    let results = threads(3, LONG, |group| {
+        let pair = group.new_group(&[1, 2])?;
+        group.barrier()?;
+        let Some(pair) = pair else { return Ok(()) };
+        drop(group);
+        for _ in 0..100 {
+            pair.barrier()?;
+        }
+        Ok(())
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
+#[test]
+fn large_unexpected_messages_wait_in_the_sender_s_socket() {
+    let size = 70 << 20;
+    let results = threads(2, LONG, |group| {
+        if group.rank() == 0 {
+            group.send(&vec![5; size], DType::U8, 1, 1)?;
+            return group.barrier();
+        }
+        // The message is longer than what is kept unasked.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut data = vec![0; size];
+        group.recv(&mut data, DType::U8, 0, 1)?;
+        assert!(data.iter().all(|&b| b == 5));
+        group.barrier()
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
+#[test]
+fn missing_and_outdated_ranks_are_named() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
+    let error = tcp::join(store.clone(), HERE, 0, 3, 1, LONG).err().unwrap();
+    assert!(error.text().contains("waiting for rank(s) [1, 2] to connect"), "{error}");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
+    let error = tcp::join(store.clone(), HERE, 1, 3, 1, LONG).err().unwrap();
+    assert!(error.text().contains("rank 0 did not come"), "{error}");
+
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_secs(2)));
+    std::thread::scope(|scope| {
+        let old = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG).err().unwrap());
+        let new = scope.spawn(|| tcp::join(store.clone(), HERE, 1, 2, 2, LONG).err().unwrap());
+        let error = new.join().unwrap();
+        assert!(error.text().contains("it is of generation 1, this process of 2"), "{error}");
+        assert!(old.join().unwrap().text().contains("[1] to connect"));
+    });
+}
+
+#[test]
+fn strangers_at_the_door_disturb_nobody() {
+    use std::io::Write;
+    let store = Arc::new(MemoryStore::new(LONG));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG).unwrap());
+        let text = String::from_utf8(store.get("group/world/0").unwrap()).unwrap();
+        let address = text.split(' ').next().unwrap().to_owned();
+        let _silent = std::net::TcpStream::connect(&address).unwrap();
+        let mut noisy = std::net::TcpStream::connect(&address).unwrap();
+        noisy.write_all(&[0xff; 4096]).unwrap();
+        let second = tcp::join(store.clone(), HERE, 1, 2, 1, LONG).unwrap();
+        let first = first.join().unwrap();
+        scope.spawn(move || first.barrier().unwrap());
+        second.barrier().unwrap();
+    });
+}
+
+// Real processes: this test binary runs itself again, once per rank, with only the test `child`.
+
+const ROLE: &str = "COMM_TEST_ROLE";
+
+fn spawn(role: &str, n: usize, port: u16, agent: bool) -> Vec<Child> {
+    let exe = std::env::current_exe().unwrap();
+    (0..n)
+        .map(|rank| {
+            Command::new(&exe)
+                .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+                .env(ROLE, role)
+                .env("RANK", rank.to_string())
+                .env("LOCAL_RANK", rank.to_string())
+                .env("WORLD_SIZE", n.to_string())
+                .env("MASTER_ADDR", "127.0.0.1")
+                .env("MASTER_PORT", port.to_string())
+                .env("TORCHELASTIC_USE_AGENT_STORE", if agent { "True" } else { "False" })
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect()
+}
+
+fn statuses(children: Vec<Child>) -> Vec<ExitStatus> {
+    children.into_iter().map(|mut child| child.wait().unwrap()).collect()
+}
+
+fn all_well(children: Vec<Child>) {
+    let statuses = statuses(children);
+    assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}");
+}
+
+fn server() -> Server {
+    Server::bind((HERE, 0).into()).unwrap()
+}
+
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let launch = rendezvous::init(LONG, LONG).unwrap();
+    let group = world();
+    assert_eq!((group.rank(), group.size()), (launch.rank, launch.world_size));
+    let start = Instant::now();
+    match role.as_str() {
+        "all" => check_all(&*group).unwrap(),
+        "dies in silence" => {
+            group.barrier().unwrap();
+            if launch.rank == 1 {
+                std::process::abort();
+            }
+            // One rank waits in a collective, the other (if any) does nothing and finds out.
+            let error = match launch.rank {
+                0 => group.all_reduce(&mut [0; 4000], DType::F32, ReduceOp::Sum).unwrap_err(),
+                _ => loop {
+                    match group.failure() {
+                        Some(error) => break error,
+                        None => std::thread::sleep(Duration::from_millis(5)),
+                    }
+                    assert!(start.elapsed() < LONG);
+                },
+            };
+            assert!(error.text().contains("rank 1 died"), "{error}");
+        }
+        "is killed" => {
+            group.barrier().unwrap();
+            // Until the parent kills rank 1, in the middle of this.
+            let error = loop {
+                if let Err(error) = group.all_reduce(&mut vec![0; 1 << 20], DType::F32, ReduceOp::Sum) {
+                    break error;
+                }
+                assert!(start.elapsed() < LONG);
+            };
+            assert!(error.text().contains("rank 1 died"), "{error}");
+        }
+        other => panic!("no role '{other}'"),
+    }
+    drop(group);
+    // Says goodbye.
+    oneflow_comm::set_process_group(None);
+}
+
+#[test]
+fn processes_do_every_operation_with_a_launcher_s_store_twice() {
+    let server = server();
+    let port = server.address().port();
+    all_well(spawn("all", 2, port, true));
+    // A restart finds the keys of the first attempt.
+    all_well(spawn("all", 3, port, true));
+}
+
+#[test]
+fn processes_meet_at_rank_0() {
+    // A port that was free a moment ago; rank 0 binds it.
+    let port = server().address().port();
+    all_well(spawn("all", 2, port, false));
+}
+
+#[test]
+fn a_dead_process_is_named_by_all_others() {
+    for n in [2, 3] {
+        let server = server();
+        let statuses = statuses(spawn("dies in silence", n, server.address().port(), true));
+        for (rank, status) in statuses.iter().enumerate() {
+            assert_eq!(status.success(), rank != 1, "rank {rank} of {n}: {status}");
+        }
+    }
+}
+
+#[test]
+fn a_process_killed_in_a_collective_is_named_by_all_others() {
+    let server = server();
+    let port = server.address().port();
+    let mut children = spawn("is killed", 3, port, true);
+    let store = oneflow_comm::store::TcpStore::connect("127.0.0.1", port, LONG).unwrap();
+    store.wait(&["oneflow/none/go/1"], LONG).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    children[1].kill().unwrap();
+    let statuses = statuses(children);
+    assert!(statuses[0].success() && statuses[2].success() && !statuses[1].success(), "{statuses:?}");
+}
+
+#[test]
+fn a_process_alone_needs_no_launcher() {
+    let launch = Launch::from_vars(|_| None).unwrap();
+    let group = launch.connect(LONG, LONG).unwrap();
+    assert_eq!((group.size(), group.backend()), (1, "tcp"));
+    group.barrier().unwrap();
+}
