@@ -59,7 +59,7 @@ class safe_globals:
 
 
 class Listed:
-    """One function that a file may call by name. A wrapper, so that a file can never reach the function's attributes."""
+    """One function that a file may call by name, wrapped so that a file never reaches the function's attributes."""
 
     __slots__ = ("call", "name")
 
@@ -171,7 +171,7 @@ class RestrictedUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc
         if found is None:
             raise pickle.UnpicklingError(
                 f"weights_only=True refuses the name {full}. If you trust the file, allow the name with "
-                f"oneflow.serialization.add_safe_globals, or pass weights_only=False, which can run any code in the file"
+                "oneflow.serialization.add_safe_globals, or pass weights_only=False, which can run any code in the file"
             )
         return Listed(full, found) if callable(found) and not isinstance(found, type(None)) else found
 

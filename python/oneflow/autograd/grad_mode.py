@@ -1,4 +1,4 @@
-"""Switches of gradient recording, each a context manager and a decorator. The switch itself is thread-local, in the core."""
+"""Switches of gradient recording, each a context manager and a decorator. The state is thread-local, in the core."""
 
 from __future__ import annotations
 

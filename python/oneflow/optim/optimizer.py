@@ -1,0 +1,322 @@
+"""Optimizer: parameter groups, state, state dictionaries and hooks. The arithmetic is in the subclasses."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.autograd.grad_mode import enable_grad, no_grad
+from oneflow.utils.hooks import RemovableHandle, register
+
+Group = dict[str, Any]
+
+
+class Optimizer:
+    """Base class of optimizers.
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dictionaries with "params" and options of their own.
+        defaults: options of every group that does not set them.
+
+    Subclasses define ``_update(group)``, or override ``step`` as a whole.
+
+    Numbers that change from step to step (learning rate, step count) reach the ops as 0-dim tensors, so a traced step
+    stays right when they change.
+    """
+
+    def __init__(self, params: Any, defaults: Group) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {type(params).__name__}"
+            )
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._reset_hooks()
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _reset_hooks(self) -> None:
+        self._opt_called = False
+        self._lr_tensors: dict[int, tuple[float, Tensor]] = {}
+        self._pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._state_dict_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {
+            kind: OrderedDict() for kind in ("save_pre", "save_post", "load_pre", "load_post")
+        }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            # A step written by a user still runs the hooks and is seen by schedulers.
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_pre_hooks" not in self.__dict__:
+            self._reset_hooks()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # ---- groups
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group: a dictionary with "params" and any options that differ from the defaults.
+
+        Raises:
+            TypeError: it is no dictionary, or holds something that is no tensor.
+            ValueError: a parameter is no leaf, or already in a group, or an option is missing.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but got a set")
+        members = [params] if isinstance(params, Tensor) else list(params)
+        if members and all(isinstance(member, tuple) for member in members):
+            param_group["param_names"] = [name for name, _ in members]
+            members = [param for _, param in members]
+        param_group["params"] = members
+        for param in members:
+            if not isinstance(param, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+            if not (param.is_leaf or self.defaults.get("differentiable")):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is REQUIRED and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len({id(param) for param in members}) != len(members):
+            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+        known = {id(param) for group in self.param_groups for param in group["params"]}
+        if any(id(param) in known for param in members):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters: drop them, or fill them with zero."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                if set_to_none:
+                    param.grad = None
+                else:
+                    with no_grad():
+                        grad.detach_() if grad.grad_fn is not None else grad.requires_grad_(False)
+                        grad.zero_()
+
+    # ---- stepping
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient.
+
+        Args:
+            closure: computes the loss again, with gradients, and returns it.
+
+        Returns:
+            the closure's loss, or None.
+        """
+        if self._pre_hooks:
+            for hook in self._pre_hooks.values():
+                hook(self, () if closure is None else (closure,), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._opt_called = True
+        before = oneflow.is_grad_enabled()
+        if before:
+            oneflow._oneflow.set_grad_enabled(False)
+        try:
+            for i, group in enumerate(self.param_groups):
+                self._update(group, self._lr_tensor(i, group))
+        finally:
+            if before:
+                oneflow._oneflow.set_grad_enabled(True)
+        if self._post_hooks:
+            for hook in self._post_hooks.values():
+                hook(self, () if closure is None else (closure,), {})
+        return loss
+
+    def _update(self, group: Group, lr: Tensor) -> None:
+        raise NotImplementedError(f"{type(self).__name__} defines neither _update nor step")
+
+    def _lr_tensor(self, index: int, group: Group) -> Tensor:
+        """The group's learning rate as a 0-dim float64 tensor that keeps its identity while its value changes."""
+        lr = group["lr"]
+        if isinstance(lr, Tensor):
+            return lr
+        known = self._lr_tensors.get(index)
+        if known is None:
+            params = group["params"]
+            tensor = oneflow.tensor(float(lr), dtype=oneflow.float64, device=params[0].device if params else None)
+        elif known[0] == lr:
+            return known[1]
+        else:
+            tensor = known[1].fill_(float(lr))
+        self._lr_tensors[index] = (lr, tensor)
+        return tensor
+
+    def prepare(self) -> None:
+        """Create all state and bring the learning-rate tensors up to date, without updating any parameter.
+
+        A graph calls it before tracing ``step`` (so that state is an input, not part of the program) and before every
+        run (so that the run sees the current learning rate).
+        """
+        with no_grad():
+            for i, group in enumerate(self.param_groups):
+                self._lr_tensor(i, group)
+                self._init_state(group)
+
+    def _init_state(self, group: Group) -> None:
+        """Create the state of every parameter of ``group`` that wants a gradient and has none yet."""
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before every step."""
+        return register(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after every step."""
+        return register(self._post_hooks, hook)
+
+    # ---- state dictionaries
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before ``state_dict``."""
+        return register(self._state_dict_hooks["save_pre"], hook, prepend=prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after it; a result that is not None replaces the dictionary."""
+        return register(self._state_dict_hooks["save_post"], hook, prepend=prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading; a result that is not None replaces the dictionary."""
+        return register(self._state_dict_hooks["load_pre"], hook, prepend=prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return register(self._state_dict_hooks["load_post"], hook, prepend=prepend)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return ``{"state": {index: ...}, "param_groups": [...]}`` with parameters numbered in order."""
+        for hook in self._state_dict_hooks["save_pre"].values():
+            hook(self)
+        number: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                number.setdefault(id(param), len(number))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            groups.append({**packed, "params": [number[id(param)] for param in group["params"]]})
+        state = {number[id(k)] if isinstance(k, Tensor) else k: value for k, value in self.state.items()}
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._state_dict_hooks["save_post"].values():
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned, here or in PyTorch. Tensors are copied.
+
+        Raises:
+            ValueError: the groups have other numbers of parameters.
+        """
+        state_dict = dict(state_dict)
+        for hook in self._state_dict_hooks["load_pre"].values():
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        saved = deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if [len(a["params"]) for a in saved] != [len(b["params"]) for b in self.param_groups]:
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        numbers = chain.from_iterable(group["params"] for group in saved)
+        params = chain.from_iterable(group["params"] for group in self.param_groups)
+        by_number = dict(zip(numbers, params, strict=True))
+        state: defaultdict[Tensor, Any] = defaultdict(dict)
+        # One step tensor may serve many parameters: what was shared stays shared.
+        memo: dict[Any, Any] = {}
+        for key, value in state_dict["state"].items():
+            param = by_number.get(key)
+            state[key if param is None else param] = value if param is None else _adopt(param, value, memo)
+        for group, old in zip(saved, self.param_groups, strict=True):
+            group["params"] = old["params"]
+            if "param_names" in old:
+                group.setdefault("param_names", old["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._state_dict_hooks["load_post"].values():
+            hook(self)
+
+
+REQUIRED = object()
+
+
+def _adopt(param: Tensor, value: Any, memo: dict[Any, Any], key: Any = None) -> Any:
+    """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
+    if isinstance(value, dict):
+        return {k: _adopt(param, v, memo, k) for k, v in value.items()}
+    if isinstance(value, Tensor):
+        if key == "step":
+            # Equal counts become one tensor, whether or not they were one in the file.
+            count = float(value.item())
+            place = ("step", count, str(param.device))
+            if place not in memo:
+                memo[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
+            return memo[place]
+        if param.is_floating_point():
+            value = value.to(dtype=param.dtype, device=param.device)
+        else:
+            value = value.to(device=param.device)
+        return value.clone()
+    if isinstance(value, (list, tuple)):
+        return type(value)(_adopt(param, v, memo, key) for v in value)
+    return value
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        for hook in self._pre_hooks.values():
+            replaced = hook(self, args, kwargs)
+            if replaced is not None:
+                args, kwargs = replaced
+        result = step(self, *args, **kwargs)
+        self._opt_called = True
+        for hook in self._post_hooks.values():
+            hook(self, args, kwargs)
+        return result
+
+    return wrapper
+
+
+def check_number(name: str, value: Any, low: float = 0.0, high: float | None = None) -> None:
+    """Raise ValueError unless ``low <= value`` and, where given, ``value < high``. Tensors pass."""
+    if isinstance(value, Tensor):
+        return
+    if not low <= value or (high is not None and not value < high):
+        raise ValueError(f"Invalid {name}: {value}")

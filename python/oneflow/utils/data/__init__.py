@@ -1,0 +1,37 @@
+"""Data sets, samplers and the loader."""
+
+from __future__ import annotations
+
+from oneflow.utils.data._workers import WorkerInfo, get_worker_info
+from oneflow.utils.data.collate import default_collate, default_convert
+from oneflow.utils.data.dataloader import DataLoader
+from oneflow.utils.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from oneflow.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+
+__all__ = [
+    "BatchSampler",
+    "ChainDataset",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "WorkerInfo",
+    "default_collate",
+    "default_convert",
+    "get_worker_info",
+    "random_split",
+]

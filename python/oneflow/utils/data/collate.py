@@ -1,0 +1,62 @@
+"""Lists of samples to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+
+def default_convert(data: Any) -> Any:
+    """Turn arrays inside ``data`` into tensors and leave the rest as it is."""
+    if isinstance(data, Tensor) or isinstance(data, (str, bytes)):
+        return data
+    if type(data).__module__ == "numpy":
+        return oneflow.as_tensor(data) if data.dtype.kind not in "SUO" else data
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, Sequence):
+        return [default_convert(value) for value in data]
+    return data
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Join samples of one structure: tensors and arrays are stacked, numbers become a tensor, containers recurse.
+
+    Raises:
+        RuntimeError: sequences of different lengths.
+        TypeError: samples of a kind it does not know.
+
+    Example::
+
+        >>> default_collate([{"x": 1}, {"x": 2}])
+        {'x': tensor([1, 2])}
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return oneflow.stack(list(batch), 0)
+    if type(first).__module__ == "numpy":
+        if getattr(first, "shape", None) == ():
+            return oneflow.as_tensor([value.item() for value in batch])
+        return default_collate([oneflow.as_tensor(value) for value in batch])
+    if isinstance(first, float):
+        return oneflow.tensor(list(batch), dtype=oneflow.float64)
+    if isinstance(first, int):
+        return oneflow.tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(default_collate(list(values)) for values in zip(*batch, strict=True)))
+    if isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return [default_collate(list(values)) for values in zip(*batch, strict=True)]
+    raise TypeError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
+    )

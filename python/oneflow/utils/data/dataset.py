@@ -1,0 +1,127 @@
+"""Data sets: things with a length and items, or things to iterate over."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import oneflow
+from oneflow import Tensor
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Dataset(Generic[T_co]):
+    """Base class of data sets with random access: define ``__getitem__`` and ``__len__``."""
+
+    def __getitem__(self, index: Any) -> T_co:
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[T_co]):
+    """Base class of data sets that are streams: define ``__iter__``."""
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
+
+    def __add__(self, other: Any) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Item ``i`` is the tuple of row ``i`` of every tensor.
+
+    Args:
+        tensors: all of the same first size.
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
+            raise AssertionError(f"Size mismatch between tensors: {[tuple(tensor.shape) for tensor in tensors]}")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+
+class Subset(Dataset[Any]):
+    """The items of ``dataset`` at ``indices``."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[Any]):
+    """Several data sets end to end."""
+
+    def __init__(self, datasets: Any) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        i = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[i][index - (self.cumulative_sizes[i - 1] if i else 0)]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Several streams, one after the other."""
+
+    def __init__(self, datasets: Any) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self.datasets)
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+    """Split ``dataset`` at random into parts.
+
+    Args:
+        dataset: has a length and items.
+        lengths: sizes that sum to the length, or fractions that sum to 1 (what is left over goes round in turn).
+        generator: source of the permutation.
+
+    Raises:
+        ValueError: the lengths do not sum up.
+    """
+    n = len(dataset)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        if any(not 0 <= share <= 1 for share in lengths):
+            raise ValueError(f"Fractions should be between 0 and 1, got {list(lengths)}")
+        sizes = [math.floor(n * share) for share in lengths]
+        for i in range(n - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    else:
+        sizes = [int(size) for size in lengths]
+    if sum(sizes) != n:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = oneflow.randperm(n, generator=generator).tolist()
+    ends = itertools.accumulate(sizes)
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
