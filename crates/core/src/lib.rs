@@ -4,6 +4,7 @@
 //! either; those are layers that register themselves here.
 
 mod call;
+mod default_dtype;
 mod generator;
 mod grad;
 mod layers;
@@ -19,6 +20,7 @@ mod table;
 mod tensor;
 
 pub use call::{Call, Dest};
+pub use default_dtype::{default_dtype, set_default_dtype};
 pub use generator::{Generator, default_generator, set_thread_generator};
 pub use grad::{Fix, Grad, GradCall, Grads, Save};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};

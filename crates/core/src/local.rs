@@ -222,7 +222,7 @@ fn can_cast(from: DType, to: DType) -> bool {
 }
 
 fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
-    let elementwise = matches!(c.op.kernel, Kernel::Elementwise { .. });
+    let elementwise = matches!(c.op.kernel, Kernel::Elementwise(_));
     let mut direct = true;
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
@@ -283,9 +283,9 @@ fn launch(c: &Call<'_>, outs: &Outs) -> Result<()> {
 
 fn launch_ready(c: &Call<'_>, outs: &Outs) -> Result<()> {
     match c.op.kernel {
-        Kernel::Elementwise { expr, params } => {
+        Kernel::Elementwise(lower) => {
             let mut words = Params::new();
-            params(c, outs, &mut words)?;
+            let expr = lower(c, outs, &mut words)?;
             elementwise(c, expr, &words, &outs[0])
         }
         Kernel::Prim { prim, lower } => {

@@ -81,9 +81,9 @@ pub enum Kernel {
     None,
     /// `infer`'s alias is the whole result.
     View,
-    /// An elementwise expression over the tensor inputs, broadcast to the output. `params` pushes the compute dtype, then
-    /// the expression's scalars.
-    Elementwise { expr: &'static Expr, params: fn(&Call<'_>, &Outs, &mut Params) -> Result<()> },
+    /// An elementwise expression over the present tensor inputs, broadcast to the output. The function names the expression
+    /// (a scalar operand needs another one than a tensor) and pushes the compute dtype and the expression's scalars.
+    Elementwise(fn(&Call<'_>, &Outs, &mut Params) -> Result<&'static Expr>),
     /// One primitive. `lower` fills operands and parameters, from metas alone, so that a plan can keep them.
     Prim { prim: &'static Primitive, lower: fn(&Call<'_>, &Outs, &mut crate::Lowered) -> Result<()> },
     /// Work on the host with data (results whose shape needs the data, copies between devices).

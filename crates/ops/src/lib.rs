@@ -1,1 +1,42 @@
-//! oneflow-ops.
+//! The op table: one file an op, definitions only. The vocabulary of the house.
+//!
+//! A definition says what an op means (signature, metas, gradient, layouts, cost), never how a device computes it, and never
+//! reaches into another layer. Helpers of a family stand in its `mod.rs`.
+//!
+//! `generated/methods.rs` is written by `cargo xtask codegen` from the signatures; gradient rules are written with it.
+
+mod call;
+pub mod creation;
+pub mod elementwise;
+mod generated;
+pub mod matmul;
+pub mod nn;
+mod operand;
+pub mod promote;
+pub mod reduce;
+mod table;
+pub mod view;
+
+/// Functions of the table that have no tensor to be a method of (creation, lists).
+pub mod f {
+    pub use crate::generated::methods::functions::*;
+}
+pub use call::OptInts;
+pub use generated::methods::TensorOps;
+pub use operand::Operand;
+pub use table::TABLE;
+
+/// Everything an op's file needs.
+pub(crate) mod prelude {
+    pub use crate::promote::{self, result_type};
+    pub use crate::{Operand, TensorOps, f};
+    pub use oneflow_base::*;
+    pub use oneflow_core::*;
+    pub use oneflow_kernels_prim::*;
+    pub use smallvec::SmallVec;
+}
+
+/// Adds the table to the process's ops.
+pub fn register() {
+    oneflow_core::register_ops(TABLE);
+}

@@ -1,0 +1,36 @@
+//! Another dtype or device.
+
+use crate::prelude::*;
+
+/// The copy that `to` makes where something differs; the public `Tensor.to` returns the tensor itself otherwise.
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("to_copy(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor"),
+    doc: "A copy with another dtype or on another device.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (dtype, device) = (c.dtype_or(0, x.dtype()), c.arg(1).device().unwrap_or(x.device()));
+        if device != x.device() {
+            return outs.push(dtype, device, x.sizes());
+        }
+        crate::elementwise::push_broadcast(c, dtype, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &COPY,
+        lower: |_, _, l| {
+            l.input(0).output(0);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            let m = c.in_meta(0)?;
+            out.set(0, || c.g()?.to_copy_with(Some(m.dtype), Some(m.device)))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]).kw("dtype", SampleArg::DType(DType::F64))],
+    ..OpDef::BASE
+};

@@ -1,0 +1,62 @@
+//! Addition.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "add", |x, y| x + y);
+static SCALAR: Expr = expr!(num "add_scalar", |x; p| x + p[0]);
+static TENSOR_ALPHA: Expr = expr!(num "add_alpha", |x, y; p| x + p[0] * y);
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
+    doc: "Adds `other`, multiplied by `alpha`, to `input`, with broadcasting and type promotion.
+
+Example::
+
+    >>> oneflow.add(oneflow.tensor([1., 2.]), 10)
+    tensor([11., 12.])",
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
+        if alpha.to_f64() == 1.0 {
+            return binary::lower(c, compute, p, &TENSOR, &SCALAR);
+        }
+        p.push(compute.into());
+        match super::scalar_arg(c, 0) {
+            None => {
+                super::push_scalar(p, compute, alpha);
+                Ok(&TENSOR_ALPHA)
+            }
+            Some(s) => {
+                super::push_scalar(p, compute, product(s, alpha));
+                Ok(&SCALAR)
+            }
+        }
+    }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || Ok(c.g()?.clone()))?;
+            out.set(1, || scaled(c.g()?, c.arg(1).scalar()))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    traits: Traits::ALIAS_OK.or(Traits::COMMUTES),
+    ..binary::ARITH
+};
+
+pub(super) fn product(a: Scalar, b: Scalar) -> Scalar {
+    match (a, b) {
+        (Scalar::Float(_), _) | (_, Scalar::Float(_)) => Scalar::Float(a.to_f64() * b.to_f64()),
+        _ => Scalar::Int(a.to_i64().wrapping_mul(b.to_i64())),
+    }
+}
+
+/// `g * alpha`, or `g` itself where alpha is one.
+pub(super) fn scaled(g: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
+    match alpha {
+        Some(a) if a.to_f64() != 1.0 => g.mul(a),
+        _ => Ok(g.clone()),
+    }
+}

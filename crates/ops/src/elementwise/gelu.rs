@@ -1,0 +1,97 @@
+//! Gaussian error linear unit, and its derivative as an op of its own.
+
+use super::unary;
+use crate::prelude::*;
+
+static ERF: Expr = expr!(float "gelu", |x| {
+    let half = L::splat(0.5);
+    x * half * (L::splat(1.0) + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf())
+});
+static TANH: Expr = expr!(float "gelu_tanh", |x| {
+    let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);
+    L::splat(0.5) * x * (L::splat(1.0) + inner.tanh())
+});
+static ERF_BACKWARD: Expr = expr!(float "gelu_backward", |g, x| {
+    let cdf = L::splat(0.5) * (L::splat(1.0) + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf());
+    let pdf = (x * x * L::splat(-0.5)).exp() * L::splat(0.5 * SQRT_2_PI);
+    g * (cdf + x * pdf)
+});
+static TANH_BACKWARD: Expr = expr!(float "gelu_tanh_backward", |g, x| {
+    let x2 = x * x;
+    let t = (L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x2 * x)).tanh();
+    let one = L::splat(1.0);
+    let dinner = L::splat(SQRT_2_PI) * (one + L::splat(3.0 * 0.044715) * x2);
+    g * L::splat(0.5) * (one + t + x * (one - t * t) * dinner)
+});
+
+const SQRT_2_PI: f64 = 0.797_884_560_802_865_4;
+
+fn is_tanh(c: &Call<'_>) -> Result<bool> {
+    match c.str(0)? {
+        "none" => Ok(false),
+        "tanh" => Ok(true),
+        other => {
+            Err(Error::runtime(format!("gelu(): approximate argument must be either none or tanh, got {other:?}.")))
+        }
+    }
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("gelu(Tensor input, *, str approximate=\"none\") -> Tensor"),
+    doc: "Gaussian error linear unit, `x * Phi(x)`, elementwise; `approximate=\"tanh\"` uses the tanh form.
+
+Source: Hendrycks and Gimpel, \"Gaussian Error Linear Units (GELUs)\", 2016.
+
+Example::
+
+    >>> oneflow.nn.functional.gelu(oneflow.tensor([0., 1.]))
+    tensor([0.0000, 0.8413])",
+    faces: Faces::NN,
+    infer: |c, outs| {
+        is_tanh(c)?;
+        unary::float(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, o, p| unary::by_output(o, p, if is_tanh(c)? { &TANH } else { &ERF })),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let approximate = c.arg(0).str().unwrap_or("none");
+            out.set(0, || c.g()?.gelu_backward_with(c.x(0)?, approximate))
+        },
+    },
+    ..unary::FLOAT
+};
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("gelu_backward(Tensor grad_output, Tensor input, *, str approximate=\"none\") -> Tensor"),
+    doc: "Gradient of gelu.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| super::push_broadcast(c, c.t(1)?.dtype(), outs),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::by_output(o, p, if is_tanh(c)? { &TANH_BACKWARD } else { &ERF_BACKWARD })
+    }),
+    compose: Some(backward_by_parts),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
+    ..unary::FLOAT
+};
+
+/// The gradient by simpler ops: what a second derivative is taken of.
+fn backward_by_parts(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let (g, x) = (c.t(0)?, c.t(1)?);
+    let slope = if is_tanh(c)? {
+        let x2 = x.mul(x)?;
+        let t = x2.mul(x)?.mul(0.044715)?.add(x)?.mul(SQRT_2_PI)?.tanh()?;
+        let dinner = x2.mul(3.0 * 0.044715 * SQRT_2_PI)?.add(SQRT_2_PI)?;
+        let rise = t.mul(&t)?.mul(-1.0)?.add(1.0)?.mul(x)?.mul(&dinner)?;
+        rise.add(&t)?.add(1.0)?.mul(0.5)?
+    } else {
+        let cdf = x.mul(std::f64::consts::FRAC_1_SQRT_2)?.erf()?.add(1.0)?.mul(0.5)?;
+        let pdf = x.mul(x)?.mul(-0.5)?.exp()?.mul(0.5 * SQRT_2_PI)?;
+        cdf.add(&pdf.mul(x)?)?
+    };
+    outs.give(g.mul(&slope)?);
+    Ok(())
+}

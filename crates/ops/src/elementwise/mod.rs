@@ -1,0 +1,206 @@
+//! Elementwise ops: the rules they share. An op's file adds its formula, its gradient and its words.
+
+pub mod add;
+pub mod erf;
+pub mod exp;
+pub mod gelu;
+pub mod mul;
+pub mod sub;
+pub mod tanh;
+
+use crate::prelude::*;
+
+/// Layout of an elementwise result: broadcast sizes, and the memory order of the first operand that fixes one.
+pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
+    let mut ins = c.ins.iter().flatten();
+    let Some(first) = ins.next() else {
+        return outs.push(dtype, Device::CPU, &[]);
+    };
+    let mut device = first.device();
+    let mut sizes = Dims::from_slice(first.sizes());
+    let mut all_contiguous = first.is_contiguous();
+    for t in ins {
+        if t.sizes() != sizes.as_slice() {
+            sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
+        }
+        all_contiguous &= t.is_contiguous();
+        if device.is_cpu() && t.device() != device && first.ndim() == 0 || t.device().is_meta() {
+            device = t.device();
+        }
+    }
+    if all_contiguous {
+        return outs.push(dtype, device, &sizes);
+    }
+    let strides = memory_order(c, &sizes);
+    outs.push_strided(dtype, device, sizes, strides)
+}
+
+/// Dense strides in the memory order of the operands: dims sorted by the first operand that tells two of them apart.
+fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
+    let n = sizes.len();
+    let full: SmallVec<[&Tensor; 4]> = c.ins.iter().flatten().copied().filter(|t| t.ndim() == n && n > 1).collect();
+    let before = |a: usize, b: usize| -> bool {
+        // Whether dim a must lie inside (have the smaller stride than) dim b, where a < b in row-major order.
+        for t in &full {
+            let (sa, sb) = (t.strides()[a], t.strides()[b]);
+            let (na, nb) = (t.sizes()[a], t.sizes()[b]);
+            if sa == 0 || sb == 0 || na != sizes[a] || nb != sizes[b] {
+                continue;
+            }
+            if sa != sb {
+                return sa < sb;
+            }
+            if na > nb {
+                return true;
+            }
+        }
+        false
+    };
+    // Insertion sort from the innermost dim outwards, stable as row-major where nothing is said.
+    let mut order: SmallVec<[usize; 6]> = (0..n).collect();
+    for i in (0..n).rev() {
+        let mut k = i;
+        while k + 1 < n && before(order[k], order[k + 1]) {
+            order.swap(k, k + 1);
+            k += 1;
+        }
+    }
+    let mut strides: Dims = SmallVec::from_elem(1, n);
+    let mut acc = 1;
+    for &d in order.iter().rev() {
+        strides[d] = acc;
+        acc *= sizes[d].max(1);
+    }
+    strides
+}
+
+/// The scalar of a `Tensor|Scalar` parameter (argument `i`), absent where a tensor was given.
+#[inline]
+pub fn scalar_arg(c: &Call<'_>, i: usize) -> Option<Scalar> {
+    c.arg(i).scalar()
+}
+
+/// Pushes a scalar in the compute dtype.
+#[inline]
+pub fn push_scalar(p: &mut Params, compute: DType, s: Scalar) {
+    p.push(if compute == DType::I64 { Word::from(s.to_i64()) } else { Word::from(s.to_f64()) });
+}
+
+/// Unary ops.
+pub mod unary {
+    use super::*;
+
+    /// Results of the input's dtype.
+    pub fn same(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, c.t(0)?.dtype(), outs)
+    }
+    /// Results are floats: integers become the default dtype.
+    pub fn float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, promote::to_float(c.t(0)?.dtype()), outs)
+    }
+    /// Results are booleans.
+    pub fn boolean(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, DType::Bool, outs)
+    }
+    /// The expression, computed in the output's compute dtype.
+    pub fn by_output(outs: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
+        p.push(outs[0].dtype().compute().into());
+        Ok(expr)
+    }
+    /// The expression, computed in the input's compute dtype.
+    pub fn by_input(c: &Call<'_>, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
+        p.push(c.t(0)?.dtype().compute().into());
+        Ok(expr)
+    }
+    /// float32 and float64 with ordinary shapes, a scalar and an empty one.
+    pub fn samples() -> Vec<Sample> {
+        let t = |s: &[i64]| Sample::new(vec![SampleArg::f32(s)]);
+        vec![t(&[5]), t(&[3, 4]), t(&[2, 3, 4]), t(&[]), t(&[0, 3])]
+    }
+    /// Positive inputs.
+    pub fn samples_positive() -> Vec<Sample> {
+        let t = |s: &[i64]| Sample::new(vec![SampleArg::range(s, 0.1, 3.0)]);
+        vec![t(&[5]), t(&[3, 4]), t(&[]), t(&[0, 3])]
+    }
+
+    /// A differentiable function of one float tensor.
+    pub const FLOAT: OpDef = OpDef {
+        faces: Faces::ALL,
+        infer: float,
+        sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
+        traits: Traits::ALIAS_OK,
+        samples,
+        ..OpDef::BASE
+    };
+    /// A function of one tensor that keeps its dtype.
+    pub const SAME: OpDef = OpDef { infer: same, ..FLOAT };
+    /// A predicate.
+    pub const BOOL: OpDef = OpDef { infer: boolean, faces: Faces::FN_METHOD, ..FLOAT };
+}
+
+/// Binary ops `op(Tensor input, Tensor|Scalar other, ...)`.
+pub mod binary {
+    use super::*;
+
+    /// The promoted dtype of both operands.
+    #[inline]
+    pub fn common(c: &Call<'_>) -> DType {
+        match (c.opt(0), c.opt(1)) {
+            (Some(a), Some(b)) if a.dtype() == b.dtype() => a.dtype(),
+            _ => result_type(c.ins.iter().flatten().copied(), scalar_arg(c, 0)),
+        }
+    }
+    pub fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, common(c), outs)
+    }
+    /// Integers give the default float.
+    pub fn infer_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, promote::to_float(common(c)), outs)
+    }
+    pub fn infer_bool(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_broadcast(c, DType::Bool, outs)
+    }
+    /// Chooses between the tensor and the scalar expression and pushes the compute dtype and the scalar.
+    #[inline]
+    pub fn lower(
+        c: &Call<'_>,
+        compute: DType,
+        p: &mut Params,
+        tensor: &'static Expr,
+        scalar: &'static Expr,
+    ) -> Result<&'static Expr> {
+        p.push(compute.into());
+        match scalar_arg(c, 0) {
+            None => Ok(tensor),
+            Some(s) => {
+                push_scalar(p, compute, s);
+                Ok(scalar)
+            }
+        }
+    }
+    /// Tensor with tensor, broadcasting both ways, tensor with number, 0-dim, empty.
+    pub fn samples() -> Vec<Sample> {
+        let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
+        vec![
+            t(&[5], &[5]),
+            t(&[3, 4], &[3, 4]),
+            t(&[3, 4], &[4]),
+            t(&[3, 1], &[1, 4]),
+            t(&[2, 3, 4], &[]),
+            t(&[0, 3], &[3]),
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.5)]),
+            Sample::new(vec![SampleArg::i64(&[3, 4], -5, 5), SampleArg::Int(2)]),
+        ]
+    }
+
+    /// An op of two operands whose result has the promoted dtype.
+    pub const ARITH: OpDef = OpDef {
+        faces: Faces::ALL,
+        infer,
+        sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
+        amp: Amp::Widest,
+        traits: Traits::ALIAS_OK,
+        samples,
+        ..OpDef::BASE
+    };
+}

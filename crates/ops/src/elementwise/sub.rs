@@ -1,0 +1,54 @@
+//! Subtraction.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "sub", |x, y| x - y);
+static SCALAR: Expr = expr!(num "sub_scalar", |x; p| x - p[0]);
+static TENSOR_ALPHA: Expr = expr!(num "sub_alpha", |x, y; p| x - p[0] * y);
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
+    doc: "Subtracts `other`, multiplied by `alpha`, from `input`, with broadcasting and type promotion.
+
+Example::
+
+    >>> oneflow.sub(oneflow.tensor([1., 2.]), 1)
+    tensor([0., 1.])",
+    infer: |c, outs| {
+        if binary::common(c) == DType::Bool {
+            return Err(Error::runtime(
+                "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
+            ));
+        }
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
+        if alpha.to_f64() == 1.0 {
+            return binary::lower(c, compute, p, &TENSOR, &SCALAR);
+        }
+        p.push(compute.into());
+        match super::scalar_arg(c, 0) {
+            None => {
+                super::push_scalar(p, compute, alpha);
+                Ok(&TENSOR_ALPHA)
+            }
+            Some(s) => {
+                super::push_scalar(p, compute, super::add::product(s, alpha));
+                Ok(&SCALAR)
+            }
+        }
+    }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || Ok(c.g()?.clone()))?;
+            out.set(1, || super::add::scaled(c.g()?, c.arg(1).scalar())?.mul(-1.0))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    ..binary::ARITH
+};

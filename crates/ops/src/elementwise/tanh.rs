@@ -1,0 +1,28 @@
+//! Hyperbolic tangent.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "tanh", |x| x.tanh());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("tanh(Tensor input) -> Tensor"),
+    doc: "Hyperbolic tangent, elementwise.
+
+Example::
+
+    >>> oneflow.tanh(oneflow.tensor([0., 1.]))
+    tensor([0.0000, 0.7616])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let y = c.y(0)?;
+                c.g()?.mul(&y.mul(y)?.mul(-1.0)?.add(1.0)?)
+            })
+        },
+    },
+    ..unary::FLOAT
+};

@@ -1,0 +1,84 @@
+//! Matrix product with torch's rules for vectors and batches.
+
+use super::*;
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("matmul(Tensor input, Tensor other) -> Tensor"),
+    doc: "Matrix product. Vectors are rows on the left and columns on the right; leading dimensions are batches and broadcast.
+
+Example::
+
+    >>> oneflow.matmul(oneflow.tensor([[1., 2.]]), oneflow.tensor([[3.], [4.]]))
+    tensor([[11.]])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: |c, outs| {
+        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (sizes, _) = product_sizes("matmul", a, b)?;
+        outs.push(a.dtype(), a.device(), &sizes)
+    },
+    kernel: Kernel::Prim {
+        prim: &MATMUL,
+        lower: |c, outs, l| {
+            let (a, b) = (c.t(0)?, c.t(1)?);
+            let (_, batch) = product_sizes("matmul", a, b)?;
+            lower_product(l, a, b, &outs[0], &batch)?;
+            l.ins.extend([None, None]);
+            l.param(Activation::None as u64).param(1.0);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b01), Save::In(0, 0b10)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (na, nb) = (c.in_meta(0)?.sizes.len(), c.in_meta(1)?.sizes.len());
+            // The gradient as a matrix even where an operand was a vector.
+            let g = match (na, nb) {
+                (1, 1) => c.g()?.reshape(&[1, 1])?,
+                (1, _) => c.g()?.unsqueeze(-2)?,
+                (_, 1) => c.g()?.unsqueeze(-1)?,
+                _ => c.g()?.clone(),
+            };
+            out.set(0, || {
+                let b = c.x(1)?;
+                let bt = if nb == 1 { b.unsqueeze(0)? } else { b.transpose(-2, -1)? };
+                let ga = g.matmul(&bt)?;
+                if na == 1 { flat(&ga) } else { Ok(ga) }
+            })?;
+            out.set(1, || {
+                let a = c.x(0)?;
+                if na > 2 && nb == 2 {
+                    // One product over all rows instead of a batch that is summed.
+                    let (k, n) = (a.sizes()[na - 1], g.sizes()[g.ndim() - 1]);
+                    return a.reshape(&[-1, k])?.transpose(0, 1)?.matmul(&g.reshape(&[-1, n])?);
+                }
+                let at = if na == 1 { a.unsqueeze(1)? } else { a.transpose(-2, -1)? };
+                let gb = at.matmul(&g)?;
+                if nb == 1 { gb.squeeze_dim(&[-1]) } else { Ok(gb) }
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Contract("b i k, b k j -> b i j")),
+    cost,
+    amp: Amp::Lower,
+    samples: || {
+        let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
+        vec![
+            t(&[4, 6], &[6, 8]),
+            t(&[6], &[6]),
+            t(&[6], &[6, 4]),
+            t(&[4, 6], &[6]),
+            t(&[2, 4, 6], &[6, 8]),
+            t(&[2, 4, 6], &[2, 6, 8]),
+            t(&[2, 1, 4, 6], &[3, 6, 2]),
+            t(&[0, 3], &[3, 2]),
+            t(&[2, 0], &[0, 3]),
+        ]
+    },
+    ..OpDef::BASE
+};
+
+/// A gradient `[.., 1, k]` of a vector: the row dim goes; batch dims are summed by the broadcast fix.
+fn flat(g: &Tensor) -> Result<Tensor> {
+    g.squeeze_dim(&[-2])
+}

@@ -1,0 +1,96 @@
+//! Matrix products: the rules they share.
+
+#[allow(clippy::module_inception)]
+pub mod matmul;
+
+use crate::prelude::*;
+
+/// Sizes of `a @ b` with torch's rules for vectors and batches, and the common batch sizes.
+pub fn product_sizes(name: &str, a: &Tensor, b: &Tensor) -> Result<(Dims, Dims)> {
+    let (x, y) = (a.sizes(), b.sizes());
+    if x.is_empty() || y.is_empty() {
+        return Err(Error::runtime(format!(
+            "{name}(): both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+            x.len(),
+            y.len()
+        )));
+    }
+    let k = x[x.len() - 1];
+    let k2 = if y.len() == 1 { y[0] } else { y[y.len() - 2] };
+    if k != k2 {
+        return Err(Error::runtime(format!(
+            "{name}(): mat1 and mat2 shapes cannot be multiplied ({x:?} and {y:?}: inner sizes {k} and {k2})"
+        )));
+    }
+    if a.dtype() != b.dtype() {
+        return Err(Error::runtime(format!(
+            "{name}(): expected m1 and m2 to have the same dtype, but got: {} != {}",
+            a.dtype().scalar_type_name(),
+            b.dtype().scalar_type_name()
+        )));
+    }
+    let batch = broadcast_shapes(&x[..x.len().saturating_sub(2)], &y[..y.len().saturating_sub(2)])
+        .map_err(|e| e.context(format_args!("{name}(): batch dimensions: ")))?;
+    let mut out = batch.clone();
+    if x.len() > 1 {
+        out.push(x[x.len() - 2]);
+    }
+    if y.len() > 1 {
+        out.push(y[y.len() - 1]);
+    }
+    Ok((out, batch))
+}
+
+/// Operand layouts for MATMUL: matrices with the output's batch dims.
+pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batch: &[i64]) -> Result<()> {
+    let (m, n) = (
+        if a.ndim() > 1 { a.sizes()[a.ndim() - 2] } else { 1 },
+        if b.ndim() > 1 { b.sizes()[b.ndim() - 1] } else { 1 },
+    );
+    let k = a.sizes()[a.ndim() - 1];
+    // Many rows against one matrix are one product: leading dims of a contiguous `a` are rows.
+    if b.ndim() == 2 && a.ndim() > 2 && a.is_contiguous() && out.is_contiguous() {
+        let rows = batch.iter().product::<i64>() * m;
+        l.input_as(0, Dims::from_slice(&[rows, k]), Dims::from_slice(&[k, 1]), a.offset());
+        l.input(1);
+        l.output_as(0, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
+        return Ok(());
+    }
+    let lead = |t: &Tensor, rows: i64, cols: i64, rs: i64, cs: i64| -> (Dims, Dims) {
+        let own = t.ndim().saturating_sub(2);
+        let mut sizes = Dims::from_slice(batch);
+        let mut strides: Dims = SmallVec::from_elem(0, batch.len());
+        for i in 0..own {
+            let at = batch.len() - own + i;
+            if t.sizes()[i] == batch[at] {
+                strides[at] = t.strides()[i];
+            }
+        }
+        sizes.extend([rows, cols]);
+        strides.extend([rs, cs]);
+        (sizes, strides)
+    };
+    let (s, t) = match a.ndim() {
+        1 => lead(a, 1, k, 0, a.strides()[0]),
+        d => lead(a, m, k, a.strides()[d - 2], a.strides()[d - 1]),
+    };
+    l.input_as(0, s, t, a.offset());
+    let (s, t) = match b.ndim() {
+        1 => lead(b, k, 1, b.strides()[0], 0),
+        d => lead(b, k, n, b.strides()[d - 2], b.strides()[d - 1]),
+    };
+    l.input_as(1, s, t, b.offset());
+    let mut sizes = Dims::from_slice(batch);
+    sizes.extend([m, n]);
+    let strides = contiguous_strides(&sizes);
+    l.output_as(0, sizes, strides, out.offset());
+    Ok(())
+}
+
+/// Two operations a multiply-add.
+pub fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {
+    let k = c.opt(0).and_then(|t| t.sizes().last().copied()).unwrap_or(0);
+    let mut cost = Cost::bytes_only(c, outs);
+    cost.flops = 2.0 * k as f64 * outs.first().map_or(0.0, |m| m.numel() as f64);
+    cost
+}

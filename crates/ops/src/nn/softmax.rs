@@ -1,0 +1,113 @@
+//! Softmax and log-softmax along a dimension, and their common backward.
+
+use crate::prelude::*;
+
+fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let x = c.t(0)?;
+    wrap_dim(c.int(0)?, x.ndim()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
+    let dtype = c.dtype_or(1, x.dtype());
+    if !dtype.is_float() {
+        return Err(Error::not_implemented(format!(
+            "\"{}\" not implemented for '{}'",
+            c.name(),
+            dtype.scalar_type_name()
+        )));
+    }
+    outs.push(dtype, x.device(), x.sizes())
+}
+
+fn lower(c: &Call<'_>, l: &mut Lowered, log: bool) -> Result<()> {
+    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
+    l.input(0).output(0).param(dim as i64).param(log);
+    Ok(())
+}
+
+fn grad(c: &GradCall<'_>, out: &mut Grads, log: bool) -> Result<()> {
+    let dim = c.arg(0).int().unwrap_or(0);
+    out.set(0, || c.g()?.softmax_backward(c.y(0)?, dim, log))
+}
+
+/// Every axis but the normalised one may be split.
+fn not_axes(c: &Call<'_>) -> u32 {
+    let n = c.t(0).map_or(0, Tensor::ndim);
+    c.int(0).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
+}
+
+fn samples() -> Vec<Sample> {
+    let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
+    vec![t(&[3, 4], -1), t(&[2, 3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 1)]
+}
+
+const SOFTMAX_BASE: OpDef = OpDef {
+    faces: Faces::FN_METHOD,
+    infer,
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    amp: Amp::Float32,
+    samples,
+    ..OpDef::BASE
+};
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("softmax(Tensor input, int dim, DType? dtype=None) -> Tensor"),
+    doc: "`exp(x) / sum(exp(x))` along `dim`.
+
+Example::
+
+    >>> oneflow.softmax(oneflow.tensor([0., 0.]), dim=0)
+    tensor([0.5000, 0.5000])",
+    kernel: Kernel::Prim { prim: &SOFTMAX, lower: |c, _, l| lower(c, l, false) },
+    grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, false) },
+    ..SOFTMAX_BASE
+};
+
+pub static LOG: OpDef = OpDef {
+    sig: Sig::parse("log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor"),
+    doc: "`log(softmax(x))` along `dim`, computed without overflow.
+
+Example::
+
+    >>> oneflow.log_softmax(oneflow.tensor([0., 0.]), dim=0)
+    tensor([-0.6931, -0.6931])",
+    kernel: Kernel::Prim { prim: &SOFTMAX, lower: |c, _, l| lower(c, l, true) },
+    grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, true) },
+    ..SOFTMAX_BASE
+};
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor"),
+    doc: "Gradient of softmax (of log_softmax where `log`).",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes()),
+    kernel: Kernel::Prim {
+        prim: &SOFTMAX_BACKWARD,
+        lower: |c, _, l| {
+            let dim = wrap_dim(c.int(0)?, c.t(1)?.ndim())?;
+            l.input(0).input(1).output(0).param(dim as i64).param(c.bool(1));
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let (g, y, dim) = (c.t(0)?, c.t(1)?, c.int(0)?);
+        let out = if c.bool(1) {
+            g.sub(&y.exp()?.mul(&g.sum(&[dim], true)?)?)?
+        } else {
+            let gy = g.mul(y)?;
+            gy.sub(&y.mul(&gy.sum(&[dim], true)?)?)?
+        };
+        outs.give(out);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    samples: || {
+        let t = |s: &[i64], d| {
+            Sample::new(vec![
+                SampleArg::f32(s),
+                SampleArg::range(s, 0.1, 0.9),
+                SampleArg::Int(d),
+                SampleArg::Bool(false),
+            ])
+        };
+        vec![t(&[3, 4], 1), t(&[2, 3, 4], 0)]
+    },
+    ..SOFTMAX_BASE
+};

@@ -1,0 +1,82 @@
+//! Reductions: the rules they share.
+
+pub mod sum;
+
+use crate::prelude::*;
+
+/// A bit mask of the dims that argument `i` names (an int, a list, or none for all).
+pub fn dim_mask(name: &str, arg: Arg<'_>, ndim: usize) -> Result<u64> {
+    let all = if ndim >= 64 { u64::MAX } else { (1 << ndim) - 1 };
+    let one = [arg.int().unwrap_or(0)];
+    let dims = match arg {
+        Arg::Int(_) => &one[..],
+        Arg::Ints(d) => d,
+        _ => return Ok(all),
+    };
+    if dims.is_empty() {
+        return Ok(all);
+    }
+    let mut mask = 0;
+    for &d in dims {
+        let d = wrap_dim(d, ndim)?;
+        if mask >> d & 1 == 1 {
+            return Err(Error::runtime(format!("{name}(): dim {d} appears multiple times in the list of dims")));
+        }
+        mask |= 1 << d;
+    }
+    Ok(if ndim == 0 { 0 } else { mask })
+}
+
+/// Sizes with reduced dims of size one.
+pub fn kept_sizes(sizes: &[i64], mask: u64) -> Dims {
+    sizes.iter().enumerate().map(|(i, s)| if mask >> i & 1 == 1 { 1 } else { *s }).collect()
+}
+
+/// Pushes the output of a reduction.
+pub fn push(c: &Call<'_>, dtype: DType, mask: u64, keepdim: bool, outs: &mut Outs) -> Result<()> {
+    let x = c.t(0)?;
+    let sizes = if keepdim {
+        kept_sizes(x.sizes(), mask)
+    } else {
+        x.sizes().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 0).map(|(_, s)| *s).collect()
+    };
+    outs.push(dtype, x.device(), &sizes)
+}
+
+/// Lowers to REDUCE: the output is seen with its reduced dims kept.
+pub fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind, mask: u64) -> Result<()> {
+    let sizes = kept_sizes(c.t(0)?.sizes(), mask);
+    let strides = contiguous_strides(&sizes);
+    l.input(0).output_as(0, sizes, strides, outs[0].offset()).param(kind as u64);
+    Ok(())
+}
+
+/// The gradient of a reduced output brought back to the input's rank (dims of size one where it was reduced).
+pub fn unreduce(g: &Tensor, sizes: &[i64], mask: u64, keepdim: bool) -> Result<Tensor> {
+    if keepdim || mask == 0 { Ok(g.clone()) } else { g.reshape(&kept_sizes(sizes, mask)) }
+}
+
+/// `dim` and `keepdim` are the arguments 0 and 1.
+pub const REDUCE: OpDef = OpDef {
+    faces: Faces::FN_METHOD_OUT,
+    amp: Amp::Float32,
+    cost: |c, outs| {
+        let read: usize = c.ins.iter().flatten().map(|t| t.numel() as usize * t.dtype().size()).sum();
+        let flops = c.ins.iter().flatten().map(|t| t.numel() as f64).sum();
+        Cost { flops, bytes: (read + outs.iter().map(Meta::bytes).sum::<usize>()) as f64 }
+    },
+    samples,
+    ..OpDef::BASE
+};
+
+/// All dims, one, several, kept, 0-dim.
+pub fn samples() -> Vec<Sample> {
+    let t = |s: &[i64]| SampleArg::f32(s);
+    let dims = |d: &[i64]| SampleArg::Ints(d.to_vec());
+    vec![
+        Sample::new(vec![t(&[3, 4])]),
+        Sample::new(vec![t(&[2, 3, 4]), dims(&[1])]),
+        Sample::new(vec![t(&[2, 3, 4]), dims(&[0, -1]), SampleArg::Bool(true)]),
+        Sample::new(vec![t(&[])]),
+    ]
+}

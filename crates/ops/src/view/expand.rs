@@ -1,0 +1,79 @@
+//! Dimensions of size one seen as larger, without copying.
+
+use super::VIEW;
+use crate::prelude::*;
+
+fn sizes_of(c: &Call<'_>) -> Result<Dims> {
+    let (x, size) = (c.t(0)?, c.ints(0)?);
+    let bad = || {
+        Error::runtime(format!(
+            "expand(): the expanded size {size:?} must match the existing size {:?} at non-singleton dimensions",
+            x.sizes()
+        ))
+    };
+    if size.len() < x.ndim() {
+        return Err(Error::runtime(format!(
+            "expand({:?}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+            x.sizes(),
+            size.len(),
+            x.ndim()
+        )));
+    }
+    let lead = size.len() - x.ndim();
+    let mut out = Dims::from_slice(size);
+    for (i, s) in out.iter_mut().enumerate() {
+        let have = i.checked_sub(lead).map(|k| x.sizes()[k]);
+        *s = match (have, *s) {
+            (Some(h), -1) => h,
+            (None, s) if s < 0 => return Err(bad()),
+            (Some(h), s) if h != 1 && h != s => return Err(bad()),
+            (_, s) if s < 0 => return Err(bad()),
+            (_, s) => s,
+        };
+    }
+    Ok(out)
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)"),
+    doc: "A view in which dimensions of size one repeat (stride zero); -1 keeps a size.
+
+Example::
+
+    >>> oneflow.tensor([[1], [2]]).expand(2, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let sizes = sizes_of(c)?;
+        let lead = sizes.len() - x.ndim();
+        let strides = (0..sizes.len())
+            .map(|i| match i.checked_sub(lead) {
+                Some(k) if x.sizes()[k] == sizes[i] => x.strides()[k],
+                _ => 0,
+            })
+            .collect();
+        outs.view(0, x, sizes, strides, x.offset())
+    },
+    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    sbp: SbpRule::of(Rows::View(|c, groups| {
+        let x = c.t(0)?;
+        let sizes = sizes_of(c)?;
+        let lead = sizes.len() - x.ndim();
+        for i in 0..sizes.len() {
+            let kept = i.checked_sub(lead).filter(|k| x.sizes()[*k] == sizes[i]);
+            groups.push(DimGroup {
+                ins: kept.map(|k| k as u8).into_iter().collect(),
+                outs: SmallVec::from_slice(&[i as u8]),
+            });
+        }
+        Ok(())
+    }))
+    .with(Localize::Sizes(0)),
+    samples: || {
+        let t = |s: &[i64], n: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(n.to_vec())]);
+        vec![t(&[3, 1], &[3, 4]), t(&[3], &[2, 3]), t(&[1, 2], &[-1, 2]), t(&[], &[2, 2]), t(&[0, 1], &[0, 3])]
+    },
+    ..VIEW
+};
