@@ -1,6 +1,7 @@
 //! What a caller describes: three strided matrices, the batch around them and what happens to a finished element.
 
 use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::Activation;
 
 /// A strided matrix in memory. Strides count elements and may be zero or negative.
 #[derive(Clone, Copy, Debug)]
@@ -16,80 +17,50 @@ impl Mat {
     pub fn new<T>(ptr: *const T, rs: isize, cs: isize) -> Mat {
         Mat { ptr: ptr as *mut u8, rs, cs }
     }
+
+    fn transposed(self) -> Mat {
+        Mat { rs: self.cs, cs: self.rs, ..self }
+    }
 }
 
-/// One batch dimension around the matrices; a stride of zero repeats an operand.
+/// One batch dimension around the matrices, with the distance between items of each; zero repeats an operand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchDim {
     pub size: usize,
     pub a: isize,
     pub b: isize,
     pub c: isize,
-    /// Of the residual, where there is one.
+    pub bias: isize,
     pub residual: isize,
 }
 
-/// A vector added before the activation, in C's dtype, with its stride in elements.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Bias {
-    #[default]
-    None,
-    /// One value per column of C (`nn.Linear`).
-    PerColumn(*const u8, isize),
-    /// One value per row of C (convolution).
-    PerRow(*const u8, isize),
-}
-
-/// The activation applied to `alpha * A @ B + beta * C + bias`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Activation {
-    #[default]
-    None,
-    Relu,
-    /// `x * Phi(x)`.
-    GeluErf,
-    /// The tanh approximation of GELU.
-    GeluTanh,
-    /// `x * sigmoid(x)`.
-    Silu,
-}
-
-/// `scale * mat`, added after the activation; `mat` has C's dtype and shape, any strides.
+/// What happens to an element between the sum and its store. Both matrices have C's dtype and shape, any strides:
+/// a bias of one value per column has a row stride of zero.
 #[derive(Clone, Copy, Debug)]
-pub struct Residual {
-    pub mat: Mat,
-    pub scale: f64,
+pub struct Epilogue {
+    /// Added before the activation.
+    pub bias: Option<Mat>,
+    pub activation: Activation,
+    /// Added after the activation; may be C itself.
+    pub residual: Option<Mat>,
 }
 
-/// What happens to an element between the sum and its store.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Epilogue {
-    pub bias: Bias,
-    pub activation: Activation,
-    pub residual: Option<Residual>,
+impl Default for Epilogue {
+    fn default() -> Self {
+        Epilogue { bias: None, activation: Activation::None, residual: None }
+    }
 }
 
 impl Epilogue {
     pub(crate) fn is_none(&self) -> bool {
-        matches!(self.bias, Bias::None) && self.activation == Activation::None && self.residual.is_none()
-    }
-
-    /// The same epilogue for the transposed C.
-    pub(crate) fn transposed(self) -> Epilogue {
-        let bias = match self.bias {
-            Bias::None => Bias::None,
-            Bias::PerColumn(ptr, stride) => Bias::PerRow(ptr, stride),
-            Bias::PerRow(ptr, stride) => Bias::PerColumn(ptr, stride),
-        };
-        let residual = self.residual.map(|r| Residual { mat: Mat { rs: r.mat.cs, cs: r.mat.rs, ..r.mat }, ..r });
-        Epilogue { bias, residual, ..self }
+        self.bias.is_none() && self.activation == Activation::None && self.residual.is_none()
     }
 }
 
-/// `C = activation(alpha * A @ B + beta * C + bias) + scale * residual`, with A `m x k`, B `k x n` and C `m x n`.
+/// `C = activation(alpha * A @ B + beta * C + bias) + residual`, with A `m x k`, B `k x n` and C `m x n`.
 ///
 /// A and B share `dtype`. Half types accumulate in f32. `dtype_c` is `dtype`, or f32 where `dtype` is a half type.
-/// With `beta == 0`, C is not read. C must not overlap an input, except a residual that is C itself.
+/// With `beta == 0`, C is not read.
 #[derive(Clone, Copy, Debug)]
 pub struct GemmArgs<'a> {
     pub dtype: DType,
@@ -114,27 +85,57 @@ impl<'a> GemmArgs<'a> {
         GemmArgs { dtype, dtype_c: dtype, m, n, k, a, b, c, batch: &[], alpha: 1.0, beta: 0.0, epilogue }
     }
 
+    #[cold]
     pub(crate) fn unsupported(&self) -> Result<()> {
         Err(Error::not_implemented(format!(
             "matmul: no CPU kernel multiplies {} into {}{}",
             self.dtype.name(),
             self.dtype_c.name(),
-            if self.epilogue.is_none() { "" } else { " with an epilogue" }
+            if self.epilogue.is_none() { "" } else { " with a bias, an activation or a residual" }
         )))
     }
 
-    /// The problem of `C^T = B^T A^T`; `batch` receives the swapped batch dimensions.
-    pub(crate) fn transposed<'b>(&self, batch: &'b [BatchDim]) -> GemmArgs<'b> {
-        let t = |m: Mat| Mat { rs: m.cs, cs: m.rs, ..m };
+    /// The problem of `C^T = B^T A^T`; `swapped` receives its batch dimensions.
+    pub(crate) fn transposed<'b>(&self, swapped: &'b mut [BatchDim]) -> GemmArgs<'b> {
+        let n_dims = self.batch.len();
+        for (s, d) in swapped.iter_mut().zip(self.batch) {
+            *s = BatchDim { a: d.b, b: d.a, ..*d };
+        }
+        let Epilogue { bias, activation, residual } = self.epilogue;
         GemmArgs {
             m: self.n,
             n: self.m,
-            a: t(self.b),
-            b: t(self.a),
-            c: t(self.c),
-            epilogue: self.epilogue.transposed(),
-            batch,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c: self.c.transposed(),
+            epilogue: Epilogue { bias: bias.map(Mat::transposed), activation, residual: residual.map(Mat::transposed) },
+            batch: &swapped[..n_dims],
             ..*self
+        }
+    }
+
+    /// Makes inner batch dimensions more rows of A where B is the same for all of them.
+    pub(crate) fn fold_batch(&mut self) {
+        while let Some((dim, rest)) = self.batch.split_last() {
+            if self.m == 1 {
+                // The distance between rows of a single row is free.
+                let bias = self.epilogue.bias.as_mut().map(|mat| (mat, dim.bias));
+                let residual = self.epilogue.residual.as_mut().map(|mat| (mat, dim.residual));
+                let own = [(&mut self.a, dim.a), (&mut self.c, dim.c)];
+                own.into_iter().chain(bias).chain(residual).for_each(|(mat, stride)| mat.rs = stride);
+            }
+            let m = self.m as isize;
+            let follows = |mat: Option<Mat>, stride| mat.is_none_or(|mat| stride == m * mat.rs);
+            let adjoining = dim.b == 0
+                && follows(Some(self.a), dim.a)
+                && follows(Some(self.c), dim.c)
+                && follows(self.epilogue.bias, dim.bias)
+                && follows(self.epilogue.residual, dim.residual);
+            if dim.size != 1 && !adjoining {
+                break;
+            }
+            self.m *= dim.size;
+            self.batch = rest;
         }
     }
 }

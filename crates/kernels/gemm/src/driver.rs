@@ -1,4 +1,4 @@
-//! The five loops around the micro-kernels, and how a problem is cut into independent tasks.
+//! The five loops around the micro-kernels.
 //!
 //! Block sizes follow from the shape and the instruction set alone; threads only share out tiles of C.
 
@@ -7,18 +7,20 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result, bf16, f16};
 
-use crate::args::{BatchDim, Bias, GemmArgs, Mat};
+use crate::args::{BatchDim, GemmArgs, Mat};
 use crate::elem::{Acc, Elem};
-use crate::finish::{Post, Sums, finish};
+use crate::finish::{Operand, Post, Sums, finish};
+use crate::gemv::gemv;
 use crate::integer::{self, Int};
 use crate::isa::Isa;
 use crate::kernel::{Kernels, Tile};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::par::Parallel;
 use crate::scratch::{self, Slot};
+use crate::tasks::Tasks;
 
 /// Batch dimensions a problem may have.
-const MAX_BATCH_DIMS: usize = 16;
+pub(crate) const MAX_BATCH_DIMS: usize = 16;
 
 /// Computes the product on the tier in use. Errors before touching memory when no kernel takes the dtypes.
 ///
@@ -46,15 +48,13 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
     let mut swapped = [BatchDim::default(); MAX_BATCH_DIMS];
     let transposed;
     let args = if args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
-        for (s, d) in swapped.iter_mut().zip(args.batch) {
-            *s = BatchDim { a: d.b, b: d.a, ..*d };
-        }
-        transposed = args.transposed(&swapped[..args.batch.len()]);
+        transposed = args.transposed(&mut swapped);
         &transposed
     } else {
         args
     };
-    let mut args = fold_batch(*args);
+    let mut args = *args;
+    args.fold_batch();
     if args.k == 0 {
         args.alpha = 1.0;
     }
@@ -80,102 +80,6 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
         }
     }
     Ok(())
-}
-
-/// Makes inner batch dimensions more rows of A where B is the same for all of them.
-fn fold_batch(mut args: GemmArgs) -> GemmArgs {
-    while let Some((dim, rest)) = args.batch.split_last() {
-        let m = args.m as isize;
-        let residual = args.epilogue.residual.is_none_or(|r| dim.residual == m * r.mat.rs);
-        let per_row = matches!(args.epilogue.bias, Bias::PerRow(..));
-        let adjoining = dim.b == 0 && dim.a == m * args.a.rs && dim.c == m * args.c.rs && residual && !per_row;
-        if dim.size != 1 && !adjoining {
-            break;
-        }
-        args.m *= dim.size;
-        args.batch = rest;
-    }
-    args
-}
-
-/// Element offsets of one batch item.
-#[derive(Clone, Copy, Default)]
-struct Offsets {
-    a: isize,
-    b: isize,
-    c: isize,
-    residual: isize,
-}
-
-fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
-    let mut o = Offsets::default();
-    for d in batch.iter().rev() {
-        let i = (item % d.size) as isize;
-        item /= d.size;
-        o.a += i * d.a;
-        o.b += i * d.b;
-        o.c += i * d.c;
-        o.residual += i * d.residual;
-    }
-    o
-}
-
-/// How C is cut: a grid of tiles for every batch item, or runs of batch items.
-struct Tasks {
-    n_items: usize,
-    /// Batch items of one task.
-    items: usize,
-    /// Rows and columns of one task.
-    rows: usize,
-    cols: usize,
-    grid: (usize, usize),
-    m: usize,
-    n: usize,
-}
-
-/// Work below this many multiply-adds is not worth waking a thread for.
-const SERIAL_BELOW: f64 = 1e6;
-
-impl Tasks {
-    fn new(args: &GemmArgs, threads: usize, mr: usize, nr: usize) -> Tasks {
-        let n_items = args.batch.iter().map(|d| d.size).product();
-        let work = args.m as f64 * args.n as f64 * args.k.max(1) as f64 * n_items as f64;
-        let whole = Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n };
-        if threads <= 1 || work < SERIAL_BELOW {
-            return whole;
-        }
-        // Two tasks a thread when they are large, so that a slow core does not hold up the rest.
-        let wanted = threads * if work > 6e7 * threads as f64 { 2 } else { 1 };
-        if n_items >= wanted {
-            return Tasks { items: n_items.div_ceil(4 * wanted), ..whole };
-        }
-        let parts = wanted.div_ceil(n_items);
-        let cut = |n: usize, parts: usize, unit: usize| n.div_ceil(parts).next_multiple_of(unit).min(n);
-        // The cut that packs least: every task packs its own rows and columns.
-        let (rows, cols) = (1..=parts)
-            .map(|p| (cut(args.m, p, mr), cut(args.n, parts.div_ceil(p), nr)))
-            .min_by_key(|&(rows, cols)| {
-                let n_tasks = args.m.div_ceil(rows) * args.n.div_ceil(cols);
-                (parts.saturating_sub(n_tasks), rows + cols)
-            })
-            .unwrap_or((args.m, args.n));
-        Tasks { n_items, items: 1, rows, cols, grid: (args.m.div_ceil(rows), args.n.div_ceil(cols)), ..whole }
-    }
-
-    fn run(&self, batch: &[BatchDim], par: &dyn Parallel, f: &(dyn Fn(Offsets, Range<usize>, Range<usize>) + Sync)) {
-        let tiles = self.grid.0 * self.grid.1;
-        let task = |index: usize| {
-            let (row, col) = (index % tiles / self.grid.1 * self.rows, index % self.grid.1 * self.cols);
-            let first = index / tiles * self.items;
-            for item in first..(first + self.items).min(self.n_items) {
-                f(offsets(batch, item), row..(row + self.rows).min(self.m), col..(col + self.cols).min(self.n));
-            }
-        };
-        match self.n_items.div_ceil(self.items) * tiles {
-            1 => task(0),
-            n_tasks => par.run(n_tasks, &task),
-        }
-    }
 }
 
 unsafe fn run_int<T: Int>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
@@ -207,26 +111,22 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
             isa,
             kernels,
             k: args.k,
-            a: args.a.ptr.cast::<M::S>().wrapping_offset(o.a),
-            a_rs: args.a.rs,
-            a_cs: args.a.cs,
-            b: args.b.ptr.cast::<M::S>().wrapping_offset(o.b),
-            b_rs: args.b.rs,
-            b_cs: args.b.cs,
+            a: Operand::new(args.a, o.a),
+            b: Operand::new(args.b, o.b),
             alpha: Acc::of(args.alpha),
             beta: Acc::of(args.beta),
             plain: args.epilogue.is_none(),
-            post: Post::new(
-                args.c.ptr.cast::<C>().wrapping_offset(o.c),
-                args.c.rs,
-                args.c.cs,
-                &args.epilogue,
-                o.residual,
-            ),
+            post: Post::new(Operand::new(args.c, o.c), &args.epilogue, o.bias, o.residual),
             mode: PhantomData,
         };
         // SAFETY: the caller's contract; tasks write distinct tiles or items of C.
-        unsafe { product.compute(rows, cols) }
+        unsafe {
+            if args.m == 1 && (args.b.cs == 1 || args.b.rs == 1) {
+                product.single_row(cols)
+            } else {
+                product.compute(rows, cols)
+            }
+        }
     });
 }
 
@@ -237,12 +137,8 @@ struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
     isa: Isa,
     kernels: &'static Kernels<M::P, Sum<M>>,
     k: usize,
-    a: *const M::S,
-    a_rs: isize,
-    a_cs: isize,
-    b: *const M::S,
-    b_rs: isize,
-    b_cs: isize,
+    a: Operand<M::S>,
+    b: Operand<M::S>,
     alpha: Sum<M>,
     beta: Sum<M>,
     /// No epilogue.
@@ -291,7 +187,20 @@ struct Pass<M: Mode> {
 impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
     /// C can hold partial sums: same type, contiguous columns.
     fn sums_in_c(&self) -> bool {
-        std::any::TypeId::of::<C>() == std::any::TypeId::of::<Sum<M>>() && self.post.cs == 1
+        std::any::TypeId::of::<C>() == std::any::TypeId::of::<Sum<M>>() && self.post.c.cs == 1
+    }
+
+    unsafe fn single_row(&self, cols: Range<usize>) {
+        scratch::with(Slot::A, self.k * size_of::<Sum<M>>(), |x| {
+            let x: *mut Sum<M> = x.cast();
+            // SAFETY: A has k elements, as has the buffer.
+            unsafe {
+                for p in 0..self.k {
+                    *x.add(p) = (*self.a.at(0, p)).widen();
+                }
+                gemv(self.isa, self.k, x, self.b, (self.alpha, self.beta), &self.post, cols);
+            }
+        })
     }
 
     unsafe fn compute(&self, rows: Range<usize>, cols: Range<usize>) {
@@ -299,7 +208,7 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         let passes = Even::new(self.k.div_ceil(M::KU), ker.kc);
         // Packing pays when the packed data is read a few times.
         let direct_a = M::DIRECT && cols.len() <= 2 * ker.nr;
-        let direct_b = M::DIRECT && self.b_cs == 1 && rows.len() <= 2 * ker.mr;
+        let direct_b = M::DIRECT && self.b.cs == 1 && rows.len() <= 2 * ker.mr;
         // A block of few rows is read once: keep its panel in L1 rather than packing all of B first.
         let nc = if rows.len() <= ker.mr { ker.nr } else { ker.nc };
         let blocks = Even::new(cols.len().div_ceil(ker.nr), nc / ker.nr);
@@ -352,8 +261,8 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
             if pass.direct_b && width == ker.nr {
                 continue;
             }
-            let src = self.b.wrapping_offset(col as isize * self.b_cs);
-            let strip = self.strip(src, (self.b_cs, self.b_rs), width, step, pass.k);
+            let src = self.b.at(0, col);
+            let strip = self.strip(src, (self.b.cs, self.b.rs), width, step, pass.k);
             // SAFETY: the panel lies in the block's buffer, after those of the columns before it.
             unsafe {
                 M::pack(self.isa, strip, dst.add((col - pass.cols.start) * pass.k), width.next_multiple_of(ker.lanes))
@@ -379,8 +288,8 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
                 unsafe {
                     if !direct_a {
                         for (row, height, dst) in block.clone().map(panel) {
-                            let src = self.a.wrapping_offset(row as isize * self.a_rs);
-                            let strip = self.strip(src, (self.a_rs, self.a_cs), height, step, pass.k);
+                            let src = self.a.at(row, 0);
+                            let strip = self.strip(src, (self.a.rs, self.a.cs), height, step, pass.k);
                             M::pack(self.isa, strip, dst, height);
                         }
                     }
@@ -418,12 +327,12 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         let n_registers = width.div_ceil(ker.lanes);
         let whole = width == n_registers * ker.lanes;
         // Where the kernel leaves its sums: C, the block's sums, or a tile on the stack.
-        let c = self.post.c.wrapping_offset(row as isize * self.post.rs + col as isize * self.post.cs);
+        let c = self.post.c.at(row, col);
         let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); 14 * 32]);
         let in_c = pass.sums.is_null() && whole && self.sums_in_c() && (!pass.last || self.plain);
         let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
         let (dst, dst_rs, add) = if in_c {
-            (c.cast::<Sum<M>>(), self.post.rs, !pass.first || self.beta != Acc::ZERO)
+            (c.cast::<Sum<M>>(), self.post.c.rs, !pass.first || self.beta != Acc::ZERO)
         } else if !pass.sums.is_null() {
             let offset = (row - first_row) as isize * pass.sums_rs + (col - pass.cols.start) as isize;
             (pass.sums.wrapping_offset(offset), pass.sums_rs, !pass.first)
@@ -432,14 +341,10 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         };
         let (a, a_rs, a_cs, direct_a) = match packed_a {
             Some(ptr) => (ptr, 1, height as isize, 0),
-            None => (self.a.cast(), self.a_rs, self.a_cs, 1),
-        };
-        let a = match packed_a {
-            Some(_) => a,
-            None => a.wrapping_offset(row as isize * self.a_rs + step as isize * self.a_cs),
+            None => (self.a.at(row, step).cast_const().cast(), self.a.rs, self.a.cs, 1),
         };
         let (b, b_rs) = if pass.direct_b && width == ker.nr {
-            (self.b.cast::<M::P>().wrapping_offset(step as isize * self.b_rs + col as isize), self.b_rs)
+            (self.b.at(step, col).cast_const().cast(), self.b.rs)
         } else {
             (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
         };

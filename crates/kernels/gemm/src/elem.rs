@@ -1,95 +1,123 @@
-//! The element types: what is stored, and what it accumulates in.
-
-use std::ops::{Add, Mul};
+//! The stored float types: what they accumulate in, and how registers load and store them.
 
 use oneflow_base::{bf16, f16};
+use oneflow_kernels_prim::{HalfRegister, Register, Simd};
+use std::ops::{Add, Mul};
 
 /// The type sums are kept in: f32 or f64.
 pub(crate) trait Acc:
-    Copy + Add<Output = Self> + Mul<Output = Self> + PartialEq + Send + Sync + 'static
+    Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static
 {
+    type Reg<S: Simd>: Register<Elem = Self>;
     const ZERO: Self;
     const ONE: Self;
     fn of(v: f64) -> Self;
-    fn relu(self) -> Self;
-    fn gelu_erf(self) -> Self;
-    fn gelu_tanh(self) -> Self;
-    fn silu(self) -> Self;
 }
 
-/// A stored float type. Conversions are branch-free so that loops over them vectorise.
-pub(crate) trait Elem: Copy + Send + Sync + 'static {
+impl Acc for f32 {
+    type Reg<S: Simd> = S::F32;
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    fn of(v: f64) -> f32 {
+        v as f32
+    }
+}
+
+impl Acc for f64 {
+    type Reg<S: Simd> = S::F64;
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    fn of(v: f64) -> f64 {
+        v
+    }
+}
+
+/// The register that sums of `E` are kept in.
+pub(crate) type Reg<S, E> = <<E as Elem>::Acc as Acc>::Reg<S>;
+
+/// No register has more lanes than this.
+pub(crate) const MAX_LANES: usize = 16;
+
+/// A stored float type.
+pub(crate) trait Elem: Copy + Default + Send + Sync + 'static {
     type Acc: Acc;
     fn widen(self) -> Self::Acc;
-    fn narrow(v: Self::Acc) -> Self;
-}
+    /// Loads a register's worth.
+    unsafe fn load<S: Simd>(p: *const Self) -> Reg<S, Self>;
+    /// Stores a register's worth, rounding to nearest even.
+    unsafe fn store<S: Simd>(v: Reg<S, Self>, p: *mut Self);
 
-impl Elem for f32 {
-    type Acc = f32;
+    /// Loads `n` elements `stride` apart, zeros behind them; touches no others.
     #[inline(always)]
-    fn widen(self) -> f32 {
-        self
+    unsafe fn gather<S: Simd>(p: *const Self, stride: isize, n: usize) -> Reg<S, Self> {
+        let mut buffer = [Self::default(); MAX_LANES];
+        // SAFETY: the caller's pointer covers the n elements; the buffer holds any register.
+        unsafe {
+            for (i, b) in buffer.iter_mut().take(n).enumerate() {
+                *b = *p.offset(i as isize * stride);
+            }
+            Self::load::<S>(buffer.as_ptr())
+        }
     }
-    #[inline(always)]
-    fn narrow(v: f32) -> f32 {
-        v
-    }
-}
 
-impl Elem for f64 {
-    type Acc = f64;
+    /// Stores the first `n` lanes `stride` apart.
     #[inline(always)]
-    fn widen(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn narrow(v: f64) -> f64 {
-        v
-    }
-}
-
-impl Elem for bf16 {
-    type Acc = f32;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        f32::from_bits((self.to_bits() as u32) << 16)
-    }
-    #[inline(always)]
-    fn narrow(v: f32) -> bf16 {
-        let bits = v.to_bits();
-        let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-        // A NaN must not round up to infinity.
-        let nan = (bits >> 16) | 0x40;
-        bf16::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded } as u16)
+    unsafe fn scatter<S: Simd>(v: Reg<S, Self>, p: *mut Self, stride: isize, n: usize) {
+        let mut buffer = [Self::default(); MAX_LANES];
+        // SAFETY: the caller's pointer covers the n elements; the buffer holds any register.
+        unsafe {
+            Self::store::<S>(v, buffer.as_mut_ptr());
+            for (i, b) in buffer.iter().take(n).enumerate() {
+                *p.offset(i as isize * stride) = *b;
+            }
+        }
     }
 }
 
-impl Elem for f16 {
-    type Acc = f32;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        let bits = self.to_bits() as u32;
-        let sign = (bits & 0x8000) << 16;
-        let magnitude = (bits & 0x7fff) << 13;
-        // Moves the exponent by multiplication, which handles subnormals; infinity and NaN get the top exponent.
-        let scaled = f32::from_bits(magnitude) * f32::from_bits((254 - 15) << 23);
-        let top = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-        f32::from_bits(scaled.to_bits() | top | sign)
-    }
-    #[inline(always)]
-    fn narrow(v: f32) -> f16 {
-        let bits = v.to_bits();
-        let sign = bits & 0x8000_0000;
-        let magnitude = bits ^ sign;
-        // Subnormal halves: adding this constant rounds to nearest even at their spacing.
-        const MAGIC: u32 = ((127 - 15) + (23 - 10) + 1) << 23;
-        let subnormal = (f32::from_bits(magnitude) + f32::from_bits(MAGIC)).to_bits().wrapping_sub(MAGIC);
-        let odd = (magnitude >> 13) & 1;
-        let normal =
-            magnitude.wrapping_add((15u32.wrapping_sub(127) << 23).wrapping_add(0xfff)).wrapping_add(odd) >> 13;
-        let special = if magnitude > 0x7f80_0000 { 0x7e00 } else { 0x7c00 };
-        let finite = if magnitude < (113 << 23) { subnormal } else { normal };
-        let half = if magnitude >= (127 + 16) << 23 { special } else { finite };
-        f16::from_bits((half | (sign >> 16)) as u16)
-    }
+macro_rules! float {
+    ($t:ty) => {
+        impl Elem for $t {
+            type Acc = $t;
+            #[inline(always)]
+            fn widen(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            unsafe fn load<S: Simd>(p: *const $t) -> Reg<S, $t> {
+                // SAFETY: the caller's contract.
+                unsafe { Register::load(p) }
+            }
+            #[inline(always)]
+            unsafe fn store<S: Simd>(v: Reg<S, $t>, p: *mut $t) {
+                // SAFETY: the caller's contract.
+                unsafe { v.store(p) }
+            }
+        }
+    };
 }
+float!(f32);
+float!(f64);
+
+macro_rules! half {
+    ($t:ty, $load:ident, $store:ident) => {
+        impl Elem for $t {
+            type Acc = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+            #[inline(always)]
+            unsafe fn load<S: Simd>(p: *const $t) -> S::F32 {
+                // SAFETY: the caller's contract; the type is its 16 bits.
+                unsafe { HalfRegister::$load(p.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn store<S: Simd>(v: S::F32, p: *mut $t) {
+                // SAFETY: the caller's contract; the type is its 16 bits.
+                unsafe { v.$store(p.cast()) }
+            }
+        }
+    };
+}
+half!(bf16, load_bf16, store_bf16);
+half!(f16, load_f16, store_f16);

@@ -1,30 +1,64 @@
 //! From sums to stored elements: what was in C, bias, activation, residual and the cast to C's type.
 
-use crate::args::{Activation, Bias, Epilogue};
-use crate::elem::{Acc, Elem};
-use crate::isa::{Isa, for_isa};
+use crate::args::{Epilogue, Mat};
+use crate::elem::{Acc, Elem, Reg};
+use crate::isa::Isa;
+use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, dispatch};
 
-/// Where finished elements go and what is done on the way. Pointers are those of C's element (0, 0).
-pub(crate) struct Post<C: Elem> {
-    pub c: *mut C,
-    pub rs: isize,
-    pub cs: isize,
-    pub bias: Bias,
+/// Where finished elements go and what is done on the way. Pointers are those of element (0, 0).
+pub(crate) struct Post<C> {
+    pub c: Operand<C>,
+    pub bias: Option<Operand<C>>,
     pub activation: Activation,
-    /// Pointer, strides and scale.
-    pub residual: Option<(*const C, isize, isize, C::Acc)>,
+    pub residual: Option<Operand<C>>,
 }
 
-impl<C: Elem> Post<C> {
-    pub fn new(c: *mut C, rs: isize, cs: isize, epilogue: &Epilogue, residual_offset: isize) -> Self {
-        let residual = epilogue.residual.map(|r| {
-            ((r.mat.ptr as *const C).wrapping_offset(residual_offset), r.mat.rs, r.mat.cs, C::Acc::of(r.scale))
-        });
-        Post { c, rs, cs, bias: epilogue.bias, activation: epilogue.activation, residual }
+/// A typed [`Mat`].
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<C> {
+    pub ptr: *mut C,
+    pub rs: isize,
+    pub cs: isize,
+}
+
+impl<C> Operand<C> {
+    /// The matrix `offset` elements further.
+    pub fn new(mat: Mat, offset: isize) -> Self {
+        Operand { ptr: mat.ptr.cast::<C>().wrapping_offset(offset), rs: mat.rs, cs: mat.cs }
+    }
+    #[inline(always)]
+    pub fn at(&self, row: usize, col: usize) -> *mut C {
+        self.ptr.wrapping_offset(row as isize * self.rs + col as isize * self.cs)
     }
 }
 
-/// A tile of sums and its place in C.
+impl<C: Elem> Operand<C> {
+    /// The `n` elements from (row, col) along the row.
+    #[inline(always)]
+    unsafe fn load<S: Simd>(&self, row: usize, col: usize, n: usize) -> Reg<S, C> {
+        // SAFETY: the caller's elements lie in the matrix.
+        unsafe {
+            if self.cs == 1 && n == Reg::<S, C>::WIDTH {
+                C::load::<S>(self.at(row, col))
+            } else {
+                C::gather::<S>(self.at(row, col), self.cs, n)
+            }
+        }
+    }
+}
+
+impl<C> Post<C> {
+    pub fn new(c: Operand<C>, epilogue: &Epilogue, bias_offset: isize, residual_offset: isize) -> Self {
+        Post {
+            c,
+            bias: epilogue.bias.map(|mat| Operand::new(mat, bias_offset)),
+            activation: epilogue.activation,
+            residual: epilogue.residual.map(|mat| Operand::new(mat, residual_offset)),
+        }
+    }
+}
+
+/// A tile of sums and its place in C. Rows of sums are readable in whole registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Sums<A> {
     pub ptr: *const A,
@@ -44,115 +78,71 @@ pub(crate) struct Sums<A> {
 /// # Safety
 /// The tile lies inside C, and the sums are readable.
 pub(crate) unsafe fn finish<C: Elem>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C>) {
-    // SAFETY: the tier is available and the contract the same.
-    unsafe { for_isa!(isa, fn run<C: Elem>(sums: Sums<<C as Elem>::Acc>, post: &Post<C>) = finish_tile)(sums, post) }
+    dispatch(isa.lanes(), Finish { sums, post })
 }
 
-#[inline(always)]
-unsafe fn finish_tile<C: Elem>(s: Sums<C::Acc>, post: &Post<C>) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match if s.last { post.activation } else { Activation::None } {
-            Activation::None => rows(s, post, |x| x),
-            Activation::Relu => rows(s, post, Acc::relu),
-            Activation::GeluErf => rows(s, post, Acc::gelu_erf),
-            Activation::GeluTanh => rows(s, post, Acc::gelu_tanh),
-            Activation::Silu => rows(s, post, Acc::silu),
+struct Finish<'a, C: Elem> {
+    sums: Sums<C::Acc>,
+    post: &'a Post<C>,
+}
+
+impl<C: Elem> WithSimd for Finish<'_, C> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let s = self.sums;
+        let width = Reg::<S, C>::WIDTH;
+        for row in 0..s.rows {
+            for col in (0..s.cols).step_by(width) {
+                // SAFETY: the tile lies in C, by the contract of `finish`.
+                unsafe { self.register::<S>(row, col, width.min(s.cols - col)) }
+            }
         }
     }
 }
 
-/// Elements handled together: a tile's width on the widest tier.
-const CHUNK: usize = 32;
-
-#[inline(always)]
-unsafe fn rows<C: Elem>(s: Sums<C::Acc>, post: &Post<C>, activation: impl Fn(C::Acc) -> C::Acc) {
-    for row in 0..s.rows {
-        let mut col = 0;
-        while col < s.cols {
-            let n = CHUNK.min(s.cols - col);
-            // SAFETY: the caller's tile covers the row.
-            unsafe {
-                // A constant length lets the compiler keep the whole chunk in registers.
-                if n == CHUNK {
-                    chunk(s, post, row, col, CHUNK, &activation)
-                } else {
-                    chunk(s, post, row, col, n, &activation)
+impl<C: Elem> Finish<'_, C> {
+    #[inline(always)]
+    unsafe fn register<S: Simd>(&self, row: usize, col: usize, n: usize) {
+        let (s, post) = (&self.sums, self.post);
+        let (i, j) = (s.row + row, s.col + col);
+        // SAFETY: `n` elements from (i, j) lie in a row of C and of every operand of its shape.
+        unsafe {
+            let mut v = Reg::<S, C>::load(s.ptr.offset(row as isize * s.rs + col as isize));
+            if s.beta != C::Acc::ZERO {
+                v = Reg::<S, C>::all_of(s.beta).fma(post.c.load::<S>(i, j, n), v);
+            }
+            if s.last {
+                if let Some(bias) = &post.bias {
+                    v = v + bias.load::<S>(i, j, n);
+                }
+                v = activate(post.activation, v);
+                if let Some(residual) = &post.residual {
+                    v = v + residual.load::<S>(i, j, n);
                 }
             }
-            col += n;
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn chunk<C: Elem>(
-    s: Sums<C::Acc>,
-    post: &Post<C>,
-    row: usize,
-    col: usize,
-    n: usize,
-    activation: &impl Fn(C::Acc) -> C::Acc,
-) {
-    let (i, j) = ((s.row + row) as isize, (s.col + col) as isize);
-    let mut v = [C::Acc::ZERO; CHUNK];
-    // SAFETY: every pointer below is to element (i, j) of an operand that covers C's shape, and n stays in its row.
-    unsafe {
-        let sums = s.ptr.offset(row as isize * s.rs + col as isize);
-        for (x, v) in v[..n].iter_mut().enumerate() {
-            *v = *sums.add(x);
-        }
-        let c = post.c.offset(i * post.rs + j * post.cs);
-        if s.beta != C::Acc::ZERO {
-            let beta = s.beta;
-            with_row(c, post.cs, n, &mut v, |v, c| v + beta * c);
-        }
-        if s.last {
-            match post.bias {
-                Bias::None => {}
-                Bias::PerColumn(ptr, stride) => {
-                    with_row(ptr.cast::<C>().offset(j * stride), stride, n, &mut v, |v, b| v + b)
-                }
-                Bias::PerRow(ptr, stride) => with_row(ptr.cast::<C>().offset(i * stride), 0, n, &mut v, |v, b| v + b),
-            }
-            for v in &mut v {
-                *v = activation(*v);
-            }
-            if let Some((ptr, rs, cs, scale)) = post.residual {
-                with_row(ptr.offset(i * rs + j * cs), cs, n, &mut v, |v, r| v + scale * r);
-            }
-        }
-        if post.cs == 1 {
-            for (x, &v) in v[..n].iter().enumerate() {
-                *c.add(x) = C::narrow(v);
-            }
-        } else {
-            for (x, &v) in v[..n].iter().enumerate() {
-                *c.offset(x as isize * post.cs) = C::narrow(v);
+            if post.c.cs == 1 && n == Reg::<S, C>::WIDTH {
+                C::store::<S>(v, post.c.at(i, j));
+            } else {
+                C::scatter::<S>(v, post.c.at(i, j), post.c.cs, n);
             }
         }
     }
 }
 
-/// Combines `v` with `n` elements from `src`, `stride` apart.
+/// The same formulas as the elementwise ops of these names.
 #[inline(always)]
-unsafe fn with_row<C: Elem>(
-    src: *const C,
-    stride: isize,
-    n: usize,
-    v: &mut [C::Acc; CHUNK],
-    f: impl Fn(C::Acc, C::Acc) -> C::Acc,
-) {
-    // SAFETY: the caller's pointer covers n elements.
-    unsafe {
-        if stride == 1 {
-            for (x, v) in v[..n].iter_mut().enumerate() {
-                *v = f(*v, (*src.add(x)).widen());
-            }
-        } else {
-            for (x, v) in v[..n].iter_mut().enumerate() {
-                *v = f(*v, (*src.offset(x as isize * stride)).widen());
-            }
+fn activate<L: Lanes>(activation: Activation, x: L) -> L {
+    let (half, one) = (L::splat(0.5), L::splat(1.0));
+    match activation {
+        Activation::None => x,
+        Activation::Relu => x.maximum(L::splat(0.0)),
+        Activation::Gelu => x * half * (one + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf()),
+        Activation::GeluTanh => {
+            const SQRT_2_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+            let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);
+            half * x * (one + inner.tanh())
         }
+        Activation::Silu => x / (one + (-x).exp()),
     }
 }

@@ -1,7 +1,8 @@
 //! Integer products, wrapping as torch's do. Plain row-by-row loops, vectorised by the compiler.
 
 use crate::args::{GemmArgs, Mat};
-use crate::isa::{Isa, for_isa};
+use crate::isa::Isa;
+use oneflow_kernels_prim::{Simd, WithSimd, dispatch};
 
 pub(crate) trait Int: Copy + Send + Sync + 'static {
     const ZERO: Self;
@@ -33,42 +34,65 @@ const COLUMNS: usize = 256;
 /// # Safety
 /// The matrices cover the problem and C overlaps neither operand.
 pub(crate) unsafe fn rows<T: Int>(isa: Isa, args: &GemmArgs, (a, b, c): (Mat, Mat, Mat), rows: std::ops::Range<usize>) {
-    // SAFETY: the tier is available and the contract the same.
-    unsafe {
-        for_isa!(isa, fn run<T: Int>(args: &GemmArgs, a: Mat, b: Mat, c: Mat, start: usize, end: usize) = body)(
-            args, a, b, c, rows.start, rows.end,
-        )
+    for i in rows {
+        let row = |m: Mat| m.ptr.cast::<T>().wrapping_offset(i as isize * m.rs);
+        for j in (0..args.n).step_by(COLUMNS) {
+            let at = |m: Mat, p: *mut T| Line { ptr: p.wrapping_offset(j as isize * m.cs), stride: m.cs };
+            let task = Block {
+                args,
+                a: Line { ptr: row(a), stride: a.cs },
+                b: at(b, b.ptr.cast()),
+                b_rs: b.rs,
+                c: at(c, row(c)),
+                n: COLUMNS.min(args.n - j),
+            };
+            dispatch(isa.lanes(), task);
+        }
     }
 }
 
-#[inline(always)]
-unsafe fn body<T: Int>(args: &GemmArgs, a: Mat, b: Mat, c: Mat, start: usize, end: usize) {
-    let (alpha, beta) = (T::of(args.alpha), T::of(args.beta));
-    let (pa, pb, pc) = (a.ptr.cast::<T>(), b.ptr.cast::<T>(), c.ptr.cast::<T>());
-    for i in start..end {
-        for j in (0..args.n).step_by(COLUMNS) {
-            let n = COLUMNS.min(args.n - j);
-            let mut sum = [T::ZERO; COLUMNS];
-            // SAFETY: (i, j .. j + n) lies in C and every (i, p), (p, j) in the operands.
-            unsafe {
-                for p in 0..args.k as isize {
-                    let x = *pa.offset(i as isize * a.rs + p * a.cs);
-                    let row = pb.offset(p * b.rs + j as isize * b.cs);
-                    if b.cs == 1 {
-                        for (q, sum) in sum[..n].iter_mut().enumerate() {
-                            *sum = sum.madd(x, *row.add(q));
-                        }
-                    } else {
-                        for (q, sum) in sum[..n].iter_mut().enumerate() {
-                            *sum = sum.madd(x, *row.offset(q as isize * b.cs));
-                        }
+#[derive(Clone, Copy)]
+struct Line<T> {
+    ptr: *mut T,
+    stride: isize,
+}
+
+/// A part of one row of C.
+struct Block<'a, T> {
+    args: &'a GemmArgs<'a>,
+    a: Line<T>,
+    b: Line<T>,
+    b_rs: isize,
+    c: Line<T>,
+    n: usize,
+}
+
+impl<T: Int> WithSimd for Block<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Block { args, a, b, b_rs, c, n } = self;
+        let (alpha, beta) = (T::of(args.alpha), T::of(args.beta));
+        let mut sum = [T::ZERO; COLUMNS];
+        // SAFETY: the block lies in C and every element of A and B it sums in the operands, by the contract of `rows`.
+        unsafe {
+            for p in 0..args.k as isize {
+                let x = *a.ptr.offset(p * a.stride);
+                let row = b.ptr.offset(p * b_rs);
+                if b.stride == 1 {
+                    for (q, sum) in sum[..n].iter_mut().enumerate() {
+                        *sum = sum.madd(x, *row.add(q));
+                    }
+                } else {
+                    for (q, sum) in sum[..n].iter_mut().enumerate() {
+                        *sum = sum.madd(x, *row.offset(q as isize * b.stride));
                     }
                 }
-                for (q, &sum) in sum[..n].iter().enumerate() {
-                    let c = pc.offset(i as isize * c.rs + (j + q) as isize * c.cs);
-                    let old = if args.beta == 0.0 { T::ZERO } else { *c };
-                    *c = T::ZERO.madd(alpha, sum).madd(beta, old);
-                }
+            }
+            for (q, &sum) in sum[..n].iter().enumerate() {
+                let c = c.ptr.offset(q as isize * c.stride);
+                let old = if args.beta == 0.0 { T::ZERO } else { *c };
+                *c = T::ZERO.madd(alpha, sum).madd(beta, old);
             }
         }
     }

@@ -46,6 +46,16 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
         let (mut a, mut b) = (t.a, t.b);
         let a_rs = if DIRECT_A { t.a_rs } else { 1 };
         let a_cs = if DIRECT_A { t.a_cs } else { MR as isize };
+        if t.k >= PREFETCH_FROM {
+            // The tile of C is needed at the end; ask for its lines now.
+            for i in 0..MR {
+                let row = t.c.wrapping_offset(i as isize * t.c_rs);
+                for line in 0..(NV * S::LANES * size_of::<S::A>()).div_ceil(64) {
+                    prefetch(row.wrapping_byte_add(64 * line));
+                }
+                prefetch(row.wrapping_add(NV * S::LANES - 1));
+            }
+        }
         for _ in 0..t.k {
             let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
             for (i, row) in acc.iter_mut().enumerate() {
@@ -63,6 +73,20 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
             }
         }
     }
+}
+
+/// Shorter sums come from small problems, whose C is near.
+const PREFETCH_FROM: usize = 192;
+
+#[inline(always)]
+fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, valid for any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }
 
 macro_rules! kernels {
@@ -117,8 +141,8 @@ mod x86 {
         nr: 32,
         lanes: 16,
         table: kernels!("avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
-        kc: 384,
-        mc: 336,
+        kc: 512,
+        mc: 168,
         nc: 2048,
     };
     pub(super) static AVX512_F64: Kernels<f64, f64> = Kernels {
@@ -126,8 +150,8 @@ mod x86 {
         nr: 16,
         lanes: 8,
         table: kernels!("avx512f", Avx512F64, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
-        kc: 384,
-        mc: 168,
+        kc: 512,
+        mc: 84,
         nc: 1024,
     };
     pub(super) static AVX512_BF16: Kernels<u32, f32> = Kernels {
@@ -135,8 +159,8 @@ mod x86 {
         nr: 32,
         lanes: 16,
         table: kernels!("avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
-        kc: 384,
-        mc: 336,
+        kc: 512,
+        mc: 168,
         nc: 2048,
     };
 }

@@ -8,19 +8,23 @@ mod args;
 mod driver;
 mod elem;
 mod finish;
+mod gemv;
 mod integer;
 mod isa;
 mod kernel;
-mod math;
 mod pack;
 mod par;
+mod primitive;
 mod scratch;
 mod simd;
+mod tasks;
 
-pub use args::{Activation, BatchDim, Bias, Epilogue, GemmArgs, Mat, Residual};
+pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
 pub use driver::{gemm, gemm_with_isa};
 pub use isa::Isa;
-pub use par::{Parallel, Serial};
+pub use oneflow_kernels_prim::Activation;
+pub use par::{Parallel, Pool, Serial};
+pub use primitive::register;
 
 /// Building blocks that the peak-measuring example times; not for other crates.
 #[doc(hidden)]

@@ -3,9 +3,10 @@
 
 use oneflow_base::{bf16, f16};
 
-use crate::elem::Elem;
-use crate::isa::{Isa, for_isa};
+use crate::elem::{Elem, Reg};
+use crate::isa::Isa;
 use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels};
+use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch};
 
 /// A strip of an operand: `width` rows of A or columns of B, `k` long.
 #[derive(Clone, Copy)]
@@ -20,6 +21,7 @@ pub(crate) struct Strip<S> {
 }
 
 impl<S> Strip<S> {
+    #[inline(always)]
     unsafe fn at(&self, i: usize, p: usize) -> *const S {
         // SAFETY: the caller stays inside the strip.
         unsafe { self.src.offset(i as isize * self.ws + p as isize * self.ks) }
@@ -66,7 +68,7 @@ impl Mode for F32 {
                     dst_width,
                 );
             } else {
-                for_isa!(isa, fn copy(s: Strip<f32>, dst: *mut f32, dst_width: usize) = pack_plain)(s, dst, dst_width);
+                dispatch(isa.lanes(), Plain { s, dst, dst_width });
             }
         }
     }
@@ -82,10 +84,7 @@ impl Mode for F64 {
     }
     #[inline]
     unsafe fn pack(isa: Isa, s: Strip<f64>, dst: *mut f64, dst_width: usize) {
-        // SAFETY: the caller's contract is the same.
-        unsafe {
-            for_isa!(isa, fn copy(s: Strip<f64>, dst: *mut f64, dst_width: usize) = pack_plain)(s, dst, dst_width)
-        }
+        dispatch(isa.lanes(), Plain { s, dst, dst_width })
     }
 }
 
@@ -99,11 +98,7 @@ impl Mode for Bf16Widened {
     }
     unsafe fn pack(isa: Isa, s: Strip<bf16>, dst: *mut f32, dst_width: usize) {
         // SAFETY: the caller's contract is the same.
-        unsafe {
-            pack_widened(isa, s, dst, dst_width, |isa, s, dst, w| {
-                for_isa!(isa, fn copy(s: Strip<bf16>, dst: *mut f32, w: usize) = pack_plain)(s, dst, w)
-            })
-        }
+        unsafe { pack_widened(isa, s, dst, dst_width) }
     }
 }
 
@@ -117,11 +112,7 @@ impl Mode for F16Widened {
     }
     unsafe fn pack(isa: Isa, s: Strip<f16>, dst: *mut f32, dst_width: usize) {
         // SAFETY: the caller's contract is the same.
-        unsafe {
-            pack_widened(isa, s, dst, dst_width, |isa, s, dst, w| {
-                for_isa!(isa, fn copy(s: Strip<f16>, dst: *mut f32, w: usize) = pack_plain)(s, dst, w)
-            })
-        }
+        unsafe { pack_widened(isa, s, dst, dst_width) }
     }
 }
 
@@ -143,7 +134,7 @@ impl Mode for Bf16Pairs {
                 transpose32(isa, strip, dst, dst_width);
             } else {
                 let even = Strip { k: pairs, ..s };
-                for_isa!(isa, fn copy(s: Strip<bf16>, dst: *mut u32, w: usize) = pack_pairs)(even, dst, dst_width);
+                dispatch(isa.lanes(), Pairs { s: even, dst, dst_width });
             }
             if s.k % 2 == 1 {
                 let last = dst.add(pairs * dst_width);
@@ -155,72 +146,83 @@ impl Mode for Bf16Pairs {
     }
 }
 
-#[inline(always)]
-unsafe fn pack_plain<S: Elem>(s: Strip<S>, dst: *mut S::Acc, dst_width: usize) {
-    // SAFETY: reads stay in the strip, writes in k rows of `dst_width`.
-    unsafe {
+/// Copies, widening. Whole registers are stored, as `Mode::pack` allows.
+struct Plain<S: Elem> {
+    s: Strip<S>,
+    dst: *mut S::Acc,
+    dst_width: usize,
+}
+
+impl<E: Elem> WithSimd for Plain<E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Plain { s, dst, dst_width } = self;
+        let lanes = Reg::<S, E>::WIDTH;
         for p in 0..s.k {
-            let (row, out) = (s.at(0, p), dst.add(p * dst_width));
-            if s.ws == 1 {
-                for i in 0..s.width {
-                    *out.add(i) = (*row.add(i)).widen();
+            for i in (0..dst_width).step_by(lanes) {
+                let n = s.width.saturating_sub(i).min(lanes);
+                // SAFETY: `n` elements from i lie in the strip, and a register from there in the panel and its spill.
+                unsafe {
+                    let src = s.src.offset(i as isize * s.ws + p as isize * s.ks);
+                    let v = if s.ws == 1 && n == lanes { E::load::<S>(src) } else { E::gather::<S>(src, s.ws, n) };
+                    v.store(dst.add(p * dst_width + i));
                 }
-            } else {
-                for i in 0..s.width {
-                    *out.add(i) = (*row.offset(i as isize * s.ws)).widen();
-                }
-            }
-            for i in s.width..dst_width {
-                *out.add(i) = crate::elem::Acc::ZERO;
             }
         }
     }
 }
 
-#[inline(always)]
-unsafe fn pack_pairs(s: Strip<bf16>, dst: *mut u32, dst_width: usize) {
-    // SAFETY: reads stay in the strip (`s.k` counts pairs), writes in k rows of `dst_width`.
-    unsafe {
+/// Puts two consecutive k side by side; `s.k` counts pairs.
+struct Pairs {
+    s: Strip<bf16>,
+    dst: *mut u32,
+    dst_width: usize,
+}
+
+impl WithSimd for Pairs {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Pairs { s, dst, dst_width } = self;
         for p in 0..s.k {
-            let (low, high, out) = (s.at(0, 2 * p), s.at(0, 2 * p + 1), dst.add(p * dst_width));
-            let pair = |i: isize| (*low.offset(i)).to_bits() as u32 | ((*high.offset(i)).to_bits() as u32) << 16;
-            if s.ws == 1 {
-                for i in 0..s.width {
-                    *out.add(i) = pair(i as isize);
+            // SAFETY: reads stay in the strip, writes in k rows of `dst_width`.
+            unsafe {
+                let (low, high, out) = (s.at(0, 2 * p), s.at(0, 2 * p + 1), dst.add(p * dst_width));
+                if s.ws == 1 {
+                    for i in 0..s.width {
+                        *out.add(i) = (*low.add(i)).to_bits() as u32 | ((*high.add(i)).to_bits() as u32) << 16;
+                    }
+                } else {
+                    for i in 0..s.width {
+                        let i_src = i as isize * s.ws;
+                        *out.add(i) =
+                            (*low.offset(i_src)).to_bits() as u32 | ((*high.offset(i_src)).to_bits() as u32) << 16;
+                    }
                 }
-            } else {
-                for i in 0..s.width {
-                    *out.add(i) = pair(i as isize * s.ws);
+                for i in s.width..dst_width {
+                    *out.add(i) = 0;
                 }
-            }
-            for i in s.width..dst_width {
-                *out.add(i) = 0;
             }
         }
     }
 }
 
 /// Along k: widens 64 steps of up to 16 rows at a time and transposes those; else converts while copying.
-unsafe fn pack_widened<S: Elem<Acc = f32>>(
-    isa: Isa,
-    s: Strip<S>,
-    dst: *mut f32,
-    dst_width: usize,
-    copy: unsafe fn(Isa, Strip<S>, *mut f32, usize),
-) {
+unsafe fn pack_widened<S: Elem<Acc = f32>>(isa: Isa, s: Strip<S>, dst: *mut f32, dst_width: usize) {
     const STEPS: usize = 64;
     const ROWS: usize = 32;
     // SAFETY: the caller's contract; the stage holds what is read from it.
     unsafe {
         if s.ks != 1 || s.width > ROWS {
-            return copy(isa, s, dst, dst_width);
+            return dispatch(isa.lanes(), Plain { s, dst, dst_width });
         }
-        let mut stage = [0f32; ROWS * STEPS];
+        let mut stage = [0f32; ROWS * STEPS + 16];
         for p in (0..s.k).step_by(STEPS) {
             let steps = STEPS.min(s.k - p);
             // "Width" and "k" swap: each row of the strip is copied as it lies.
             let rows = Strip { src: s.at(0, p), ws: 1, ks: s.ws, width: steps, k: s.width };
-            copy(isa, rows, stage.as_mut_ptr(), STEPS);
+            dispatch(isa.lanes(), Plain { s: rows, dst: stage.as_mut_ptr(), dst_width: STEPS });
             let strip = Strip { src: stage.as_ptr().cast(), ws: STEPS as isize, ks: 1, width: s.width, k: steps };
             transpose32(isa, strip, dst.add(p * dst_width).cast(), dst_width);
         }
@@ -370,7 +372,7 @@ mod tests {
 
     #[test]
     fn every_order_packs_alike() {
-        for isa in Isa::available() {
+        for &isa in Isa::available() {
             let kernels = F32::kernels(isa);
             for (width, dst_width) in (1..=kernels.mr).map(|w| (w, w)).chain([
                 (kernels.nr, kernels.nr),

@@ -1,0 +1,128 @@
+//! Measures the machine's multiply-add peak with registers alone, then matrix products against it in the same run:
+//! `cargo run --release -p oneflow-kernels-gemm --example peak [tier]`. One thread.
+
+use std::time::Instant;
+
+use oneflow_base::DType;
+use oneflow_kernels_gemm::*;
+
+/// (m, k, n) and whether B is stored transposed.
+const SHAPES: [(usize, usize, usize, bool); 8] = [
+    (512, 512, 512, false),
+    (1024, 1024, 1024, false),
+    (2048, 2048, 2048, false),
+    (2048, 384, 1152, true),
+    (2048, 384, 384, true),
+    (2048, 1536, 384, true),
+    (768, 128, 512, true),
+    (128, 784, 512, true),
+];
+/// Shapes outside the bar that are known to be awkward.
+const OTHERS: [(usize, usize, usize, bool); 9] = [
+    (32, 32, 32, false),
+    (64, 64, 64, true),
+    (128, 128, 128, false),
+    (256, 256, 256, false),
+    (2048, 384, 65, true),
+    (2048, 65, 384, false),
+    (256, 64, 256, true),
+    (1, 1024, 1024, false),
+    (1, 1024, 1024, true),
+];
+
+/// Seconds of the fastest of several runs of `f`, each long enough to time.
+fn best(mut f: impl FnMut()) -> f64 {
+    f();
+    let start = Instant::now();
+    f();
+    let repeats = (2e-3 / start.elapsed().as_secs_f64().max(1e-9)).ceil() as usize;
+    (0..12)
+        .map(|_| {
+            let start = Instant::now();
+            (0..repeats).for_each(|_| f());
+            start.elapsed().as_secs_f64() / repeats as f64
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn peak(isa: Isa, bf16: bool) -> f64 {
+    let mut flops = 0.0;
+    let seconds = best(|| flops = measure::fma_peak(isa, bf16, 200_000));
+    flops / seconds
+}
+
+fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), batch: usize) -> f64 {
+    let one: &[u8] = match dtype {
+        DType::F32 => &1f32.to_ne_bytes(),
+        DType::F64 => &1f64.to_ne_bytes(),
+        DType::BF16 => &[0x80, 0x3f],
+        _ => &[0x00, 0x3c],
+    };
+    let matrix = |n: usize| one.repeat(n * batch);
+    let (a, b, mut c) = (matrix(m * k), matrix(k * n), matrix(m * n));
+    let (rs, cs) = if nt { (1, k as isize) } else { (n as isize, 1) };
+    let dims = [BatchDim {
+        size: batch,
+        a: (m * k) as isize,
+        b: (k * n) as isize,
+        c: (m * n) as isize,
+        ..BatchDim::default()
+    }];
+    let args = GemmArgs {
+        batch: &dims,
+        ..GemmArgs::new(
+            dtype,
+            (m, n, k),
+            Mat::new(a.as_ptr(), k as isize, 1),
+            Mat::new(b.as_ptr(), rs, cs),
+            Mat::new(c.as_mut_ptr(), n as isize, 1),
+        )
+    };
+    // SAFETY: the three vectors hold the matrices.
+    let seconds = best(|| unsafe { gemm_with_isa(&args, &Serial, isa) }.expect("a float dtype"));
+    2.0 * (m * n * k * batch) as f64 / seconds
+}
+
+fn main() {
+    let wanted = std::env::args().nth(1);
+    let out = |line: String| {
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), "{line}");
+    };
+    for &isa in Isa::available() {
+        if wanted.as_ref().is_some_and(|w| !format!("{isa:?}").eq_ignore_ascii_case(w)) {
+            continue;
+        }
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+            let pairs = dtype == DType::BF16 && isa == Isa::Avx512Bf16;
+            if isa == Isa::Avx512Bf16 && !pairs && wanted.is_none() {
+                continue;
+            }
+            let scale = if dtype == DType::F64 { 0.5 } else { 1.0 };
+            let top = peak(isa, pairs) * scale;
+            out(format!("{isa:?} {}: peak {:.1} GFLOP/s", dtype.name(), top / 1e9));
+            let mut product_of_ratios = 1.0;
+            for (i, shape) in SHAPES.into_iter().chain(OTHERS).enumerate() {
+                let (m, k, n, nt) = shape;
+                // The clock moves: the peak beside each shape is the one that counts.
+                let now = peak(isa, pairs) * scale;
+                let flops = product(isa, dtype, shape, 1);
+                let now = now.max(peak(isa, pairs) * scale);
+                let ratio = flops / now;
+                out(format!(
+                    "  ({m:4},{k:4},{n:4}) {}  {:7.1} GFLOP/s  {ratio:.3} of peak",
+                    if nt { "NT" } else { "NN" },
+                    flops / 1e9
+                ));
+                if i < SHAPES.len() {
+                    product_of_ratios *= ratio;
+                }
+                if i + 1 == SHAPES.len() {
+                    out(format!("  geo-mean {:.3}", product_of_ratios.powf(1.0 / SHAPES.len() as f64)));
+                }
+            }
+            let flops = product(isa, dtype, (256, 64, 256, true), 48);
+            out(format!("  batch 48 x (256,64,256) NT {:7.1} GFLOP/s", flops / 1e9));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One row times a matrix. Bound by reading B once, so B is read where it lies and never packed.
+
+use std::ops::Range;
+
+use oneflow_kernels_prim::{Lanes, Num, Register, Simd, WithSimd, dispatch};
+
+use crate::elem::{Acc, Elem, Reg};
+use crate::finish::{Operand, Post, Sums, finish};
+use crate::isa::Isa;
+
+/// Columns summed together: eight registers on the widest tier.
+const BLOCK: usize = 128;
+/// Columns along k that are walked side by side.
+const SIDE: usize = 4;
+
+/// Columns `cols` of `post(alpha * x @ b)`, `x` one contiguous row of `k`; `b` is contiguous along either dimension.
+///
+/// # Safety
+/// The operands cover the problem.
+pub(crate) unsafe fn gemv<E: Elem, C: Elem<Acc = E::Acc>>(
+    isa: Isa,
+    k: usize,
+    x: *const E::Acc,
+    b: Operand<E>,
+    (alpha, beta): (E::Acc, E::Acc),
+    post: &Post<C>,
+    cols: Range<usize>,
+) {
+    for col in cols.clone().step_by(BLOCK) {
+        let n = BLOCK.min(cols.end - col);
+        let mut sums = [E::Acc::ZERO; BLOCK];
+        dispatch(isa.lanes(), Block::<E> { k, x, b, col, sums: &mut sums[..n] });
+        for sum in &mut sums {
+            *sum = alpha * *sum;
+        }
+        let sums = Sums { ptr: sums.as_ptr(), rs: 0, row: 0, col, rows: 1, cols: n, beta, last: true };
+        // SAFETY: the columns lie in C; a block is a whole number of registers.
+        unsafe { finish(isa, sums, post) };
+    }
+}
+
+struct Block<'a, E: Elem> {
+    k: usize,
+    x: *const E::Acc,
+    b: Operand<E>,
+    col: usize,
+    sums: &'a mut [E::Acc],
+}
+
+impl<E: Elem> WithSimd for Block<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self) {
+        // SAFETY: the contract of `gemv`.
+        unsafe { if self.b.cs == 1 { self.rows::<S>() } else { self.columns::<S>() } }
+    }
+}
+
+impl<E: Elem> Block<'_, E> {
+    /// B's rows are contiguous: sums of neighbouring columns in registers, over all of k.
+    #[inline(always)]
+    unsafe fn rows<S: Simd>(&mut self) {
+        let width = Reg::<S, E>::WIDTH;
+        let mut col = 0;
+        // SAFETY: every column read is below the block's end, every row below k.
+        unsafe {
+            while col < self.sums.len() {
+                let left = self.sums.len() - col;
+                if left >= 8 * width {
+                    self.registers::<S, 8>(col);
+                    col += 8 * width;
+                } else if left >= width {
+                    self.registers::<S, 1>(col);
+                    col += width;
+                } else {
+                    let mut sum = Reg::<S, E>::splat(0.0);
+                    for p in 0..self.k {
+                        let b = E::gather::<S>(self.b.at(p, self.col + col), 1, left);
+                        sum = Reg::<S, E>::all_of(*self.x.add(p)).fma(b, sum);
+                    }
+                    sum.store_partial(self.sums.as_mut_ptr().add(col), left);
+                    col += left;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn registers<S: Simd, const N: usize>(&mut self, col: usize) {
+        let width = Reg::<S, E>::WIDTH;
+        let mut sums = [Reg::<S, E>::splat(0.0); N];
+        // SAFETY: the caller's N registers of columns lie in the block.
+        unsafe {
+            for p in 0..self.k {
+                let (x, row) = (Reg::<S, E>::all_of(*self.x.add(p)), self.b.at(p, self.col + col));
+                let mut i = 0;
+                while i < N {
+                    sums[i] = x.fma(E::load::<S>(row.add(i * width)), sums[i]);
+                    i += 1;
+                }
+            }
+            let mut i = 0;
+            while i < N {
+                sums[i].store(self.sums.as_mut_ptr().add(col + i * width));
+                i += 1;
+            }
+        }
+    }
+
+    /// B's columns are contiguous: one dot product each, some side by side.
+    #[inline(always)]
+    unsafe fn columns<S: Simd>(&mut self) {
+        let width = Reg::<S, E>::WIDTH;
+        let whole = self.k / width * width;
+        let mut col = 0;
+        while col < self.sums.len() {
+            // The last columns are walked again instead of more kinds of loops.
+            let n = SIDE.min(self.sums.len() - col);
+            let mut sums = [Reg::<S, E>::splat(0.0); SIDE];
+            // SAFETY: every column read is below the block's end, every row below k.
+            unsafe {
+                let mut base = [self.b.ptr.cast_const(); SIDE];
+                let mut i = 0;
+                while i < SIDE {
+                    base[i] = self.b.at(0, self.col + col + i.min(n - 1));
+                    i += 1;
+                }
+                let mut p = 0;
+                while p < whole {
+                    let x = Reg::<S, E>::load(self.x.add(p));
+                    let mut i = 0;
+                    while i < SIDE {
+                        sums[i] = x.fma(E::load::<S>(base[i].add(p)), sums[i]);
+                        i += 1;
+                    }
+                    p += width;
+                }
+                let mut i = 0;
+                while i < n {
+                    let mut sum = sums[i].sum();
+                    let mut p = whole;
+                    while p < self.k {
+                        sum = sum + *self.x.add(p) * (*base[i].add(p)).widen();
+                        p += 1;
+                    }
+                    self.sums[col + i] = sum;
+                    i += 1;
+                }
+            }
+            col += n;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The driver behind `MATMUL`: from views to [`GemmArgs`], on the CPU provider's threads.
+
+use oneflow_base::{DeviceType, Error, Result};
+use oneflow_kernels_prim::{self as prim, Activation, Launch, View};
+
+use crate::args::{BatchDim, Epilogue, GemmArgs, Mat};
+use crate::driver::{MAX_BATCH_DIMS, gemm};
+use crate::par::Pool;
+
+/// Puts the CPU implementation into its primitive's slot.
+pub fn register() {
+    prim::MATMUL.provide(DeviceType::CPU, matmul);
+}
+
+/// `out = act(alpha * a @ b + bias) + residual`.
+///
+/// # Safety
+/// The contract of `prim::KernelFn`.
+unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
+    let (a, b, c) = (launch.input(0)?, launch.input(1)?, launch.output(0)?);
+    let (bias, residual) = (launch.opt_input(2), launch.opt_input(3));
+    let activation = Activation::from_u64(launch.param(0)?.0).unwrap_or(Activation::None);
+    let alpha = launch.param(1)?.f64();
+    let Some(dims) = c.ndim().checked_sub(2) else {
+        return Err(Error::runtime("matmul: operands need at least two dimensions"));
+    };
+    let ranked = [Some(a), Some(b), bias, residual].iter().flatten().all(|v| v.ndim() == dims + 2);
+    if !ranked || dims > MAX_BATCH_DIMS {
+        return Err(Error::not_implemented(format!("matmul: no CPU kernel takes {} dimensions", c.ndim())));
+    }
+    if a.dtype != b.dtype || [bias, residual].iter().flatten().any(|v| v.dtype != c.dtype) {
+        return Err(Error::not_implemented(format!(
+            "matmul: no CPU kernel mixes {}, {} and {}",
+            a.dtype.name(),
+            b.dtype.name(),
+            c.dtype.name()
+        )));
+    }
+    // A dimension of size one is walked in place, whatever stride it has.
+    let stride = |v: View, d: usize| if v.sizes[d] == 1 { 0 } else { v.strides[d] as isize };
+    let mat = |v: View| Mat { ptr: v.ptr, rs: v.strides[dims] as isize, cs: v.strides[dims + 1] as isize };
+    let broadcast = |v: View| Mat { rs: stride(v, dims), cs: stride(v, dims + 1), ..mat(v) };
+    let mut batch = [BatchDim::default(); MAX_BATCH_DIMS];
+    for (d, dim) in batch[..dims].iter_mut().enumerate() {
+        *dim = BatchDim {
+            size: c.sizes[d] as usize,
+            a: stride(a, d),
+            b: stride(b, d),
+            c: stride(c, d),
+            bias: bias.map_or(0, |v| stride(v, d)),
+            residual: residual.map_or(0, |v| stride(v, d)),
+        };
+    }
+    let shape = (c.sizes[dims] as usize, c.sizes[dims + 1] as usize, a.sizes[dims + 1] as usize);
+    let args = GemmArgs {
+        dtype_c: c.dtype,
+        batch: &batch[..dims],
+        alpha,
+        epilogue: Epilogue { bias: bias.map(broadcast), activation, residual: residual.map(broadcast) },
+        ..GemmArgs::new(a.dtype, shape, mat(a), mat(b), mat(c))
+    };
+    // SAFETY: the views are valid for their sizes, and the output overlaps no input, by the launch's contract.
+    unsafe { gemm(&args, &Pool) }
+}

@@ -1,0 +1,93 @@
+//! How a problem is cut into independent tasks: tiles of C and items of the batch, never parts of k.
+
+use std::ops::Range;
+
+use crate::args::{BatchDim, GemmArgs};
+use crate::par::Parallel;
+
+/// Element offsets of one batch item.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Offsets {
+    pub a: isize,
+    pub b: isize,
+    pub c: isize,
+    pub bias: isize,
+    pub residual: isize,
+}
+
+fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
+    let mut o = Offsets::default();
+    for d in batch.iter().rev() {
+        let i = (item % d.size) as isize;
+        item /= d.size;
+        o.a += i * d.a;
+        o.b += i * d.b;
+        o.c += i * d.c;
+        o.bias += i * d.bias;
+        o.residual += i * d.residual;
+    }
+    o
+}
+
+/// How C is cut: a grid of tiles for every batch item, or runs of batch items.
+pub(crate) struct Tasks {
+    n_items: usize,
+    /// Batch items of one task.
+    items: usize,
+    /// Rows and columns of one task.
+    rows: usize,
+    cols: usize,
+    grid: (usize, usize),
+    m: usize,
+    n: usize,
+}
+
+/// Work below this many multiply-adds is not worth waking a thread for.
+const SERIAL_BELOW: f64 = 1e6;
+
+impl Tasks {
+    pub fn new(args: &GemmArgs, threads: usize, mr: usize, nr: usize) -> Tasks {
+        let n_items = args.batch.iter().map(|d| d.size).product();
+        let work = args.m as f64 * args.n as f64 * args.k.max(1) as f64 * n_items as f64;
+        let whole = Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n };
+        if threads <= 1 || work < SERIAL_BELOW {
+            return whole;
+        }
+        // Two tasks a thread when they are large, so that a slow core does not hold up the rest.
+        let wanted = threads * if work > 6e7 * threads as f64 { 2 } else { 1 };
+        if n_items >= wanted {
+            return Tasks { items: n_items.div_ceil(4 * wanted), ..whole };
+        }
+        let parts = wanted.div_ceil(n_items);
+        let cut = |n: usize, parts: usize, unit: usize| n.div_ceil(parts).next_multiple_of(unit).min(n);
+        // The cut that packs least: every task packs its own rows and columns.
+        let (rows, cols) = (1..=parts)
+            .map(|p| (cut(args.m, p, mr), cut(args.n, parts.div_ceil(p), nr)))
+            .min_by_key(|&(rows, cols)| {
+                let n_tasks = args.m.div_ceil(rows) * args.n.div_ceil(cols);
+                (parts.saturating_sub(n_tasks), rows + cols)
+            })
+            .unwrap_or((args.m, args.n));
+        Tasks { n_items, items: 1, rows, cols, grid: (args.m.div_ceil(rows), args.n.div_ceil(cols)), ..whole }
+    }
+
+    pub fn run(
+        &self,
+        batch: &[BatchDim],
+        par: &dyn Parallel,
+        f: &(dyn Fn(Offsets, Range<usize>, Range<usize>) + Sync),
+    ) {
+        let tiles = self.grid.0 * self.grid.1;
+        let task = |index: usize| {
+            let (row, col) = (index % tiles / self.grid.1 * self.rows, index % self.grid.1 * self.cols);
+            let first = index / tiles * self.items;
+            for item in first..(first + self.items).min(self.n_items) {
+                f(offsets(batch, item), row..(row + self.rows).min(self.m), col..(col + self.cols).min(self.n));
+            }
+        };
+        match self.n_items.div_ceil(self.items) * tiles {
+            1 => task(0),
+            n_tasks => par.run(n_tasks, &task),
+        }
+    }
+}
