@@ -11,10 +11,7 @@ help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo:  ## build, install into .venv, train a small GPT and print a sample (ARGS=--graph compiles it)
-	@.ci/venv examples/requirements.txt .venv >/dev/null
-	@rm -rf target/demo && VIRTUAL_ENV="$$PWD/.venv" .venv/bin/maturin build --release --quiet --out target/demo
-	@.venv/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/demo/oneflow-*.whl
-	@.venv/bin/python examples/gpt/train.py $(ARGS)
+	@.ci/demo $(ARGS)
 
 test:  ## build and run everything a change must pass: lints, house rules, Rust and Python tests
 	@.ci/run
