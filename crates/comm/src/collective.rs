@@ -155,7 +155,8 @@ fn reduce_scatter<'a, T: Transport>(
 ) -> Result<()> {
     let (n, rank) = (turn.size(), turn.rank());
     if n == 1 {
-        return Ok(reduce::in_rank_order(own, 0, &[&[]], dtype, op));
+        reduce::in_rank_order(own, 0, &[&[]], dtype, op);
+        return Ok(());
     }
     // A whole number of elements of every dtype.
     let chunk = REDUCE_CHUNK.min(longest(blocks)).max(1);

@@ -15,7 +15,7 @@ use oneflow_base::{Error, Result};
 use crate::collective;
 use crate::group::{Counters, ProcessGroup};
 use crate::request::{Kind, Request, Span, Stamp};
-use crate::work::Work;
+use crate::work::{Abort, Work};
 
 /// Moves messages between the ranks of one group.
 pub(crate) trait Transport: Send + Sync + Sized + 'static {
@@ -175,7 +175,7 @@ impl<T: Transport> Group<T> {
         now.checked_add(self.timeout()).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
     }
 
-    fn abort_with(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+    fn abort_with(&self) -> Abort {
         let group = Arc::downgrade(&self.0);
         Box::new(move |reason| {
             if let Some(group) = group.upgrade() {

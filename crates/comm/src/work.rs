@@ -13,6 +13,8 @@ use oneflow_base::{Error, Result};
 #[derive(Clone)]
 pub struct Work(Arc<Inner>);
 
+pub(crate) type Abort = Box<dyn Fn(&str) + Send + Sync>;
+
 struct Inner {
     what: String,
     /// When a wait without a timeout gives up.
@@ -20,7 +22,7 @@ struct Inner {
     state: Mutex<State>,
     changed: Condvar,
     /// Aborts the group the operation runs on; with the words to say why.
-    abort: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    abort: Abort,
 }
 
 #[derive(Default)]
@@ -30,9 +32,9 @@ struct State {
 }
 
 impl Work {
-    pub(crate) fn new(what: String, deadline: Instant, abort: Box<dyn Fn(&str) + Send + Sync>) -> Work {
+    pub(crate) fn new(what: String, deadline: Instant, abort: Abort) -> Work {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Work(Arc::new(Inner { what, deadline, state, changed, abort: Some(abort) }))
+        Work(Arc::new(Inner { what, deadline, state, changed, abort }))
     }
 
     /// Waits until the operation is complete, at most for `timeout` or else for the group's. Then the whole group is
@@ -77,9 +79,7 @@ impl Work {
 
     /// Aborts the group of this operation: every pending operation of it fails, here and on all other ranks.
     pub fn abort(&self, reason: &str) {
-        if let Some(abort) = &self.0.abort {
-            abort(reason);
-        }
+        (self.0.abort)(reason);
     }
 
     /// Keeps `owner` until the operation is complete, for example the tensors whose memory it uses.

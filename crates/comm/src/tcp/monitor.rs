@@ -77,8 +77,10 @@ struct Incoming {
     sink: Sink,
 }
 
+#[derive(Default)]
 enum Sink {
     /// The header is not complete.
+    #[default]
     Header,
     Posted(PointToPoint),
     Early(Header, Vec<u8>),
@@ -454,12 +456,6 @@ impl Monitor {
                 done.extend(self.set_failure(state, cause));
             }
         }
-    }
-}
-
-impl Default for Sink {
-    fn default() -> Self {
-        Sink::Header
     }
 }
 
