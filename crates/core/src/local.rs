@@ -102,6 +102,7 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             let base = c.t(input)?;
             for t in outs.tensors() {
                 t.adopt(base, t.offset());
+                t.set_base(base);
             }
             Ok(())
         }

@@ -43,11 +43,14 @@ struct Body {
     numel: i64,
     contiguous: bool,
     storage: Option<Storage>,
+    /// The tensor this one is a view of: never a view itself.
+    base: Option<Tensor>,
     ext: Option<Arc<dyn Ext>>,
 }
 
 const HAS_PY: usize = 1;
 const ONE: usize = 2;
+const ONE_WITH_PY: usize = ONE | HAS_PY;
 
 const NO_VERSION: u8 = 1;
 const INFERENCE: u8 = 2;
@@ -92,7 +95,7 @@ impl Tensor {
         let contiguous = is_contiguous(&sizes, &strides);
         let keys = if device.is_meta() { 1 << bit::META } else { 1 << bit::LOCAL };
         Ok(Self::alloc(
-            Body { dtype, device, sizes, strides, offset: 0, numel: n, contiguous, storage: None, ext: None },
+            Body { dtype, device, sizes, strides, offset: 0, numel: n, contiguous, storage: None, base: None, ext: None },
             keys,
         ))
     }
@@ -313,6 +316,45 @@ impl Tensor {
         self.inner().flags.store(base.inner().flags.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// The tensor whose storage this view shares; `None` for a tensor that is no view. Never a view itself.
+    #[inline]
+    pub fn base(&self) -> Option<&Tensor> {
+        self.body().base.as_ref()
+    }
+
+    /// Makes a fresh tensor a view of `of` (or of what `of` is a view of).
+    #[inline]
+    pub fn set_base(&self, of: &Tensor) {
+        let base = of.base().unwrap_or(of).clone();
+        // SAFETY: a fresh tensor is not shared yet.
+        unsafe { (*self.inner().body.get()).base = Some(base) };
+    }
+
+    /// Another handle on the tensor with this address, unless it is being freed.
+    ///
+    /// # Safety
+    /// The memory of the tensor is still there: the caller holds a lock that its autograd slot takes when it is dropped.
+    pub unsafe fn upgrade(id: usize) -> Option<Tensor> {
+        let p = NonNull::new(id as *mut Impl)?;
+        // SAFETY: by this function's contract.
+        let rc = &unsafe { p.as_ref() }.rc;
+        let mut n = rc.load(Ordering::Relaxed);
+        while n / ONE > 0 {
+            match rc.compare_exchange_weak(n, n + ONE, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(ONE_WITH_PY) => {
+                    if let Some(h) = HOOKS.get() {
+                        // SAFETY: HAS_PY says an object is bound; it owns the one other count, hence is alive.
+                        unsafe { (h.incref)(p.as_ref().py.load(Ordering::Acquire)) };
+                    }
+                    return Some(Tensor(p));
+                }
+                Ok(_) => return Some(Tensor(p)),
+                Err(now) => n = now,
+            }
+        }
+        None
+    }
+
     /// Sets the storage offset of a shell whose data a layer provides later.
     pub(crate) fn set_shell_offset(&self, offset: i64) {
         // SAFETY: a shell is not shared yet.
@@ -332,6 +374,7 @@ impl Tensor {
                 numel: b.numel,
                 contiguous: b.contiguous,
                 storage: b.storage.clone(),
+                base: None,
                 ext: b.ext.clone(),
             },
             self.keys() & !(1 << bit::AUTOGRAD),
@@ -355,10 +398,12 @@ impl Tensor {
             numel: b.numel,
             contiguous: b.contiguous,
             storage: b.storage.clone(),
+            base: b.base.clone(),
             ext: b.ext.clone(),
         };
         // SAFETY: exclusive by this function's contract.
-        unsafe { *self.inner().body.get() = new };
+        let old = unsafe { std::mem::replace(&mut *self.inner().body.get(), new) };
+        drop(old);
         let grad = self.keys() & (1 << bit::AUTOGRAD);
         self.inner().keys.store(other.keys() & !(1 << bit::AUTOGRAD) | grad, Ordering::Relaxed);
     }

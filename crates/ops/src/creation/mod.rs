@@ -1,6 +1,8 @@
 //! Tensors made from nothing, and copies of tensors in another dtype, device or layout.
 
 pub mod contiguous;
+pub mod copy;
+pub mod full;
 pub mod to;
 pub mod zeros;
 

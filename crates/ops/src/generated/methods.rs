@@ -37,6 +37,20 @@ pub trait TensorOps {
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
+    /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
+    fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor>;
+    /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
+    fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()>;
+    /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn empty_like(&self) -> Result<Tensor>;
+    /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn empty_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor>;
     /// `erf(Tensor input) -> Tensor`
     fn erf(&self) -> Result<Tensor>;
     /// `erf(Tensor input) -> Tensor`
@@ -53,6 +67,21 @@ pub trait TensorOps {
     fn expand(&self, size: &[i64]) -> Result<Tensor>;
     /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
     fn expand_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
+    /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
+    fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
+    fn fill_<'a>(&self, value: impl Into<Operand<'a>>) -> Result<()>;
+    /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn full_like(&self, fill_value: impl Into<Scalar>) -> Result<Tensor>;
+    /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn full_like_with(
+        &self,
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor>;
     /// `gelu(Tensor input, *, str approximate="none") -> Tensor`
     fn gelu(&self) -> Result<Tensor>;
     /// `gelu(Tensor input, *, str approximate="none") -> Tensor`
@@ -73,6 +102,16 @@ pub trait TensorOps {
     fn mul_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn ones_like(&self) -> Result<Tensor>;
+    /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn ones_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
     /// `reshape(Tensor(a) input, int[] shape) -> Tensor(a)`
@@ -127,6 +166,20 @@ pub trait TensorOps {
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
     /// `view(Tensor(a) input, int[] size) -> Tensor(a)`
     fn view(&self, size: &[i64]) -> Result<Tensor>;
+    /// `zero(Tensor input) -> Tensor`
+    fn zero(&self) -> Result<Tensor>;
+    /// `zero(Tensor input) -> Tensor`
+    fn zero_(&self) -> Result<()>;
+    /// `zeros_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn zeros_like(&self) -> Result<Tensor>;
+    /// `zeros_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    fn zeros_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor>;
 }
 
 impl TensorOps for Tensor {
@@ -255,6 +308,61 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::copy::COPY_OP,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Bool(non_blocking)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::copy::COPY_OP,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Bool(non_blocking)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn empty_like(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY_LIKE,
+            ins: &[Some(self)],
+            args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn empty_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, |v| sym(v)),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn erf(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::erf::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -307,6 +415,65 @@ impl TensorOps for Tensor {
             op: &crate::view::expand::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Bool(implicit)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (value, value_scalar) = split(value);
+        let call = Call {
+            op: &crate::creation::copy::FILL_OP,
+            ins: &[Some(self), value],
+            args: &[value_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fill_<'a>(&self, value: impl Into<Operand<'a>>) -> Result<()> {
+        let (value, value_scalar) = split(value);
+        let call = Call {
+            op: &crate::creation::copy::FILL_OP,
+            ins: &[Some(self), value],
+            args: &[value_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn full_like(&self, fill_value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::FULL_LIKE,
+            ins: &[Some(self)],
+            args: &[Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn full_like_with(
+        &self,
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::FULL_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                Arg::from(fill_value.into()),
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, |v| sym(v)),
+            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -415,6 +582,39 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn ones_like(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ONES_LIKE,
+            ins: &[Some(self)],
+            args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn ones_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ONES_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, |v| sym(v)),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -647,11 +847,162 @@ impl TensorOps for Tensor {
         let call = Call { op: &crate::view::view::OP, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
         one(&call)
     }
+
+    #[inline]
+    fn zero(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::creation::copy::ZERO, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn zero_(&self) -> Result<()> {
+        let call = Call { op: &crate::creation::copy::ZERO, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn zeros_like(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ZEROS_LIKE,
+            ins: &[Some(self)],
+            args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn zeros_like_with(
+        &self,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ZEROS_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, |v| sym(v)),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
 }
 
 /// Ops without a tensor in front.
 pub mod functions {
     use super::*;
+
+    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    #[inline]
+    pub fn empty(size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    #[inline]
+    pub fn empty_with(
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, |v| sym(v)),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn full(size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::FULL,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn full_with(
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::FULL,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                Arg::from(fill_value.into()),
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn ones(size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ONES,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn ones_with(
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::full::ONES,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, |v| Arg::DType(v)),
+                device.map_or(Arg::None, |v| Arg::Device(v)),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
 
     /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]

@@ -24,7 +24,9 @@ pub fn infer_sizes(name: &str, sizes: &[i64], numel: i64, of: &[i64]) -> Result<
     for (i, &s) in sizes.iter().enumerate() {
         match s {
             -1 if unknown.is_some() => {
-                return Err(Error::runtime(format!("{name}(): only one dimension can be inferred, in shape {sizes:?}")));
+                return Err(Error::runtime(format!(
+                    "{name}(): only one dimension can be inferred, in shape {sizes:?}"
+                )));
             }
             -1 => unknown = Some(i),
             s if s < 0 => {

@@ -1,0 +1,313 @@
+//! The engine: runs nodes from the last recorded to the first.
+//!
+//! Nodes are numbered in program order, so the one with the highest number has received all its gradients: no counting of
+//! dependencies, no thread, no recursion.
+
+use crate::mode::GradGuard;
+use crate::node::{Edge, Kind, Node};
+use crate::slot::{edge, requires_grad, state_mut};
+use crate::{accumulator, hooks};
+use oneflow_base::{Error, Meta, Result};
+use oneflow_core::{Fix, Grad, Tensor};
+use oneflow_ops::TensorOps;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+type Slots = SmallVec<[Option<Tensor>; 1]>;
+
+/// What another layer does to a gradient before it is added to a leaf's (global tensors box it to the leaf's layout).
+type AccumulateRule = fn(&Tensor, Tensor) -> Result<Tensor>;
+static ACCUMULATE_RULE: OnceLock<AccumulateRule> = OnceLock::new();
+
+/// Installs the rule; once, at start-up.
+pub fn set_accumulate_rule(rule: AccumulateRule) {
+    let _ = ACCUMULATE_RULE.set(rule);
+}
+
+struct Ready(Arc<Node>);
+
+impl PartialEq for Ready {
+    fn eq(&self, o: &Self) -> bool {
+        self.0.seq == o.0.seq
+    }
+}
+impl Eq for Ready {}
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, o: &Self) -> Option<Ordering> {
+        Some(self.cmp(o))
+    }
+}
+impl Ord for Ready {
+    fn cmp(&self, o: &Self) -> Ordering {
+        self.0.seq.cmp(&o.0.seq)
+    }
+}
+
+/// Adds the gradients of `roots` to the `.grad` of leaves (only of `inputs`, where given).
+pub fn backward(
+    roots: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain: bool,
+    create: bool,
+    inputs: Option<&[Tensor]>,
+) -> Result<()> {
+    match inputs {
+        None => Engine::new(roots, grads, retain, create)?.run(),
+        Some(inputs) => {
+            let mut e = Engine::new(roots, grads, retain, create)?;
+            e.target(inputs)?;
+            e.run()?;
+            let captured = std::mem::take(&mut e.captured);
+            for (t, g) in inputs.iter().zip(captured) {
+                if let Some(g) = g {
+                    accumulate(t, g, create)?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The gradients of `roots` with respect to `inputs`, without touching `.grad`. `None` for an input that was not reached.
+pub fn grad_of(
+    roots: &[Tensor],
+    inputs: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain: bool,
+    create: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let mut e = Engine::new(roots, grads, retain, create)?;
+    e.target(inputs)?;
+    e.run()?;
+    Ok(e.captured)
+}
+
+struct Engine {
+    retain: bool,
+    create: bool,
+    heap: BinaryHeap<Ready>,
+    buffers: HashMap<usize, Slots>,
+    /// Per target: its node and output. Gradients that arrive there are captured.
+    targets: Vec<Edge>,
+    captured: Vec<Option<Tensor>>,
+    /// Nodes on a way to a target; `None`: all of them.
+    needed: Option<HashSet<usize>>,
+}
+
+fn key(n: &Arc<Node>) -> usize {
+    Arc::as_ptr(n) as usize
+}
+
+impl Engine {
+    fn new(roots: &[Tensor], grads: &[Option<Tensor>], retain: bool, create: bool) -> Result<Engine> {
+        let mut e = Engine {
+            retain: retain || create,
+            create,
+            heap: BinaryHeap::new(),
+            buffers: HashMap::new(),
+            targets: Vec::new(),
+            captured: Vec::new(),
+            needed: None,
+        };
+        for (i, t) in roots.iter().enumerate() {
+            let Some(to) = edge(t) else {
+                return Err(Error::runtime(format!(
+                    "element {i} of tensors does not require grad and does not have a grad_fn"
+                )));
+            };
+            let g = match grads.get(i).cloned().flatten() {
+                Some(g) => {
+                    if g.sizes() != t.sizes() {
+                        return Err(Error::runtime(format!(
+                            "Mismatch in shape: grad_output[{i}] has a shape of {:?} and output[{i}] has a shape of {:?}.",
+                            g.sizes(),
+                            t.sizes()
+                        )));
+                    }
+                    g
+                }
+                None if t.numel() == 1 => ones_like(t)?,
+                None => return Err(Error::runtime("grad can be implicitly created only for scalar outputs")),
+            };
+            e.send(&to, g)?;
+        }
+        Ok(e)
+    }
+
+    /// Restricts the run to nodes that lead to these tensors.
+    fn target(&mut self, inputs: &[Tensor]) -> Result<()> {
+        for (i, t) in inputs.iter().enumerate() {
+            if !requires_grad(t) {
+                return Err(Error::runtime(format!(
+                    "One of the differentiated Tensors does not require grad (input {i})"
+                )));
+            }
+            let e = edge(t).unwrap_or(Edge { node: accumulator(t), nr: 0 });
+            self.targets.push(e);
+            self.captured.push(None);
+        }
+        let goals: HashSet<usize> = self.targets.iter().map(|e| key(&e.node)).collect();
+        let mut needed = goals;
+        let mut seen: HashSet<usize> = HashSet::new();
+        // Post-order walk: a node is needed if one of the nodes it leads to is.
+        let mut stack: Vec<(Arc<Node>, bool)> = self.heap.iter().map(|r| (r.0.clone(), false)).collect();
+        while let Some((n, done)) = stack.pop() {
+            if done {
+                if n.edges.iter().flatten().any(|e| needed.contains(&key(&e.node))) {
+                    needed.insert(key(&n));
+                }
+            } else if seen.insert(key(&n)) {
+                stack.push((n.clone(), true));
+                stack.extend(n.edges.iter().flatten().map(|e| (e.node.clone(), false)));
+            }
+        }
+        self.needed = Some(needed);
+        Ok(())
+    }
+
+    fn send(&mut self, to: &Edge, g: Tensor) -> Result<()> {
+        if self.needed.as_ref().is_some_and(|n| !n.contains(&key(&to.node))) {
+            return Ok(());
+        }
+        match self.buffers.get_mut(&key(&to.node)) {
+            Some(slots) => {
+                let slot = &mut slots[to.nr as usize];
+                *slot = Some(match slot.take() {
+                    None => g,
+                    Some(have) => add(have, g, self.create)?,
+                });
+            }
+            None => {
+                let mut slots: Slots = SmallVec::from_elem(None, to.node.n_outputs as usize);
+                slots[to.nr as usize] = Some(g);
+                self.buffers.insert(key(&to.node), slots);
+                self.heap.push(Ready(to.node.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let _mode = GradGuard::new(self.create);
+        while let Some(Ready(node)) = self.heap.pop() {
+            let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
+            node.hooks.run(&mut grads)?;
+            if let Kind::Accumulate(leaf) = &node.kind {
+                self.leaf(&node, leaf, &mut grads)?;
+                continue;
+            }
+            self.capture(&node, &grads);
+            if self.needed.as_ref().is_some_and(|n| !node.edges.iter().flatten().any(|e| n.contains(&key(&e.node)))) {
+                continue;
+            }
+            let out = node.run(&grads, self.retain)?;
+            drop(grads);
+            let fixes = fixes(&node);
+            for (i, (g, e)) in out.into_iter().zip(&node.edges).enumerate() {
+                if let (Some(g), Some(e)) = (g, e) {
+                    let g = match fixes.and_then(|m| m.get(i)).and_then(Option::as_ref) {
+                        Some(meta) => fit(g, meta)?,
+                        None => g,
+                    };
+                    self.send(e, g)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn capture(&mut self, node: &Arc<Node>, grads: &[Option<Tensor>]) {
+        for (t, slot) in self.targets.iter().zip(&mut self.captured) {
+            if Arc::ptr_eq(&t.node, node) {
+                *slot = grads[t.nr as usize].clone();
+            }
+        }
+    }
+
+    fn leaf(&mut self, node: &Arc<Node>, leaf: &Tensor, grads: &mut Slots) -> Result<()> {
+        let Some(mut g) = grads[0].take() else { return Ok(()) };
+        for hook in hooks::leaf_pre(leaf) {
+            if let Some(new) = hook(&g)? {
+                g = new;
+            }
+        }
+        if self.needed.is_some() {
+            self.capture(node, &[Some(g)]);
+            return Ok(());
+        }
+        accumulate(leaf, g, self.create)
+    }
+}
+
+/// Metas that gradients of this node's inputs are summed and cast back to.
+fn fixes(node: &Node) -> Option<&[Option<Meta>]> {
+    match &node.kind {
+        Kind::Op(o) if matches!(o.op.grad, Grad::Rule { fix: Fix::Broadcast, .. }) => Some(&o.in_metas),
+        _ => None,
+    }
+}
+
+/// Undoes broadcasting and promotion.
+fn fit(g: Tensor, meta: &Meta) -> Result<Tensor> {
+    let mut g = g;
+    if g.sizes() != meta.sizes.as_slice() {
+        let lead = g.ndim().saturating_sub(meta.sizes.len());
+        let dims: SmallVec<[i64; 6]> = (0..g.ndim())
+            .filter(|&i| i < lead || (meta.sizes[i - lead] == 1 && g.sizes()[i] != 1))
+            .map(|i| i as i64)
+            .collect();
+        if !dims.is_empty() {
+            g = g.sum(dims.as_slice(), true)?;
+        }
+        if g.sizes() != meta.sizes.as_slice() {
+            g = g.reshape(&meta.sizes)?;
+        }
+    }
+    if g.dtype() != meta.dtype {
+        g = g.to_copy_with(Some(meta.dtype), None)?;
+    }
+    Ok(g)
+}
+
+/// The sum of two gradients; into the first where nobody else can see it.
+fn add(have: Tensor, g: Tensor, create: bool) -> Result<Tensor> {
+    let alone = have.use_count() == 1
+        && have.storage().is_some_and(|s| s.use_count() == 1)
+        && have.dtype() == g.dtype()
+        && have.is_contiguous();
+    if create || !alone {
+        return have.add(&g);
+    }
+    have.add_(&g)?;
+    Ok(have)
+}
+
+fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
+    let g = match ACCUMULATE_RULE.get() {
+        Some(rule) => rule(leaf, g)?,
+        None => g,
+    };
+    let old = leaf.with_slot(|s| state_mut(s).grad.take());
+    let new = match old {
+        None => {
+            let own = g.use_count() == 1 && g.storage().is_none_or(|s| s.use_count() == 1) && g.is_contiguous();
+            if own || create { g } else { g.clone_contiguous()? }
+        }
+        Some(old) if create => old.add(&g)?,
+        Some(old) => {
+            old.add_(&g)?;
+            old
+        }
+    };
+    leaf.with_slot(|s| state_mut(s).grad = Some(new));
+    for hook in hooks::leaf_post(leaf) {
+        hook(leaf)?;
+    }
+    Ok(())
+}
+
+fn ones_like(t: &Tensor) -> Result<Tensor> {
+    t.shallow().ones_like()
+}

@@ -1,0 +1,171 @@
+//! The layer: runs the op below and records a node.
+
+use crate::node::{Kept, Kind, Node, OpNode, Saved};
+use crate::slot::{edge, is_leaf, link, requires_grad};
+use crate::view;
+use oneflow_base::{Attrs, Error, Meta, Result};
+use oneflow_core::{Call, Dest, Grad, Outs, Save, Tensor, bit, redispatch, register_layer};
+use oneflow_ops::TensorOps;
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex};
+
+/// Puts the layer into the stack.
+pub fn register() {
+    register_layer(bit::AUTOGRAD, autograd);
+}
+
+fn autograd(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
+    match c.op.grad {
+        Grad::Never => {
+            check_dest(c, false)?;
+            redispatch(c, below, outs)
+        }
+        Grad::Compose => compose(c, outs),
+        Grad::Rule { save, .. } => record(c, below, outs, save),
+    }
+}
+
+/// Records the composition instead of the op.
+fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let Some(f) = c.op.compose else {
+        return Err(Error::not_implemented(format!("{}(): has neither a gradient rule nor a composition", c.name())));
+    };
+    let Dest::Into(dest) = c.dest else {
+        return f(c, outs);
+    };
+    check_dest(c, true)?;
+    f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
+    for (i, d) in dest.iter().enumerate() {
+        d.copy_(&outs[i], false)?;
+        outs.set(i, (*d).clone());
+    }
+    Ok(())
+}
+
+/// Refuses destinations that autograd cannot follow.
+fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
+    let Dest::Into(dest) = c.dest else { return Ok(()) };
+    for d in dest {
+        let in_place = c.ins.iter().flatten().any(|t| t.same(d));
+        if !in_place && differentiable {
+            return Err(Error::runtime(format!(
+                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.",
+                c.name()
+            )));
+        }
+        if requires_grad(d) && is_leaf(d) {
+            return Err(Error::runtime(format!(
+                "{}_(): a leaf Variable that requires grad is being used in an in-place operation. (shape {:?}, dtype {})",
+                c.name(),
+                d.sizes(),
+                d.dtype()
+            )));
+        }
+        if let Some(b) = d.base()
+            && requires_grad(b)
+            && is_leaf(b)
+        {
+            return Err(Error::runtime(format!(
+                "{}_(): a view of a leaf Variable that requires grad is being used in an in-place operation. (shape {:?}, dtype {})",
+                c.name(),
+                d.sizes(),
+                d.dtype()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
+    let mut edges: SmallVec<[_; 2]> = SmallVec::with_capacity(c.ins.len());
+    let mut needs = 0u64;
+    for (i, t) in c.ins.iter().enumerate() {
+        let e = t.and_then(edge);
+        needs |= (e.is_some() as u64) << i.min(63);
+        edges.push(e);
+    }
+    check_dest(c, true)?;
+    let mut saved = Saved::default();
+    let mut in_metas: SmallVec<[Option<Meta>; 2]> = SmallVec::with_capacity(c.ins.len());
+    for t in c.ins {
+        in_metas.push(t.map(Tensor::meta));
+    }
+    for s in save {
+        match *s {
+            Save::In(i, mask) if wanted(needs, mask) => {
+                if let Some(t) = c.opt(i as usize) {
+                    saved.ins.push((i, Kept::new(keep_input(c, t)?)));
+                }
+            }
+            Save::InsFrom(i, mask) if wanted(needs, mask) => {
+                for k in i as usize..c.ins.len() {
+                    if let Some(t) = c.opt(k) {
+                        saved.ins.push((k as u8, Kept::new(keep_input(c, t)?)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    redispatch(c, below, outs)?;
+    for s in save {
+        if let Save::Out(i, mask) = *s
+            && wanted(needs, mask)
+            && (i as usize) < outs.len()
+        {
+            saved.outs.push((i, Kept::new(outs[i as usize].shallow())));
+        }
+    }
+    let node = Arc::new(Node::new(
+        Kind::Op(Box::new(OpNode {
+            op: c.op,
+            attrs: Attrs::new(c.args),
+            needs,
+            in_metas,
+            out_metas: outs.tensors().iter().map(Tensor::meta).collect(),
+            saved: Mutex::new(Some(saved)),
+        })),
+        edges,
+        outs.len() as u32,
+    ));
+    let in_place = matches!(c.dest, Dest::Into(_));
+    for (i, t) in outs.tensors().iter().enumerate() {
+        if !t.dtype().is_differentiable() {
+            continue;
+        }
+        if in_place && t.base().is_some() {
+            view::rebase(t, node.clone(), i as u32)?;
+        } else {
+            link(t, node.clone(), i as u32);
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn wanted(needs: u64, mask: u32) -> bool {
+    needs & mask as u64 != 0
+}
+
+/// The input to keep: a copy, with the input's history, where the op is about to overwrite it.
+fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
+    let overwritten = match c.dest {
+        Dest::Into(dest) => dest.iter().any(|d| shares(d, t)),
+        Dest::Fresh => false,
+    };
+    if !overwritten {
+        return Ok(t.clone());
+    }
+    let copy = {
+        let _off = crate::GradGuard::new(false);
+        t.clone_contiguous()?
+    };
+    if let Some(e) = edge(t) {
+        link(&copy, e.node, e.nr);
+    }
+    Ok(copy)
+}
+
+fn shares(a: &Tensor, b: &Tensor) -> bool {
+    a.same(b) || matches!((a.storage(), b.storage()), (Some(x), Some(y)) if x.same(y))
+}

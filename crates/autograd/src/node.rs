@@ -1,0 +1,234 @@
+//! Nodes of the tape: what a gradient needs, and where it goes next.
+
+use crate::hooks::NodeHooks;
+use oneflow_base::{Attrs, Error, Meta, Result};
+use oneflow_core::{GradCall, Grads, OpDef, Tensor};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Where the gradient of an input goes: output `nr` of a node.
+#[derive(Clone)]
+pub struct Edge {
+    pub node: Arc<Node>,
+    pub nr: u32,
+}
+
+/// A recorded op, a leaf's accumulator, or a user's function.
+pub struct Node {
+    /// Position in program order: the engine runs the highest first.
+    pub(crate) seq: u64,
+    pub(crate) kind: Kind,
+    pub(crate) edges: SmallVec<[Option<Edge>; 2]>,
+    pub(crate) n_outputs: u32,
+    pub(crate) hooks: NodeHooks,
+}
+
+pub(crate) type Backward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
+
+pub(crate) enum Kind {
+    Op(Box<OpNode>),
+    /// Adds to the leaf's `.grad`.
+    Accumulate(Tensor),
+    Custom {
+        name: String,
+        backward: Mutex<Option<Arc<Backward>>>,
+    },
+}
+
+pub(crate) struct OpNode {
+    pub op: &'static OpDef,
+    pub attrs: Attrs,
+    pub needs: u64,
+    pub in_metas: SmallVec<[Option<Meta>; 2]>,
+    pub out_metas: SmallVec<[Meta; 1]>,
+    pub saved: Mutex<Option<Saved>>,
+}
+
+/// What an op kept. Outputs are kept detached and linked again when read: the output owns the node.
+#[derive(Clone, Default)]
+pub(crate) struct Saved {
+    pub ins: SmallVec<[(u8, Kept); 2]>,
+    pub outs: SmallVec<[(u8, Kept); 1]>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Kept {
+    pub tensor: Tensor,
+    pub version: u32,
+}
+
+impl Kept {
+    pub fn new(tensor: Tensor) -> Kept {
+        let version = tensor.version();
+        Kept { tensor, version }
+    }
+}
+
+static SEQ: AtomicU64 = AtomicU64::new(1);
+
+impl Node {
+    pub(crate) fn new(kind: Kind, edges: SmallVec<[Option<Edge>; 2]>, n_outputs: u32) -> Node {
+        Node { seq: SEQ.fetch_add(1, Ordering::Relaxed), kind, edges, n_outputs, hooks: NodeHooks::default() }
+    }
+
+    /// "AddBackward0".
+    pub fn name(&self) -> String {
+        match &self.kind {
+            Kind::Op(o) => format!("{}Backward0", camel(o.op.sig.name)),
+            Kind::Accumulate(_) => "AccumulateGrad".into(),
+            Kind::Custom { name, .. } => name.clone(),
+        }
+    }
+
+    /// Where gradients go next, one entry an input.
+    pub fn next(&self) -> &[Option<Edge>] {
+        &self.edges
+    }
+
+    /// The leaf of an accumulator.
+    pub fn leaf(&self) -> Option<&Tensor> {
+        match &self.kind {
+            Kind::Accumulate(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// The gradients of the inputs, given those of the outputs.
+    pub(crate) fn run(
+        self: &Arc<Node>,
+        grads: &[Option<Tensor>],
+        retain: bool,
+    ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+        match &self.kind {
+            Kind::Op(o) => self.run_op(o, grads, retain),
+            Kind::Custom { backward, .. } => {
+                let f = if retain { locked(backward).clone() } else { locked(backward).take() };
+                let out = f.ok_or_else(twice)?(grads)?;
+                if out.len() < self.edges.len() {
+                    return Err(Error::runtime(format!(
+                        "function {} returned an incorrect number of gradients (expected {}, got {})",
+                        self.name(),
+                        self.edges.len(),
+                        out.len()
+                    )));
+                }
+                Ok(out.into_iter().collect())
+            }
+            Kind::Accumulate(_) => Ok(SmallVec::new()),
+        }
+    }
+
+    fn run_op(
+        self: &Arc<Node>,
+        o: &OpNode,
+        grads: &[Option<Tensor>],
+        retain: bool,
+    ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+        let oneflow_core::Grad::Rule { f, .. } = o.op.grad else {
+            return Err(Error::not_implemented(format!("derivative for {} is not implemented", o.op.name())));
+        };
+        let saved = if retain { locked(&o.saved).clone() } else { locked(&o.saved).take() };
+        let saved = saved.ok_or_else(twice)?;
+        let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
+        for (i, k) in saved.ins {
+            check_version(o, &k, "input")?;
+            ins[i as usize] = Some(k.tensor);
+        }
+        let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
+        for (i, k) in saved.outs {
+            check_version(o, &k, "output")?;
+            if crate::is_grad_enabled() {
+                let linked = k.tensor.shallow();
+                crate::slot::link(&linked, self.clone(), i as u32);
+                outs[i as usize] = Some(linked);
+            } else {
+                outs[i as usize] = Some(k.tensor);
+            }
+        }
+        let args = o.attrs.args();
+        let call = GradCall {
+            op: o.op,
+            args: &args,
+            outs_grad: grads,
+            needs: o.needs,
+            saved_ins: &ins,
+            saved_outs: &outs,
+            in_metas: &o.in_metas,
+            out_metas: &o.out_metas,
+        };
+        let mut out = Grads::new(o.in_metas.len(), o.needs);
+        f(&call, &mut out).map_err(|e| e.context(format_args!("backward of {}: ", o.op.name())))?;
+        Ok(out.grads)
+    }
+}
+
+#[cold]
+fn twice() -> Error {
+    Error::runtime(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
+    )
+}
+
+fn check_version(o: &OpNode, k: &Kept, what: &str) -> Result<()> {
+    if k.tensor.version() == k.version {
+        return Ok(());
+    }
+    Err(Error::runtime(format!(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}], which is an {what} of {}, is at version {}; expected version {} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with oneflow.autograd.set_detect_anomaly(True).",
+        k.tensor.dtype(),
+        k.tensor.sizes(),
+        o.op.name(),
+        k.tensor.version(),
+        k.version
+    )))
+}
+
+pub(crate) fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn camel(name: &str) -> String {
+    name.split('_')
+        .filter(|s| !s.is_empty())
+        .map(|s| {
+            let mut c = s.chars();
+            c.next().map_or(String::new(), |f| f.to_uppercase().collect::<String>() + c.as_str())
+        })
+        .collect()
+}
+
+thread_local! {
+    static DEFERRED: RefCell<Option<Vec<Remains>>> = const { RefCell::new(None) };
+}
+
+/// What a dead node owned.
+type Remains = (SmallVec<[Option<Edge>; 2]>, Option<Saved>);
+
+impl Drop for Node {
+    /// Long chains are freed by a loop, not by recursion: edges and saved tensors of a dying node wait in a queue.
+    fn drop(&mut self) {
+        let edges = std::mem::take(&mut self.edges);
+        let saved = match &mut self.kind {
+            Kind::Op(o) => o.saved.get_mut().unwrap_or_else(|e| e.into_inner()).take(),
+            _ => None,
+        };
+        let first = DEFERRED.try_with(|q| match &mut *q.borrow_mut() {
+            Some(queue) => {
+                queue.push((edges, saved));
+                None
+            }
+            slot => {
+                *slot = Some(Vec::new());
+                Some((edges, saved))
+            }
+        });
+        let Ok(Some(mine)) = first else { return };
+        drop(mine);
+        while let Ok(Some(next)) = DEFERRED.try_with(|q| q.borrow_mut().as_mut().and_then(Vec::pop)) {
+            drop(next);
+        }
+        let _ = DEFERRED.try_with(|q| *q.borrow_mut() = None);
+    }
+}

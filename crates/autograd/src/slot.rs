@@ -1,0 +1,213 @@
+//! The autograd state of a tensor, kept in the tensor's slot.
+
+use crate::hooks::LeafHooks;
+use crate::node::{Edge, Kind, Node};
+use oneflow_base::{Error, Result};
+use oneflow_core::{Tensor, TensorSlot, bit};
+use smallvec::SmallVec;
+use std::sync::{Arc, Weak};
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub grad: Option<Tensor>,
+    pub node: Option<Arc<Node>>,
+    pub nr: u32,
+    /// Version of the data at which `node` was right (for views: a write through another view makes it stale).
+    pub version: u32,
+    pub accumulator: Weak<Node>,
+    pub leaf_hooks: LeafHooks,
+    /// Address under which the node knows a tensor that retains its gradient.
+    pub retained: Option<usize>,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let (Some(id), Some(node)) = (self.retained, &self.node) {
+            node.hooks.forget_retained(id);
+        }
+    }
+}
+
+pub(crate) fn state(slot: &TensorSlot) -> Option<&State> {
+    slot.as_deref().and_then(|s| s.downcast_ref::<State>())
+}
+
+pub(crate) fn state_mut(slot: &mut TensorSlot) -> &mut State {
+    if !slot.as_deref().is_some_and(|s| s.is::<State>()) {
+        *slot = Some(Box::new(State::default()));
+    }
+    match slot.as_deref_mut().and_then(|s| s.downcast_mut::<State>()) {
+        Some(s) => s,
+        None => unreachable!("the slot was filled above"),
+    }
+}
+
+/// Whether ops on this tensor are recorded.
+#[inline]
+pub fn requires_grad(t: &Tensor) -> bool {
+    t.has_key(bit::AUTOGRAD)
+}
+
+/// Whether the tensor was not made by a recorded op.
+pub fn is_leaf(t: &Tensor) -> bool {
+    !requires_grad(t) || t.with_slot(|s| state(s).is_none_or(|s| s.node.is_none()))
+}
+
+/// Makes a leaf require a gradient, or not.
+pub fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
+    if on && !t.dtype().is_differentiable() {
+        return Err(Error::runtime(format!(
+            "only Tensors of floating point and complex dtype can require gradients (got {})",
+            t.dtype()
+        )));
+    }
+    if on && t.is_inference() && !crate::is_inference_mode_enabled() {
+        return Err(Error::runtime(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+        ));
+    }
+    if !is_leaf(t) {
+        return if on {
+            Ok(())
+        } else {
+            Err(Error::runtime(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().",
+            ))
+        };
+    }
+    t.set_key(bit::AUTOGRAD, on);
+    Ok(())
+}
+
+/// The accumulated gradient.
+pub fn grad(t: &Tensor) -> Option<Tensor> {
+    t.with_slot(|s| state(s).and_then(|s| s.grad.clone()))
+}
+
+/// Sets `.grad`. Shape, dtype and device must be the tensor's.
+pub fn set_grad(t: &Tensor, g: Option<Tensor>) -> Result<()> {
+    if let Some(g) = &g {
+        if g.same(t) {
+            return Err(Error::runtime("can't assign Variable as its own grad"));
+        }
+        if g.sizes() != t.sizes() {
+            return Err(Error::runtime(format!(
+                "assigned grad has data of a different size (grad {:?}, tensor {:?})",
+                g.sizes(),
+                t.sizes()
+            )));
+        }
+        if g.dtype() != t.dtype() {
+            return Err(Error::runtime(format!(
+                "assigned grad has data of a different type (grad {}, tensor {})",
+                g.dtype(),
+                t.dtype()
+            )));
+        }
+        if g.device() != t.device() {
+            return Err(Error::runtime(format!(
+                "assigned grad has data located on a different device (grad {}, tensor {})",
+                g.device(),
+                t.device()
+            )));
+        }
+    }
+    // The old gradient is dropped outside the lock.
+    let old = t.with_slot(|s| std::mem::replace(&mut state_mut(s).grad, g));
+    drop(old);
+    Ok(())
+}
+
+/// The node that made this tensor, and which of its outputs it is. Views written through other views are linked anew.
+pub(crate) fn edge(t: &Tensor) -> Option<Edge> {
+    if !requires_grad(t) {
+        return None;
+    }
+    let found = t.with_slot(|s| {
+        let s = state(s)?;
+        Some((s.node.clone()?, s.nr, s.version))
+    });
+    match found {
+        Some((node, nr, version)) if t.base().is_none() || version == t.version() => Some(Edge { node, nr }),
+        Some((node, nr, _)) => Some(crate::view::relink(t).unwrap_or(Edge { node, nr })),
+        None => Some(Edge { node: accumulator(t), nr: 0 }),
+    }
+}
+
+/// The node that adds to a leaf's gradient; one for as long as somebody holds it.
+pub fn accumulator(t: &Tensor) -> Arc<Node> {
+    t.with_slot(|s| {
+        let s = state_mut(s);
+        s.accumulator.upgrade().unwrap_or_else(|| {
+            let node = Arc::new(Node::new(Kind::Accumulate(t.clone()), SmallVec::new(), 1));
+            s.accumulator = Arc::downgrade(&node);
+            node
+        })
+    })
+}
+
+/// Makes a tensor output `nr` of a node.
+pub(crate) fn link(t: &Tensor, node: Arc<Node>, nr: u32) {
+    let version = t.version();
+    let old = t.with_slot(|s| {
+        let s = state_mut(s);
+        s.nr = nr;
+        s.version = version;
+        s.node.replace(node)
+    });
+    t.set_key(bit::AUTOGRAD, true);
+    drop(old);
+}
+
+/// The node that made this tensor; `None` for leaves.
+pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
+    edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())
+}
+
+pub fn output_nr(t: &Tensor) -> u32 {
+    t.with_slot(|s| state(s).map_or(0, |s| s.nr))
+}
+
+pub fn retains_grad(t: &Tensor) -> bool {
+    t.with_slot(|s| state(s).is_some_and(|s| s.retained.is_some()))
+}
+
+/// The same data without history.
+pub fn detach(t: &Tensor) -> Tensor {
+    t.shallow()
+}
+
+/// Forgets the tensor's history in place.
+pub fn detach_(t: &Tensor) -> Result<()> {
+    if t.base().is_some() && requires_grad(t) {
+        return Err(Error::runtime(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients.",
+        ));
+    }
+    let old = t.with_slot(|s| {
+        let s = state_mut(s);
+        s.nr = 0;
+        s.node.take()
+    });
+    t.set_key(bit::AUTOGRAD, false);
+    drop(old);
+    Ok(())
+}
+
+/// `x.data = y`: other data under the same identity, history and gradient.
+pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
+    if requires_grad(t) && !data.dtype().is_differentiable() {
+        return Err(Error::runtime(
+            "data set to a tensor that requires gradients must be floating point or complex dtype",
+        ));
+    }
+    // SAFETY: the language's global lock is held by the caller (the binding), and ops keep no borrow across calls.
+    unsafe { t.set_body_from(&data.shallow()) };
+    // A new accumulator: the old one was made for the old meta.
+    t.with_slot(|s| {
+        if s.is_some() {
+            state_mut(s).accumulator = Weak::new();
+        }
+    });
+    Ok(())
+}
