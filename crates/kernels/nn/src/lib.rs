@@ -1,1 +1,36 @@
-//! oneflow-kernels-nn.
+//! CPU kernels of neural networks: softmax, normalisation, loss, embedding, dropout and the optimizers' updates.
+//!
+//! Each is written once over SIMD registers, for one row or one run of elements; half types compute in f32. Rows and runs
+//! are split over threads so that no result depends on their number. Knows no tensor and no op.
+
+mod cross_entropy;
+mod dropout;
+mod embedding;
+mod layer_norm;
+mod mem;
+mod row;
+mod softmax;
+mod update;
+
+use oneflow_base::DeviceType;
+use oneflow_kernels_prim as prim;
+
+/// Puts the CPU implementations into their primitives' slots.
+pub fn register() {
+    let table: [(&prim::Primitive, prim::KernelFn); 11] = [
+        (&prim::SOFTMAX, softmax::forward),
+        (&prim::SOFTMAX_BACKWARD, softmax::backward),
+        (&prim::LAYER_NORM, layer_norm::forward),
+        (&prim::LAYER_NORM_BACKWARD, layer_norm::backward),
+        (&prim::CROSS_ENTROPY, cross_entropy::forward),
+        (&prim::CROSS_ENTROPY_BACKWARD, cross_entropy::backward),
+        (&prim::EMBEDDING, embedding::forward),
+        (&prim::EMBEDDING_BACKWARD, embedding::backward),
+        (&prim::DROPOUT, dropout::dropout),
+        (&prim::ADAM, update::adam),
+        (&prim::SGD, update::sgd),
+    ];
+    for (primitive, f) in table {
+        primitive.provide(DeviceType::CPU, f);
+    }
+}

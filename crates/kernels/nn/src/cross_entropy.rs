@@ -1,0 +1,263 @@
+//! CROSS_ENTROPY and its backward over rows of logits; the probabilities exist in registers only.
+
+use crate::mem::{Acc, Float, Reg, Run, by_float, by_register, greatest, load, total, with_scratch};
+use crate::row::Row;
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::rows::{Shared, split};
+use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+
+/// Logits a chunk: they stay in the first cache between its maximum and its sum.
+const CHUNK: usize = 4096;
+
+/// Class indices, checked.
+struct Targets<'a> {
+    view: View<'a>,
+    ignore: i64,
+}
+
+impl<'a> Targets<'a> {
+    fn new(view: View<'a>, ignore: i64, classes: i64) -> Result<Self> {
+        if view.dtype != DType::I64 {
+            return Err(Error::runtime(format!(
+                "cross_entropy: expected a target of dtype int64 but found {}",
+                view.dtype
+            )));
+        }
+        let t = Targets { view, ignore };
+        for i in 0..view.numel() {
+            // SAFETY: i is below the number of targets.
+            if let Some(c) = unsafe { t.get(i) }
+                && (c as u64) >= classes as u64
+            {
+                return Err(Error::index(format!("Target {c} is out of bounds.")));
+            }
+        }
+        Ok(t)
+    }
+
+    /// The class of row `i`; none where it is ignored.
+    unsafe fn get(&self, i: usize) -> Option<i64> {
+        // SAFETY: i is a row by the caller.
+        let c = unsafe { *self.view.ptr.cast::<i64>().offset(i as isize * step(&self.view)) };
+        (c != self.ignore).then_some(c)
+    }
+}
+
+/// The stride of a 1-D view (any of a 0-dim one).
+fn step(v: &View) -> isize {
+    v.strides.first().map_or(0, |s| *s as isize)
+}
+
+// SAFETY: the view is only read.
+unsafe impl Sync for Targets<'_> {}
+
+pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
+    let x = l.input(0)?;
+    // SAFETY: the views are valid by the launch's contract.
+    by_float!("cross_entropy", x.dtype, T => unsafe { rows::<T>(l, &x) })
+}
+
+/// What smoothing adds: weight of the target's term, weight of every class' term, sum of the class weights.
+struct Smoothing<A> {
+    target: A,
+    class: A,
+    sum: A,
+}
+
+impl<A: Acc> Smoothing<A> {
+    fn new(s: f64, classes: usize, weight: *const A) -> Self {
+        // SAFETY: a weight holds one number a class.
+        let sum = if weight.is_null() {
+            classes as f64
+        } else {
+            (0..classes).map(|c| unsafe { *weight.add(c) }.wide()).sum()
+        };
+        Smoothing { target: A::of(1.0 - s), class: A::of(s / classes as f64), sum: A::of(sum) }
+    }
+}
+
+unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
+    let (rows, c) = (x.sizes[0] as usize, x.sizes[1] as usize);
+    let (loss, lse, smooth) = (l.output(0)?, l.output(1)?, l.param(1)?.f64());
+    let targets = Targets::new(l.input(1)?, l.param(0)?.i64(), c as i64)?;
+    // SAFETY: the view outlives the launch.
+    let weight = unsafe { Run::<T::Acc>::new(l.opt_input(2))? };
+    let s = Smoothing::new(smooth, c, weight.ptr());
+    let w = Shared::<T::Acc>::new(weight.ptr() as *mut u8);
+    let (row, down, loss_step, lse_step) = (Row::along(x, 1), x.strides[0] as isize, step(&loss), step(&lse));
+    let (x, loss, lse, isa) =
+        (Shared::<T>::new(x.ptr), Shared::<T>::new(loss.ptr), Shared::<T::Acc>::new(lse.ptr), isa());
+    let zero = T::Acc::splat(0.0);
+    split(rows, 0.3 * c as f64 + 30.0, &|r| {
+        with_scratch(row.scratch() * size_of::<T>(), |scratch| {
+            for i in r {
+                // SAFETY: i is a row; the targets are classes.
+                unsafe {
+                    let (loss, lse) = (loss.at(i as isize * loss_step), lse.at(i as isize * lse_step));
+                    let Some(t) = targets.get(i) else {
+                        (*loss, *lse) = (T::put(zero), zero);
+                        continue;
+                    };
+                    let x = row.read(x.at(i as isize * down), scratch.cast());
+                    let wt = if w.at(0).is_null() { T::Acc::splat(1.0) } else { *w.at(t as isize) };
+                    *lse = dispatch(isa, LogSumExp { x, n: c });
+                    let mut v = s.target * wt * (*lse - (*x.add(t as usize)).get());
+                    if smooth != 0.0 {
+                        v = v + s.class * (s.sum * *lse - dispatch(isa, WeightedSum { x, w: w.at(0), n: c }));
+                    }
+                    *loss = T::put(v);
+                }
+            }
+        })
+    });
+    Ok(())
+}
+
+struct LogSumExp<T> {
+    x: *const T,
+    n: usize,
+}
+
+impl<T: Float> WithSimd for LogSumExp<T> {
+    type Output = T::Acc;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T::Acc {
+        let least = T::Acc::splat(f64::NEG_INFINITY);
+        let (mut max, mut sum, mut from) = (least, T::Acc::splat(0.0), 0);
+        while from < self.n {
+            let len = CHUNK.min(self.n - from);
+            // SAFETY: the chunk lies inside the row.
+            unsafe {
+                let x = self.x.add(from);
+                let mut acc = [Reg::<S, T>::splat(f64::NEG_INFINITY); 4];
+                by_register!(Reg<S, T>, len, |i, k, u| {
+                    acc[u] = acc[u].maximum(T::load_least::<S>(x.add(i), k));
+                });
+                let m = greatest(acc);
+                // Also where `m` is NaN, which then stays.
+                if !(m <= max) {
+                    sum = if max == least { sum } else { sum * (max - m).exp() };
+                    max = m;
+                }
+                // Only minus infinities so far: nothing to add, and no infinity minus infinity.
+                if max != least {
+                    let m = Reg::<S, T>::all_of(max);
+                    let mut acc = [Reg::<S, T>::splat(0.0); 4];
+                    by_register!(Reg<S, T>, len, |i, k, u| {
+                        acc[u] = acc[u] + (T::load_least::<S>(x.add(i), k) - m).exp();
+                    });
+                    sum = sum + total(acc);
+                }
+            }
+            from += len;
+        }
+        max + sum.log()
+    }
+}
+
+/// Sum of `w x`; `w` may be null.
+struct WeightedSum<T: Float> {
+    x: *const T,
+    w: *const T::Acc,
+    n: usize,
+}
+
+impl<T: Float> WithSimd for WeightedSum<T> {
+    type Output = T::Acc;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T::Acc {
+        let mut acc = [Reg::<S, T>::splat(0.0); 4];
+        // SAFETY: the row and the weight hold n elements.
+        unsafe {
+            by_register!(Reg<S, T>, self.n, |i, k, u| {
+                let mut v = T::load::<S>(self.x.add(i), k);
+                if !self.w.is_null() {
+                    v = v * load::<Reg<S, T>>(self.w.add(i), k);
+                }
+                acc[u] = acc[u] + v;
+            });
+        }
+        total(acc)
+    }
+}
+
+pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
+    let x = l.input(1)?;
+    // SAFETY: the views are valid by the launch's contract.
+    by_float!("cross_entropy_backward", x.dtype, T => unsafe { rows_backward::<T>(l, &x) })
+}
+
+unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
+    let (rows, c) = (x.sizes[0] as usize, x.sizes[1] as usize);
+    let (g, lse, gx, smooth) = (l.input(0)?, l.input(4)?, l.output(0)?, l.param(1)?.f64());
+    let targets = Targets::new(l.input(2)?, l.param(0)?.i64(), c as i64)?;
+    // SAFETY: the view outlives the launch.
+    let weight = unsafe { Run::<T::Acc>::new(l.opt_input(3))? };
+    let s = Smoothing::new(smooth, c, weight.ptr());
+    let w = Shared::<T::Acc>::new(weight.ptr() as *mut u8);
+    let (g_step, lse_step, x_step, gx_step) = (step(&g), step(&lse), x.strides[0] as isize, gx.strides[0] as isize);
+    let (xr, or, isa) = (Row::along(x, 1), Row::along(&gx, 1), isa());
+    let (g, lse) = (Shared::<T>::new(g.ptr), Shared::<T::Acc>::new(lse.ptr));
+    let (x, gx) = (Shared::<T>::new(x.ptr), Shared::<T>::new(gx.ptr));
+    let bytes = (xr.scratch() + or.scratch()) * size_of::<T>();
+    split(rows, 0.3 * c as f64 + 30.0, &|r| {
+        with_scratch(bytes, |scratch| {
+            let (xs, os) = (scratch.cast::<T>(), scratch.cast::<T>().wrapping_add(xr.scratch()));
+            for i in r.map(|i| i as isize) {
+                // SAFETY: i is a row; the targets are classes; scratch has room for both parts.
+                unsafe {
+                    let op = gx.at(i * gx_step);
+                    let out = or.place(op, os);
+                    if let Some(t) = targets.get(i as usize) {
+                        let x = xr.read(x.at(i * x_step), xs);
+                        let (g, lse) = ((*g.at(i * g_step)).get(), *lse.at(i * lse_step));
+                        let wt = if w.at(0).is_null() { T::Acc::splat(1.0) } else { *w.at(t as isize) };
+                        let hit = g * s.target * wt;
+                        let (a, even) = match smooth != 0.0 {
+                            true => (hit + g * s.class * s.sum, g * s.class),
+                            false => (hit, T::Acc::splat(0.0)),
+                        };
+                        let at_t = (*x.add(t as usize)).get();
+                        dispatch(isa, Backward { x, gx: out, w: w.at(0), n: c, lse, a, even, smooth: smooth != 0.0 });
+                        *out.add(t as usize) = T::put(a * (at_t - lse).exp() - even * wt - hit);
+                    } else {
+                        out.write_bytes(0, c);
+                    }
+                    or.finish(op, os);
+                }
+            }
+        })
+    });
+    Ok(())
+}
+
+/// `gx = a exp(x - lse) - even w`; the target's own term is the caller's.
+struct Backward<T: Float> {
+    x: *const T,
+    gx: *mut T,
+    w: *const T::Acc,
+    n: usize,
+    lse: T::Acc,
+    a: T::Acc,
+    even: T::Acc,
+    smooth: bool,
+}
+
+impl<T: Float> WithSimd for Backward<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Backward { x, gx, w, n, lse, a, even, smooth } = self;
+        let (lse, a, even) = (Reg::<S, T>::all_of(lse), Reg::<S, T>::all_of(a), Reg::<S, T>::all_of(even));
+        // SAFETY: rows and the weight hold n elements.
+        unsafe {
+            by_register!(Reg<S, T>, n, |i, k, _u| {
+                let mut v = a * (T::load::<S>(x.add(i), k) - lse).exp();
+                if smooth {
+                    v = v - if w.is_null() { even } else { even * load::<Reg<S, T>>(w.add(i), k) };
+                }
+                T::store::<S>(v, gx.add(i), k);
+            });
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! DROPOUT: the mask of an element depends on (seed, offset, global element index) alone; see `prim::philox`.
+
+use crate::mem::{Acc, Float, by_float};
+use oneflow_base::Result;
+use oneflow_kernels_prim::philox::{Window, threshold, words};
+use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::{Launch, Num, Simd, View, WithSimd, dispatch, isa};
+
+/// Elements a task's unit: long enough to hide its start.
+const BLOCK: usize = 1024;
+
+pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
+    let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
+    let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
+    let window = Window::parse(&l.params[3..], x.sizes)?;
+    by_float!("dropout", x.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract.
+        unsafe { drop_all::<T>(&x, &y, &mask, p, seed, offset, &window) };
+        Ok(())
+    })
+}
+
+unsafe fn drop_all<T: Float>(x: &View, y: &View, mask: &View, p: f64, seed: u64, offset: u64, window: &Window) {
+    let mut grid = Grid::new(x.sizes, [x.strides, y.strides, mask.strides, window.strides()]);
+    let (n, steps) = grid.pop_inner();
+    let (x, y, mask) = (Shared::<T>::new(x.ptr), Shared::<T>::new(y.ptr), Shared::<u8>::new(mask.ptr));
+    let (isa, blocks) = (isa(), n.div_ceil(BLOCK));
+    let scale = T::Acc::of(if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 });
+    split(grid.len() * blocks, n.min(BLOCK) as f64, &|r| {
+        for u in r {
+            let (row, from) = (u / blocks, u % blocks * BLOCK);
+            let len = (n - from).min(BLOCK);
+            grid.each(row..row + 1, |_, off| {
+                let at = |k: usize| off[k] + from as isize * steps[k];
+                let first = window.first().wrapping_add(at(3) as u64);
+                let k = Drop {
+                    x: x.at(at(0)),
+                    y: y.at(at(1)),
+                    mask: mask.at(at(2)),
+                    steps,
+                    len,
+                    seed,
+                    offset,
+                    first,
+                    scale,
+                    bound: threshold(p),
+                };
+                dispatch(isa, k);
+            });
+        }
+    });
+}
+
+struct Drop<T: Float> {
+    x: *const T,
+    y: *mut T,
+    mask: *mut u8,
+    /// Of x, y, mask and the global index.
+    steps: [isize; 4],
+    len: usize,
+    seed: u64,
+    offset: u64,
+    first: u64,
+    scale: T::Acc,
+    /// Dropped below this 24-bit number.
+    bound: u32,
+}
+
+impl<T: Float> WithSimd for Drop<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        const N: usize = 16;
+        let d = self;
+        // SAFETY: all three hold len elements at their steps.
+        unsafe {
+            if d.steps == [1; 4] {
+                let whole = d.len / N * N;
+                let mut i = 0;
+                while i < whole {
+                    let w = words::<N>(d.seed, d.offset, d.first.wrapping_add(i as u64))[0];
+                    let mut x = [T::put(d.scale); N];
+                    std::ptr::copy_nonoverlapping(d.x.add(i), x.as_mut_ptr(), N);
+                    let mut kept = [0u8; N];
+                    for j in 0..N {
+                        kept[j] = (w[j] >> 8 >= d.bound) as u8;
+                        x[j] = T::put(x[j].get() * d.factor(kept[j]));
+                    }
+                    std::ptr::copy_nonoverlapping(x.as_ptr(), d.y.add(i), N);
+                    std::ptr::copy_nonoverlapping(kept.as_ptr(), d.mask.add(i), N);
+                    i += N;
+                }
+                return d.one_by_one(whole);
+            }
+            d.one_by_one(0)
+        }
+    }
+}
+
+impl<T: Float> Drop<T> {
+    /// One number times x is what torch computes: NaN stays NaN.
+    #[inline(always)]
+    fn factor(&self, kept: u8) -> T::Acc {
+        if kept != 0 { self.scale } else { T::Acc::splat(0.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn one_by_one(&self, from: usize) {
+        let [xs, ys, ms, is] = self.steps;
+        let mut i = from;
+        while i < self.len {
+            let at = i as isize;
+            let w = words::<1>(self.seed, self.offset, self.first.wrapping_add((at * is) as u64))[0][0];
+            let kept = (w >> 8 >= self.bound) as u8;
+            // SAFETY: by the caller.
+            unsafe {
+                *self.y.offset(at * ys) = T::put((*self.x.offset(at * xs)).get() * self.factor(kept));
+                *self.mask.offset(at * ms) = kept;
+            }
+            i += 1;
+        }
+    }
+}
