@@ -144,10 +144,12 @@ fn the_wire_is_torch_s() {
     assert_eq!(answer(&[&[0x0b], &1u64.to_le_bytes(), &str("/m"), &str("v"), &[7]], 8), 3i64.to_le_bytes());
     assert_eq!(answer(&[&[8], &str("/m")], 8), 1i64.to_le_bytes());
     // Byte by byte is as good as at once.
-    for byte in [&[4u8][..], &str("/n"), &1i64.to_le_bytes()].concat() {
-        answer(&[&[byte]], 0);
-    }
+    let bytes = [&[4u8][..], &str("/n"), &1i64.to_le_bytes()].concat();
+    bytes.iter().for_each(|&byte| drop(answer(&[&[byte]], 0)));
     assert_eq!(answer(&[], 8), 8i64.to_le_bytes());
+    // A client that sets a value and is gone has set it.
+    drop(raw(&server, &[&HELLO[..], &[1], &str("/last"), &str("word")].concat()));
+    assert_eq!(answer(&[&[6], &1u64.to_le_bytes(), &str("/last"), &[3], &str("/last")], 13)[9..], *b"word");
 }
 
 #[test]

@@ -109,7 +109,9 @@ impl Loop {
                 if !flags.next().copied().unwrap_or(false) {
                     return true;
                 }
-                client.receive().and_then(|()| client.serve(table, &mut changed)).is_ok()
+                // A client may set a value and leave: what it sent is served before its connection is closed.
+                let received = client.receive();
+                client.serve(table, &mut changed).and(received).is_ok()
             });
             // A value that one client sets may be what others wait for, and they may then set something in turn.
             while std::mem::take(&mut changed) {
