@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub use scan::Op;
+pub use scan::{Face, Op};
 
 /// All ops that are defined.
 pub fn ops(sources: &[Source]) -> Vec<Op> {

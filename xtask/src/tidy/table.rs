@@ -1,6 +1,7 @@
-//! Every op that is defined stands in the table, once and in alphabetical order; overloads of a name stay together.
+//! Every op that is defined stands in the table, once, and files stand in alphabetical order (within a file the order
+//! is the one in which overloads are tried). A public op has a documentation with an example.
 
-use crate::codegen::Op;
+use crate::codegen::{Face, Op};
 use crate::lex;
 use crate::tree::Source;
 
@@ -15,12 +16,15 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
         if n != 1 {
             faults.push(format!("{TABLE}:1: `{}` stands {n} times in the table", op.path));
         }
+        if !op.has(Face::Private) && !op.doc.contains(">>> ") {
+            faults.push(format!("{TABLE}:1: `{}` has no documentation with an example", op.path));
+        }
     }
-    let name_of = |path: &str| ops.iter().find(|op| op.path == path).map(|op| op.schema.name.as_str());
-    let named: Vec<(usize, &str)> = entries.iter().filter_map(|(line, path)| Some((*line, name_of(path)?))).collect();
-    for pair in named.windows(2) {
-        if pair[0].1 > pair[1].1 {
-            faults.push(format!("{TABLE}:{}: `{}` stands after `{}`", pair[1].0, pair[1].1, pair[0].1));
+    for pair in entries.windows(2) {
+        let file_of = |path: &str| path.rsplit_once("::").map_or(String::new(), |(file, _)| file.to_string());
+        let (before, after) = (file_of(&pair[0].1), file_of(&pair[1].1));
+        if before > after {
+            faults.push(format!("{TABLE}:{}: `{after}` stands after `{before}`", pair[1].0));
         }
     }
     faults
@@ -44,12 +48,15 @@ mod tests {
     use super::*;
     use crate::codegen;
 
-    fn n_faults(table: &str) -> usize {
-        let op = |name: &str| {
-            let text = format!("static OP: OpDef = OpDef {{ sig: Sig::parse(\"{name}(Tensor x) -> Tensor\") }};");
+    fn n_faults(table: &str, doc: &str) -> usize {
+        let op = |name: &str, doc: &str| {
+            let text = format!(
+                "static OP: OpDef = OpDef {{ sig: Sig::parse(\"{name}(Tensor x) -> Tensor\"), doc: \"{doc}\" }};"
+            );
             Source::new(&format!("crates/ops/src/unary/{name}.rs"), &text)
         };
-        let sources = [op("abs"), op("exp"), Source::new(TABLE, &format!("static T: &[&OpDef] = &[{table}];"))];
+        let sources =
+            [op("abs", doc), op("exp", ">>> 1"), Source::new(TABLE, &format!("static T: &[&OpDef] = &[{table}];"))];
         check(&sources, &codegen::ops(&sources)).len()
     }
 
@@ -62,7 +69,8 @@ mod tests {
             ("&unary::exp::OP, &unary::abs::OP", 1),
             ("&unary::abs::OP, &unary::abs::OP, &unary::exp::OP", 1),
         ] {
-            assert_eq!(n_faults(table), expected, "{table}");
+            assert_eq!(n_faults(table, ">>> 1"), expected, "{table}");
         }
+        assert_eq!(n_faults("&unary::abs::OP, &unary::exp::OP", "No example."), 1);
     }
 }
