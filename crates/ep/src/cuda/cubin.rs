@@ -1,6 +1,7 @@
 //! Machine code on disk: each kernel is compiled once a machine, not once a process. Failures to read or write are no
 //! errors, the kernel is compiled again.
 
+use super::kernel::Text;
 use super::nvrtc::Nvrtc;
 use oneflow_base::Result;
 use sha2::{Digest, Sha256};
@@ -11,12 +12,12 @@ use std::path::{Path, PathBuf};
 const FORMAT: &[u8] = b"oneflow cubin 1";
 
 /// The code of a kernel for an architecture, from disk or compiled now.
-pub fn load_or_compile(nvrtc: &Nvrtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8>> {
-    let path = directory().map(|d| d.join(format!("{}.cubin", key(nvrtc, source, arch))));
+pub fn load_or_compile(nvrtc: &Nvrtc, text: &Text, arch: &str) -> Result<Vec<u8>> {
+    let path = directory().map(|d| d.join(format!("{}.cubin", key(nvrtc, text, arch))));
     if let Some(code) = path.as_deref().and_then(read) {
         return Ok(code);
     }
-    let code = nvrtc.compile(name, source, arch, &[])?;
+    let code = nvrtc.compile(&text.name, &text.source, arch, text.options)?;
     if let Some(path) = path {
         let _ = write(&path, &code);
     }
@@ -24,9 +25,9 @@ pub fn load_or_compile(nvrtc: &Nvrtc, name: &str, source: &str, arch: &str) -> R
 }
 
 /// Drops a file that the driver refused.
-pub fn forget(nvrtc: &Nvrtc, source: &str, arch: &str) {
+pub fn forget(nvrtc: &Nvrtc, text: &Text, arch: &str) {
     if let Some(d) = directory() {
-        let _ = std::fs::remove_file(d.join(format!("{}.cubin", key(nvrtc, source, arch))));
+        let _ = std::fs::remove_file(d.join(format!("{}.cubin", key(nvrtc, text, arch))));
     }
 }
 
@@ -40,10 +41,11 @@ fn directory() -> Option<PathBuf> {
     Some(base.join("oneflow").join("cubin"))
 }
 
-fn key(nvrtc: &Nvrtc, source: &str, arch: &str) -> String {
+fn key(nvrtc: &Nvrtc, text: &Text, arch: &str) -> String {
     let mut h = Sha256::new();
     let version = format!("{}.{}", nvrtc.version.0, nvrtc.version.1);
-    for part in [FORMAT, version.as_bytes(), arch.as_bytes(), source.as_bytes()] {
+    let options = text.options.join(" ");
+    for part in [FORMAT, version.as_bytes(), arch.as_bytes(), options.as_bytes(), text.source.as_bytes()] {
         h.update((part.len() as u64).to_le_bytes());
         h.update(part);
     }

@@ -11,6 +11,16 @@ use std::sync::RwLock;
 /// The name every kernel text gives its entry.
 pub const ENTRY: &str = "entry";
 
+/// A kernel's text, its entry `extern "C" __global__ void entry(..)`.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// For messages.
+    pub name: String,
+    pub source: String,
+    /// Compiler options beside the architecture.
+    pub options: &'static [&'static str],
+}
+
 /// A kernel loaded on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Function(sys::CUfunction);
@@ -46,36 +56,33 @@ macro_rules! kernel_args {
 }
 
 impl Cuda {
-    /// The function of `key` on a device, its text compiled on first use. The text's entry is `extern "C" __global__ void entry(..)`.
-    pub fn function(&self, index: u16, key: u128, text: impl FnOnce() -> Result<(String, String)>) -> Result<Function> {
-        let cache = &self.functions().0;
+    /// The function of `key` on a device, its text made and compiled on first use.
+    pub fn function(&self, index: u16, key: u128, text: impl FnOnce() -> Result<Text>) -> Result<Function> {
+        let cache = &self.functions.0;
         if let Some(f) = cache.read().unwrap_or_else(|e| e.into_inner()).get(&(index, key)) {
             return Ok(*f);
         }
         // Two threads may compile the same text; the first stays.
-        let (name, source) = text()?;
-        let f = self.load(index, &name, &source)?;
+        let f = self.load(index, &text()?)?;
         Ok(*cache.write().unwrap_or_else(|e| e.into_inner()).entry((index, key)).or_insert(f))
     }
 
-    fn load(&self, index: u16, name: &str, source: &str) -> Result<Function> {
+    fn load(&self, index: u16, text: &Text) -> Result<Function> {
         let device = self.device(index)?;
-        let nvrtc = self.nvrtc();
         let load = |code: &[u8]| {
             // SAFETY: the image is machine code for this device or PTX with its closing zero, both from the compiler.
             unsafe { result::module::load_data(code.as_ptr().cast::<c_void>()) }
         };
-        let code = cubin::load_or_compile(nvrtc, name, source, &device.arch)?;
+        let failed = |e| driver_error(&format!("load kernel {}", text.name), e);
+        let code = cubin::load_or_compile(self.nvrtc, text, &device.arch)?;
         let module = load(&code).or_else(|_| {
             // The file on disk may be from another world: compile anew, once.
-            cubin::forget(nvrtc, source, &device.arch);
-            let code = cubin::load_or_compile(nvrtc, name, source, &device.arch)?;
-            load(&code).map_err(|e| driver_error(&format!("load kernel {name}"), e))
+            cubin::forget(self.nvrtc, text, &device.arch);
+            load(&cubin::load_or_compile(self.nvrtc, text, &device.arch)?).map_err(failed)
         })?;
         let entry = std::ffi::CString::new(ENTRY).map_err(|_| Error::runtime("kernel entry name"))?;
         // SAFETY: the module is loaded and never unloaded.
-        let f = unsafe { result::module::get_function(module, entry) };
-        f.map(Function).map_err(|e| driver_error(&format!("kernel {name}"), e))
+        unsafe { result::module::get_function(module, entry) }.map(Function).map_err(failed)
     }
 
     /// Enqueues a kernel.

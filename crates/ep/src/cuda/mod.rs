@@ -6,12 +6,14 @@
 mod alloc;
 mod cubin;
 mod discover;
+mod fault;
 mod kernel;
 pub mod lt;
 mod nvrtc;
 
 pub use discover::set_search_dirs;
-pub use kernel::{ENTRY, Function, Grid};
+pub use fault::Fault;
+pub use kernel::{ENTRY, Function, Grid, Text};
 pub use nvrtc::{Nvrtc, nvrtc};
 
 use crate::{Block, Copy, Provider, Queue};
@@ -38,6 +40,7 @@ pub struct Gpu {
     /// The stream of threads that chose none.
     stream: Stream,
     memory: DeviceMemory,
+    faults: fault::Faults,
     /// `-arch` of the run-time compiler.
     pub arch: String,
     pub name: String,
@@ -145,10 +148,6 @@ impl Cuda {
         self.lt
     }
 
-    fn functions(&self) -> &kernel::Functions {
-        &self.functions
-    }
-
     /// A device, opened on first use, its context current on this thread.
     pub fn device(&self, index: u16) -> Result<&Gpu> {
         let slot = self.devices.get(index as usize).ok_or_else(|| {
@@ -214,11 +213,17 @@ impl Cuda {
             .map_err(|e| driver_error("wait for event", e))
     }
 
-    /// Waits for the work of one queue.
+    /// Waits for the work of one queue. Faults that kernels reported meanwhile are raised here.
     pub fn synchronize_queue(&self, queue: Queue) -> Result<()> {
-        self.device(queue.device.index)?;
+        let gpu = self.device(queue.device.index)?;
         // SAFETY: streams live until the process ends.
-        unsafe { result::stream::synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))
+        unsafe { result::stream::synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))?;
+        gpu.faults.raise()
+    }
+
+    /// Where kernels of a device report values that are wrong: a `Fault` in memory that host and device share.
+    pub fn faults(&self, index: u16) -> Result<*mut Fault> {
+        Ok(self.device(index)?.faults.on_device())
     }
 
     /// Sets `bytes` bytes to `value` in queue order.
@@ -233,6 +238,18 @@ impl Cuda {
         // SAFETY: by the contract.
         unsafe { result::memset_d8_async(dst as sys::CUdeviceptr, value, bytes, queue.raw.cast()) }
             .map_err(|e| driver_error("memset", e))
+    }
+
+    /// Memory for work on a queue; a kernel's scratch.
+    pub fn alloc_on(&self, queue: Queue, bytes: usize) -> Result<Block> {
+        self.device(queue.device.index)?.memory.alloc(queue.raw.cast(), bytes)
+    }
+
+    /// Gives memory back whose last work was issued to `queue`; it need not be done.
+    pub fn free_on(&self, queue: Queue, block: Block) {
+        if let Ok(gpu) = self.device(queue.device.index) {
+            gpu.memory.free(queue.raw.cast(), block);
+        }
     }
 
     fn stream(&self, gpu: &Gpu, index: u16) -> sys::CUstream {
@@ -252,6 +269,7 @@ impl Gpu {
             // Of the blocking kind: ordered with the legacy default stream, on which other libraries hand over tensors.
             stream: Stream(result::stream::create(result::stream::StreamKind::Default)?),
             memory: DeviceMemory::new(index),
+            faults: fault::Faults::new(index)?,
             arch: nvrtc.arch_for(compute_capability.0, compute_capability.1),
             name: context.name()?,
             compute_capability,
@@ -353,7 +371,9 @@ impl Provider for Cuda {
     }
 
     fn synchronize(&self, index: u16) -> Result<()> {
-        self.device(index)?.context.synchronize().map_err(|e| driver_error("synchronize", e))
+        let gpu = self.device(index)?;
+        gpu.context.synchronize().map_err(|e| driver_error("synchronize", e))?;
+        gpu.faults.raise()
     }
 
     fn memory(&self, index: u16) -> (usize, usize) {

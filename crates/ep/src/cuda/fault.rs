@@ -1,0 +1,73 @@
+//! Errors that kernels find in values, an index out of range for one. A kernel cannot raise: it leaves its output without
+//! the bad element, writes the fault into memory the host sees, and the next synchronisation raises it.
+
+use cudarc::driver::{DriverError, result, sys};
+use oneflow_base::{Error, Result};
+
+/// What a kernel reports. `kind` is written last; zero means no fault.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fault {
+    /// `INDEX` or `TARGET`.
+    pub kind: i64,
+    pub value: i64,
+    pub dim: i64,
+    pub size: i64,
+}
+
+impl Fault {
+    pub const INDEX: i64 = 1;
+    pub const TARGET: i64 = 2;
+
+    fn error(self, device: u16) -> Error {
+        let Fault { kind, value, dim, size } = self;
+        let what = match kind {
+            Fault::TARGET => format!("Target {value} is out of bounds."),
+            _ => format!("index {value} is out of bounds for dimension {dim} with size {size}"),
+        };
+        Error::index(format!("{what} (found on cuda:{device} by an operation issued before this synchronisation)"))
+    }
+}
+
+/// The shared word of one device.
+pub(super) struct Faults {
+    index: u16,
+    host: *mut Fault,
+    device: *mut Fault,
+}
+
+// SAFETY: the memory is shared with a device anyway; all access is volatile.
+unsafe impl Send for Faults {}
+// SAFETY: as above.
+unsafe impl Sync for Faults {}
+
+impl Faults {
+    /// The device's context is current. The memory stays until the process ends.
+    pub fn new(index: u16) -> std::result::Result<Faults, DriverError> {
+        // SAFETY: the memory is written before a kernel sees it; the device pointer belongs to it.
+        unsafe {
+            let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+            let host = result::malloc_host(size_of::<Fault>(), flags)?.cast::<Fault>();
+            host.write_volatile(Fault::default());
+            let mut device: sys::CUdeviceptr = 0;
+            sys::cuMemHostGetDevicePointer_v2(&mut device, host.cast(), 0).result()?;
+            Ok(Faults { index, host, device: device as *mut Fault })
+        }
+    }
+
+    pub fn on_device(&self) -> *mut Fault {
+        self.device
+    }
+
+    /// Raises what was reported and forgets it. The work that may report has been waited for.
+    pub fn raise(&self) -> Result<()> {
+        // SAFETY: the memory is live; a kernel of another stream may write at the same time, each word for itself.
+        let fault = unsafe { self.host.read_volatile() };
+        if fault.kind == 0 {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.host.write_volatile(Fault::default()) };
+        Err(fault.error(self.index))
+    }
+}
