@@ -232,7 +232,7 @@ fn argument(ty: &Type, name: &str) -> (String, String) {
         _ => ("&str", "sym(v)"),
     };
     if ty.optional {
-        (format!("Option<{rust}>"), format!("{name}.map_or(Arg::None, |v| {arg})"))
+        (format!("Option<{rust}>"), format!("{name}.map_or(Arg::None, {})", arg.trim_end_matches("(v)")))
     } else {
         (rust.into(), arg.replace("(v)", &format!("({name})")))
     }
