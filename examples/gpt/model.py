@@ -7,6 +7,7 @@ Multitask Learners", 2019).
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
 
 import oneflow as torch
@@ -20,9 +21,9 @@ class GPTConfig:
 
     vocabulary: int = 256
     block_size: int = 128
-    n_layers: int = 4
+    n_layers: int = 3
     n_heads: int = 4
-    width: int = 192
+    width: int = 160
     dropout: float = 0.0
 
 
@@ -68,7 +69,8 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Bytes in, logits of the next byte out.
 
-    ``forward(tokens)`` with int64 tokens (batch, time) returns float32 logits (batch, time, vocabulary).
+    ``forward(tokens)`` with int64 tokens (batch, time) returns float32 logits (batch, time, vocabulary);
+    ``forward(tokens, targets)`` returns the mean cross entropy in nats per byte instead, 0-dim.
     """
 
     def __init__(self, config: GPTConfig) -> None:
@@ -94,27 +96,26 @@ class GPT(nn.Module):
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
         x = self.token(tokens) + self.position(self.places[: tokens.shape[1]])
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
-
-    def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Mean cross entropy in nats per byte, of int64 ``tokens`` and ``targets`` (batch, time)."""
-        logits = self(tokens)
+        logits = self.head(self.norm(x))
+        if targets is None:
+            return logits
         return F.cross_entropy(logits.reshape(-1, self.config.vocabulary), targets.reshape(-1))
 
     @torch.no_grad()
-    def generate(self, prompt: bytes, n_bytes: int, temperature: float = 0.8) -> bytes:
+    def generate(self, prompt: bytes, n_bytes: int, temperature: float = 0.8, seed: int = 0) -> bytes:
         """Continue ``prompt`` by ``n_bytes`` sampled bytes."""
         was_training = self.training
         self.eval()
+        draw = random.Random(seed)
         text = list(prompt)
         for _ in range(n_bytes):
-            context = torch.tensor([text[-self.config.block_size :]])
-            logits = self(context)[0, -1] / temperature
-            text.append(int(torch.multinomial(F.softmax(logits, dim=-1), 1).item()))
+            logits = self(torch.tensor([text[-self.config.block_size :]]))[0, -1]
+            weights = F.softmax(logits / temperature, dim=-1).tolist()
+            text += draw.choices(range(self.config.vocabulary), weights)
         self.train(was_training)
         return bytes(text)

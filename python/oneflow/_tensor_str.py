@@ -167,8 +167,8 @@ class _Format:
             largest, smallest = max(magnitudes), min(magnitudes)
             self.integral = all(value == math.ceil(value) for value in finite)
             self.scientific = largest / smallest > 1000.0 or largest > 1.0e8 or (not self.integral and smallest < 1e-4)
-        if _options.sci_mode is not None:
-            self.scientific = _options.sci_mode
+            if _options.sci_mode is not None:
+                self.scientific = _options.sci_mode
         self.width = max([len(self._text(value)) for value in finite], default=1)
 
     def _text(self, value: Any) -> str:

@@ -1,0 +1,256 @@
+"""Checkpoints: PyTorch and we read each other's files, and a hostile file ends in an exception."""
+
+import io
+import pickle
+import random
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy
+import oneflow
+import pytest
+import torch
+
+DTYPES = ["float32", "float64", "bfloat16", "int64", "bool"]
+
+
+def objects(fw):
+    base = fw.arange(12, dtype=fw.float32).reshape(3, 4)
+    return OrderedDict(
+        numbers=[1, 2.5, True, None, "text", b"bytes", (1, 2), 2**70],
+        size=fw.Size([1, 2]),
+        dtype=fw.float32,
+        device=fw.device("cpu"),
+        empty=fw.zeros(0, 3),
+        scalar=fw.tensor(2.5),
+        base=base,
+        transposed=base.t(),
+        part=base[1:, ::2],
+        parameter=fw.nn.Parameter(fw.tensor([1.0, 2.0])),
+        wants_grad=fw.tensor([3.0], requires_grad=True),
+        **{f"t_{name}": fw.tensor([[1, 0], [1, 1]]).to(getattr(fw, name)) for name in DTYPES},
+        nested={"a": [{"b": fw.tensor([1])}], 3: "three"},
+    )
+
+
+def same(ours, theirs):
+    if isinstance(theirs, torch.Tensor):
+        assert isinstance(ours, oneflow.Tensor)
+        assert tuple(ours.shape) == tuple(theirs.shape) and tuple(ours.stride()) == tuple(theirs.stride())
+        assert str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
+        assert ours.requires_grad == theirs.requires_grad
+        assert ours.tolist() == theirs.tolist()
+        assert isinstance(ours, oneflow.nn.Parameter) == isinstance(theirs, torch.nn.Parameter)
+    elif isinstance(theirs, dict):
+        assert list(ours) == list(theirs)
+        for key in theirs:
+            same(ours[key], theirs[key])
+    elif isinstance(theirs, (list, tuple)) and not isinstance(theirs, torch.Size):
+        assert type(ours) is type(theirs) and len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            same(a, b)
+    else:
+        assert repr(ours).replace("oneflow", "torch") == repr(theirs)
+
+
+def saved(fw, obj):
+    buffer = io.BytesIO()
+    fw.save(obj, buffer)
+    return buffer.getvalue()
+
+
+def test_torch_reads_ours():
+    same(objects(oneflow), torch.load(io.BytesIO(saved(oneflow, objects(oneflow))), weights_only=True))
+
+
+def test_we_read_torchs():
+    same(oneflow.load(io.BytesIO(saved(torch, objects(torch)))), objects(torch))
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_round_trip(weights_only, tmp_path):
+    oneflow.save(objects(oneflow), tmp_path / "x.pt")
+    same(oneflow.load(tmp_path / "x.pt", weights_only=weights_only), objects(torch))
+
+
+def test_views_share_their_storage_after_loading():
+    base = oneflow.zeros(1000)
+    data = saved(oneflow, {"a": base, "b": base[10:20]})
+    assert len(data) < 6000
+    loaded = oneflow.load(io.BytesIO(data))
+    loaded["a"][10] = 5.0
+    assert loaded["b"][0].item() == 5.0
+
+
+def test_state_dict_keeps_its_metadata():
+    state = oneflow.nn.Linear(2, 2).state_dict()
+    assert oneflow.load(io.BytesIO(saved(oneflow, state)))._metadata == state._metadata
+    assert torch.load(io.BytesIO(saved(oneflow, state)))._metadata == state._metadata
+
+
+def test_records_are_aligned():
+    data = saved(oneflow, [oneflow.ones(3), oneflow.ones(5)])
+    for info in zipfile.ZipFile(io.BytesIO(data)).infolist():
+        name_length, extra_length = struct.unpack("<HH", data[info.header_offset + 26 : info.header_offset + 30])
+        if "/data/" in info.filename:
+            assert (info.header_offset + 30 + name_length + extra_length) % 64 == 0
+
+
+def test_byte_order_is_honoured():
+    source = zipfile.ZipFile(io.BytesIO(saved(oneflow, oneflow.tensor([1.0, -2.5]))))
+    swapped = io.BytesIO()
+    with zipfile.ZipFile(swapped, "w") as archive:
+        for name in source.namelist():
+            data = source.read(name)
+            if name.endswith("byteorder"):
+                data = b"big"
+            elif "/data/" in name:
+                data = struct.pack(">2f", *struct.unpack("<2f", data))
+            archive.writestr(name, data)
+    assert oneflow.load(swapped).tolist() == [1.0, -2.5]
+
+
+def test_numpy_scalars():
+    data = saved(oneflow, {"x": numpy.float64(2.5), "y": numpy.int32(7)})
+    loaded = oneflow.load(io.BytesIO(data))
+    assert loaded == {"x": 2.5, "y": 7}
+
+
+class Custom:
+    def __init__(self):
+        self.value = 3
+
+
+def test_foreign_classes_need_to_be_allowed():
+    data = saved(oneflow, {"x": Custom()})
+    with pytest.raises(pickle.UnpicklingError, match="Custom"):
+        oneflow.load(io.BytesIO(data))
+    with oneflow.serialization.safe_globals([Custom]):
+        assert oneflow.load(io.BytesIO(data))["x"].value == 3
+    with pytest.raises(pickle.UnpicklingError):
+        oneflow.load(io.BytesIO(data))
+    assert oneflow.load(io.BytesIO(data), weights_only=False)["x"].value == 3
+
+
+class Evil:
+    def __init__(self, function, args):
+        self.function, self.args = function, args
+
+    def __reduce__(self):
+        return self.function, self.args
+
+
+@pytest.mark.parametrize("function, args", [(eval, ("1+1",)), (open, ("/etc/passwd",)), (getattr, ([], "append"))])
+def test_code_is_refused(function, args):
+    with pytest.raises(pickle.UnpicklingError):
+        oneflow.load(io.BytesIO(saved(oneflow, {"x": Evil(function, args)})))
+
+
+def rewritten(change, obj=None):
+    """A file whose records went through ``change(name, data)``."""
+    source = zipfile.ZipFile(io.BytesIO(saved(oneflow, oneflow.ones(4, 5) if obj is None else obj)))
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w") as archive:
+        for name in source.namelist():
+            data = change(name, source.read(name))
+            if data is not None:
+                archive.writestr(name, data)
+    return result
+
+
+def in_pickle(old, new):
+    def change(name, data):
+        if not name.endswith("data.pkl"):
+            return data
+        assert old in data
+        return data.replace(old, new)
+
+    return lambda: rewritten(change)
+
+
+HOSTILE = {
+    "not a zip": lambda: io.BytesIO(b"hello"),
+    "empty": lambda: io.BytesIO(b""),
+    "zip of something else": lambda: rewritten(lambda name, data: None if name.endswith("pkl") else data),
+    "storage cut short": lambda: rewritten(lambda name, data: data[:-4] if "/data/" in name else data),
+    "storage missing": lambda: rewritten(lambda name, data: None if "/data/" in name else data),
+    "larger size": in_pickle(b"K\x04K\x05\x86", b"K\x40K\x05\x86"),
+    "huge size": in_pickle(b"K\x04K\x05\x86", b"\x8a\x07\xff\xff\xff\xff\xff\xff\x7fK\x05\x86"),
+    "size above 63 bits": in_pickle(b"K\x04K\x05\x86", b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x7fK\x05\x86"),
+    "negative size": in_pickle(b"K\x04K\x05\x86", b"J\xff\xff\xff\xffK\x05\x86"),
+    "negative stride": in_pickle(b"K\x05K\x01\x86", b"J\xfb\xff\xff\xffK\x01\x86"),
+    "ranks differ": in_pickle(b"K\x04K\x05\x86", b"K\x14\x85"),
+    "more elements": in_pickle(b"K\x14", b"K\x15"),
+    "strings as sizes": in_pickle(b"K\x04K\x05\x86", b"\x8c\x01aK\x05\x86"),
+    "other storage type": in_pickle(b"FloatStorage", b"DoubleStorage"),
+    "unknown storage type": in_pickle(b"FloatStorage", b"WaterStorage"),
+    "pickle cut short": lambda: rewritten(lambda name, data: data[:-5] if name.endswith("pkl") else data),
+    "pickle empty": lambda: rewritten(lambda name, data: b"" if name.endswith("pkl") else data),
+    "huge memo index": lambda: rewritten(
+        lambda name, data: b"\x80\x02Nr\xff\xff\xff\x7fj\x01\x00\x00\x00." if name.endswith("pkl") else data
+    ),
+    "huge byte string": lambda: rewritten(
+        lambda name, data: b"\x80\x02B\xff\xff\xff\x7fx." if name.endswith("pkl") else data
+    ),
+    "deep key": lambda: rewritten(
+        lambda name, data: b"\x80\x02}N" + b"\x85" * 1_000_000 + b"Ns." if name.endswith("pkl") else data
+    ),
+    "unhashable key": lambda: rewritten(lambda name, data: b"\x80\x02}]Ns." if name.endswith("pkl") else data),
+    "attributes of a list": lambda: rewritten(
+        lambda name, data: b"\x80\x02]}U\x01aK\x01sb." if name.endswith("pkl") else data
+    ),
+    "attributes of a function": lambda: rewritten(
+        lambda name, data: b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}U\x01aK\x01sb."
+        if name.endswith("pkl")
+        else data
+    ),
+    "a bare name": lambda: rewritten(
+        lambda name, data: b"\x80\x02ctorch\nFloatStorage\n." if name.endswith("pkl") else data
+    ),
+    "strange byte order": lambda: rewritten(lambda name, data: b"middle" if name.endswith("byteorder") else data),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_raise(name):
+    with pytest.raises((RuntimeError, pickle.UnpicklingError)):
+        oneflow.load(HOSTILE[name]())
+
+
+def test_any_damage_raises_or_loads():
+    data = bytearray(saved(oneflow, {"a": oneflow.ones(4, 5), "b": [1, 2]}))
+    draw = random.Random(0)
+    n_raised = 0
+    for _ in range(400):
+        broken = bytearray(data)
+        for _ in range(draw.randint(1, 4)):
+            broken[draw.randrange(len(broken))] = draw.randrange(256)
+        if draw.random() < 0.2:
+            del broken[draw.randrange(len(broken)) :]
+        try:
+            oneflow.load(io.BytesIO(bytes(broken)))
+        except (RuntimeError, pickle.UnpicklingError):
+            n_raised += 1
+    assert n_raised > 100
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        oneflow.load(tmp_path / "nothing.pt")
+
+
+def test_pickle_of_tensors():
+    x = oneflow.arange(6).reshape(2, 3)
+    assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist()
+    p = pickle.loads(pickle.dumps(oneflow.nn.Parameter(oneflow.ones(2))))
+    assert isinstance(p, oneflow.nn.Parameter) and p.requires_grad
+
+
+def test_map_location():
+    data = saved(oneflow, oneflow.ones(2))
+    assert oneflow.load(io.BytesIO(data), map_location="cpu").tolist() == [1, 1]
+    assert oneflow.load(io.BytesIO(data), map_location=lambda t, where: t * 2 if where == "cpu" else t).tolist() == [
+        2,
+        2,
+    ]
