@@ -1,1 +1,17 @@
-//! oneflow-kernels.
+//! The front of the kernels: one call puts every built-in implementation into its primitive's slot.
+//!
+//! Has no kernel of its own. Providers outside this repository fill slots of `oneflow_kernels_prim` the same way.
+
+pub use oneflow_kernels_prim as prim;
+use std::sync::Once;
+
+/// Registers the CPU kernels and, where a device is there, the CUDA kernels. Further calls do nothing.
+pub fn register_all() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        oneflow_kernels_elementwise::register();
+        oneflow_kernels_gemm::register();
+        oneflow_kernels_index::register();
+        oneflow_kernels_nn::register();
+    });
+}

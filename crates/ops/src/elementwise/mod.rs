@@ -1,12 +1,57 @@
 //! Elementwise ops: the rules they share. An op's file adds its formula, its gradient and its words.
 
+pub mod abs;
 pub mod add;
+pub mod bitwise_and;
+pub mod bitwise_not;
+pub mod bitwise_or;
+pub mod bitwise_xor;
+pub mod ceil;
+pub mod clamp;
+pub mod cos;
+pub mod div;
+pub mod eq;
 pub mod erf;
 pub mod exp;
+pub mod expm1;
+pub mod floor;
+pub mod ge;
 pub mod gelu;
+pub mod gt;
+pub mod isfinite;
+pub mod isinf;
+pub mod isnan;
+pub mod le;
+pub mod lerp;
+pub mod log;
+pub mod log1p;
+pub mod log2;
+pub mod logical_and;
+pub mod logical_not;
+pub mod logical_or;
+pub mod logical_xor;
+pub mod lt;
+pub mod maximum;
+pub mod minimum;
 pub mod mul;
+pub mod ne;
+pub mod neg;
+pub mod pow;
+pub mod reciprocal;
+pub mod relu;
+pub mod round;
+pub mod rsqrt;
+pub mod rsub;
+pub mod sigmoid;
+pub mod sign;
+pub mod silu;
+pub mod sin;
+pub mod sqrt;
+pub mod square;
 pub mod sub;
 pub mod tanh;
+pub mod trunc;
+pub mod where_;
 
 use crate::prelude::*;
 
@@ -112,6 +157,16 @@ pub mod unary {
         p.push(c.t(0)?.dtype().compute().into());
         Ok(expr)
     }
+    /// The expression, computed in a float dtype whatever the input is.
+    pub fn by_float(c: &Call<'_>, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
+        p.push(promote::to_float(c.t(0)?.dtype()).compute().into());
+        Ok(expr)
+    }
+    /// A rounding: the identity on integers.
+    pub fn rounding(outs: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
+        static IDENTITY: Expr = expr!(num "identity", |x| x);
+        by_output(outs, p, if outs[0].dtype().is_float() { expr } else { &IDENTITY })
+    }
     /// float32 and float64 with ordinary shapes, a scalar and an empty one.
     pub fn samples() -> Vec<Sample> {
         let t = |s: &[i64]| Sample::new(vec![SampleArg::f32(s)]);
@@ -160,6 +215,14 @@ pub mod binary {
     pub fn infer_bool(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, DType::Bool, outs)
     }
+    /// Refuses floats where only bits make sense.
+    pub fn integral(c: &Call<'_>) -> Result<()> {
+        let d = common(c);
+        if d.is_differentiable() {
+            return Err(Error::runtime(format!("\"{}_cpu\" not implemented for '{}'", c.name(), d.scalar_type_name())));
+        }
+        Ok(())
+    }
     /// Chooses between the tensor and the scalar expression and pushes the compute dtype and the scalar.
     #[inline]
     pub fn lower(
@@ -203,4 +266,7 @@ pub mod binary {
         samples,
         ..OpDef::BASE
     };
+
+    /// A comparison: booleans out, computed in the promoted dtype.
+    pub const COMPARE: OpDef = OpDef { infer: infer_bool, ..ARITH };
 }

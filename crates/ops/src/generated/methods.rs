@@ -2720,13 +2720,13 @@ pub mod functions {
         one(&call)
     }
 
-    /// `pow.Scalar(Scalar self, Tensor exponent) -> Tensor`
+    /// `pow.scalar(Scalar input, Tensor exponent) -> Tensor`
     #[inline]
-    pub fn pow_Scalar(self: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
+    pub fn pow_scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pow::BASE,
             ins: &[Some(exponent)],
-            args: &[Arg::from(self.into())],
+            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)

@@ -1,0 +1,23 @@
+//! Absolute value.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(num "abs", |x| x.abs());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("abs(Tensor input) -> Tensor"),
+    doc: "Absolute value, elementwise.
+
+Example::
+
+    >>> oneflow.abs(oneflow.tensor([-1., 2.]))
+    tensor([1., 2.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sign()?)),
+    },
+    ..unary::SAME
+};

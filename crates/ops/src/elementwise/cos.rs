@@ -1,0 +1,23 @@
+//! Cosine.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "cos", |x| x.cos());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("cos(Tensor input) -> Tensor"),
+    doc: "Cosine, elementwise (radians).
+
+Example::
+
+    >>> oneflow.cos(oneflow.tensor([0.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sin()?.neg()?)),
+    },
+    ..unary::FLOAT
+};

@@ -1,0 +1,153 @@
+//! Division: true, floored or truncated.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(float "div", |x, y| x / y);
+static SCALAR: Expr = expr!(float "div_scalar", |x; p| x / p[0]);
+static FLOOR: Expr = expr!(num "div_floor", |x, y| x.div_floor(y)).nonzero(1);
+static FLOOR_SCALAR: Expr = expr!(num "div_floor_scalar", |x; p| x.div_floor(p[0]));
+static TRUNC: Expr = expr!(num "div_trunc", |x, y| x.div_trunc(y)).nonzero(1);
+static TRUNC_SCALAR: Expr = expr!(num "div_trunc_scalar", |x; p| x.div_trunc(p[0]));
+
+#[derive(PartialEq)]
+enum Rounding {
+    None,
+    Floor,
+    Trunc,
+}
+
+fn rounding(arg: Arg<'_>) -> Result<Rounding> {
+    match arg.str() {
+        None => Ok(Rounding::None),
+        Some("floor") => Ok(Rounding::Floor),
+        Some("trunc") => Ok(Rounding::Trunc),
+        Some(other) => Err(Error::runtime(format!(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+        ))),
+    }
+}
+
+/// An integer divided by the number zero has no answer.
+fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
+    if dtype.compute() == DType::I64 && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() == 0) {
+        return Err(Error::runtime(format!("{}(): ZeroDivisionError", c.name())));
+    }
+    Ok(())
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"),
+    doc: "Divides `input` by `other`, with broadcasting. Integers give floats unless `rounding_mode` is \"floor\" or \"trunc\".
+
+Example::
+
+    >>> oneflow.div(oneflow.tensor([1, 2]), 2)
+    tensor([0.5000, 1.0000])",
+    infer: |c, outs| match rounding(c.arg(1))? {
+        Rounding::None => binary::infer_float(c, outs),
+        _ => {
+            check_zero(c, binary::common(c))?;
+            binary::infer(c, outs)
+        }
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        match rounding(c.arg(1))? {
+            Rounding::None => binary::lower(c, compute, p, &TENSOR, &SCALAR),
+            Rounding::Floor => binary::lower(c, compute, p, &FLOOR, &FLOOR_SCALAR),
+            Rounding::Trunc => binary::lower(c, compute, p, &TRUNC, &TRUNC_SCALAR),
+        }
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b11), Save::In(0, 0b10)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            if rounding(c.arg(1))? != Rounding::None {
+                out.set(0, || c.g()?.zeros_like())?;
+                return out.set(1, || c.g()?.zeros_like());
+            }
+            out.set(0, || match c.arg(0).scalar() {
+                Some(s) => c.g()?.div(s),
+                None => c.g()?.div(c.x(1)?),
+            })?;
+            out.set(1, || {
+                let y = c.x(1)?;
+                c.g()?.mul(&c.x(0)?.div(y)?.div(y)?)?.neg()
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    samples: || {
+        let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::range(b, 0.5, 2.0)]);
+        vec![
+            t(&[5], &[5]),
+            t(&[3, 4], &[4]),
+            t(&[3, 1], &[1, 4]),
+            t(&[2, 3], &[]),
+            t(&[0, 3], &[3]),
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.5)]),
+            Sample::new(vec![SampleArg::i64(&[3, 4], -9, 9), SampleArg::Int(2)]),
+            t(&[3, 4], &[4]).kw("rounding_mode", SampleArg::Str("floor")),
+            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(2)]).kw("rounding_mode", SampleArg::Str("trunc")),
+        ]
+    },
+    ..binary::ARITH
+};
+
+pub static FLOOR_DIVIDE: OpDef = OpDef {
+    sig: Sig::parse("floor_divide(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "Quotient rounded down, elementwise.
+
+Example::
+
+    >>> oneflow.floor_divide(oneflow.tensor([-5, 5]), 2)
+    tensor([-3,  2])",
+    infer: |c, outs| {
+        check_zero(c, binary::common(c))?;
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)),
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
+            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(2)]),
+        ]
+    },
+    ..binary::ARITH
+};
+
+static REMAINDER_TENSOR: Expr = expr!(num "remainder", |x, y| x.rem_floor(y)).nonzero(1);
+static REMAINDER_SCALAR: Expr = expr!(num "remainder_scalar", |x; p| x.rem_floor(p[0]));
+
+pub static REMAINDER: OpDef = OpDef {
+    sig: Sig::parse("remainder(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "Remainder with the divisor's sign, as Python's `%`.
+
+Example::
+
+    >>> oneflow.remainder(oneflow.tensor([-5, 5]), 3)
+    tensor([1, 2])",
+    infer: |c, outs| {
+        check_zero(c, binary::common(c))?;
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[0].dtype().compute(), p, &REMAINDER_TENSOR, &REMAINDER_SCALAR)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || Ok(c.g()?.clone()))?;
+            out.set(1, || c.g()?.mul(&c.x(0)?.div_with(c.x(1)?, Some("floor"))?)?.neg())
+        },
+    },
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
+            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(3)]),
+        ]
+    },
+    ..binary::ARITH
+};

@@ -1,0 +1,19 @@
+//! Equality.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y)));
+static SCALAR: Expr = expr!(num "eq_scalar", |x; p| L::from_mask(x.eq(p[0])));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("eq(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "True where `input == other`, elementwise, with broadcasting.
+
+Example::
+
+    >>> oneflow.eq(oneflow.tensor([1, 2]), 2)
+    tensor([False,  True])",
+    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c).compute(), p, &TENSOR, &SCALAR)),
+    ..binary::COMPARE
+};

@@ -1,0 +1,23 @@
+//! Exponential minus one.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "expm1", |x| x.expm1());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("expm1(Tensor input) -> Tensor"),
+    doc: "`exp(x) - 1`, exact for small x.
+
+Example::
+
+    >>> oneflow.expm1(oneflow.tensor([0.]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.y(0)?.add(1.0)?)),
+    },
+    ..unary::FLOAT
+};

@@ -1,0 +1,19 @@
+//! Rounding down.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "floor", |x| x.floor());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("floor(Tensor input) -> Tensor"),
+    doc: "The greatest integer not above each element.
+
+Example::
+
+    >>> oneflow.floor(oneflow.tensor([1.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::rounding(o, p, &EXPR)),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    ..unary::SAME
+};

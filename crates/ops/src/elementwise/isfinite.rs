@@ -1,0 +1,18 @@
+//! Finiteness test.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "isfinite", |x| L::from_mask(x.is_finite()));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("isfinite(Tensor input) -> Tensor"),
+    doc: "True where an element is neither infinite nor NaN.
+
+Example::
+
+    >>> oneflow.isfinite(oneflow.tensor([1.]))
+    tensor([True])",
+    kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
+    ..unary::BOOL
+};

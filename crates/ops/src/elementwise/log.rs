@@ -1,0 +1,20 @@
+//! Natural logarithm.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "log", |x| x.log());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("log(Tensor input) -> Tensor"),
+    doc: "Natural logarithm, elementwise.
+
+Example::
+
+    >>> oneflow.log(oneflow.tensor([1.]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule { save: &[Save::In(0, 1)], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.div(c.x(0)?)) },
+    samples: unary::samples_positive,
+    ..unary::FLOAT
+};

@@ -1,0 +1,22 @@
+//! Logical and.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "logical_and", |x, y| L::from_mask(x.is_true() & y.is_true()));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("logical_and(Tensor input, Tensor other) -> Tensor"),
+    doc: "Both operands are true (non-zero).
+
+Example::
+
+    >>> oneflow.logical_and(oneflow.tensor([True]), oneflow.tensor([False]))
+    tensor([False])",
+    kernel: Kernel::Elementwise(|c, _, p| {
+        p.push(binary::common(c).compute().into());
+        Ok(&TENSOR)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4]), SampleArg::bool(&[4])])],
+    ..binary::COMPARE
+};

@@ -1,0 +1,35 @@
+//! The greater of two elements.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "maximum", |x, y| x.maximum(y));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("maximum(Tensor input, Tensor other) -> Tensor"),
+    doc: "The greater of both operands, elementwise; NaN where one is NaN.
+
+Example::
+
+    >>> oneflow.maximum(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
+    tensor([3., 4.])",
+    faces: Faces::FN_METHOD_OUT,
+    kernel: Kernel::Elementwise(|_, o, p| super::unary::by_output(o, p, &TENSOR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (x, y) = (c.x(0)?, c.x(1)?);
+            // Equal operands share the gradient.
+            let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
+            out.set(0, || x.ge(y)?.r#where(&half, 0.0))?;
+            out.set(1, || y.ge(x)?.r#where(&half, 0.0))
+        },
+    },
+    traits: Traits::ALIAS_OK.or(Traits::COMMUTES),
+    samples: || {
+        let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
+        vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[3, 1], &[1, 4]), t(&[], &[2])]
+    },
+    ..binary::ARITH
+};

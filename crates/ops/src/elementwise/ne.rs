@@ -1,0 +1,19 @@
+//! Inequality.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "ne", |x, y| L::from_mask(x.ne(y)));
+static SCALAR: Expr = expr!(num "ne_scalar", |x; p| L::from_mask(x.ne(p[0])));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("ne(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "True where `input != other`, elementwise, with broadcasting.
+
+Example::
+
+    >>> oneflow.ne(oneflow.tensor([1, 2]), 2)
+    tensor([ True, False])",
+    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c).compute(), p, &TENSOR, &SCALAR)),
+    ..binary::COMPARE
+};

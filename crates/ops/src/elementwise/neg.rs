@@ -1,0 +1,28 @@
+//! Negation.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(num "neg", |x| -x);
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("neg(Tensor input) -> Tensor"),
+    doc: "Negation, elementwise. Booleans are refused.
+
+Example::
+
+    >>> oneflow.neg(oneflow.tensor([1., -2.]))
+    tensor([-1.,  2.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.neg()) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    infer: |c, outs| {
+        if c.t(0)?.dtype() == DType::Bool {
+            return Err(Error::runtime(
+                "neg(): Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+            ));
+        }
+        unary::same(c, outs)
+    },
+    ..unary::SAME
+};

@@ -1,0 +1,106 @@
+//! Power.
+
+use super::binary;
+use crate::prelude::*;
+
+static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y));
+static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0]));
+static SQUARE: Expr = expr!(num "pow_2", |x| x * x);
+static CUBE: Expr = expr!(num "pow_3", |x| x * x * x);
+static SQRT: Expr = expr!(float "pow_half", |x| x.sqrt());
+static BASE_SCALAR: Expr = expr!(num "pow_base", |x; p| p[0].pow(x));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("pow(Tensor input, Tensor|Scalar exponent) -> Tensor"),
+    doc: "`input` to the power `exponent`, elementwise, with broadcasting.
+
+Example::
+
+    >>> oneflow.pow(oneflow.tensor([2., 3.]), 2)
+    tensor([4., 9.])",
+    infer: |c, outs| {
+        let dtype = binary::common(c);
+        if dtype.is_int() && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() < 0) {
+            return Err(Error::runtime("pow(): Integers to negative integer powers are not allowed."));
+        }
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        let special = match super::scalar_arg(c, 0).map(Scalar::to_f64) {
+            Some(2.0) => Some(&SQUARE),
+            Some(3.0) => Some(&CUBE),
+            Some(0.5) if compute != DType::I64 => Some(&SQRT),
+            _ => None,
+        };
+        match special {
+            Some(e) => {
+                p.push(compute.into());
+                Ok(e)
+            }
+            None => binary::lower(c, compute, p, &TENSOR, &SCALAR),
+        }
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11), Save::Out(0, 0b10)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || match c.arg(0).scalar() {
+                Some(s) if s.to_f64() == 0.0 => c.g()?.zeros_like(),
+                Some(s) => c.g()?.mul(&c.x(0)?.pow(s.to_f64() - 1.0)?.mul(s)?),
+                None => {
+                    let e = c.x(1)?;
+                    let slope = e.mul(&c.x(0)?.pow(&e.sub(1.0)?)?)?;
+                    e.eq(0.0)?.r#where(0.0, &c.g()?.mul(&slope)?)
+                }
+            })?;
+            out.set(1, || {
+                let (x, y) = (c.x(0)?, c.y(0)?);
+                // 0 ** e is constant in e (for e > 0), while log 0 is not a number to multiply with.
+                let slope = x.eq(0.0)?.r#where(0.0, &y.mul(&x.log()?)?)?;
+                c.g()?.mul(&slope)
+            })
+        },
+    },
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::range(&[3, 4], 0.2, 2.0), SampleArg::f32(&[4])]),
+            Sample::new(vec![SampleArg::range(&[3, 4], 0.2, 2.0), SampleArg::Float(2.0)]),
+            Sample::new(vec![SampleArg::range(&[5], 0.2, 2.0), SampleArg::Float(0.5)]),
+            Sample::new(vec![SampleArg::f32(&[5]), SampleArg::Int(3)]),
+            Sample::new(vec![SampleArg::i64(&[5], -3, 4), SampleArg::Int(3)]),
+        ]
+    },
+    ..binary::ARITH
+};
+
+pub static BASE: OpDef = OpDef {
+    sig: Sig::parse("pow.scalar(Scalar input, Tensor exponent) -> Tensor"),
+    doc: "The number `input` to the power of each element.
+
+Example::
+
+    >>> oneflow.pow(2, oneflow.tensor([1., 3.]))
+    tensor([2., 8.])",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        super::push_broadcast(c, dtype, outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        p.push(compute.into());
+        super::push_scalar(p, compute, c.arg(0).scalar().unwrap_or(Scalar::Int(1)));
+        Ok(&BASE_SCALAR)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let base = c.arg(0).scalar().map_or(1.0, Scalar::to_f64);
+            out.set(0, || if base == 0.0 { c.g()?.zeros_like() } else { c.g()?.mul(&c.y(0)?.mul(base.ln())?) })
+        },
+    },
+    samples: || vec![Sample::new(vec![SampleArg::Float(2.0), SampleArg::f32(&[3, 4])])],
+    ..binary::ARITH
+};

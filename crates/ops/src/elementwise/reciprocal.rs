@@ -1,0 +1,29 @@
+//! Reciprocal.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "reciprocal", |x| x.recip());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("reciprocal(Tensor input) -> Tensor"),
+    doc: "`1 / x`, elementwise.
+
+Example::
+
+    >>> oneflow.reciprocal(oneflow.tensor([4.]))
+    tensor([0.2500])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let y = c.y(0)?;
+                c.g()?.mul(&y.mul(y)?)?.neg()
+            })
+        },
+    },
+    samples: unary::samples_positive,
+    ..unary::FLOAT
+};

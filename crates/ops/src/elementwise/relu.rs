@@ -1,0 +1,49 @@
+//! Rectified linear unit.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(num "relu", |x| x.maximum(L::splat(0.0)));
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("relu(Tensor input) -> Tensor"),
+    doc: "`max(x, 0)`, elementwise.
+
+Example::
+
+    >>> oneflow.relu(oneflow.tensor([-1., 2.]))
+    tensor([0., 2.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.threshold_backward(c.y(0)?, 0.0)),
+    },
+    faces: Faces::FN_METHOD.or(Faces::INPLACE),
+    ..unary::SAME
+};
+
+static BACKWARD_EXPR: Expr = expr!(num "threshold_backward", |g, x; p| L::select(x.gt(p[0]), g, L::splat(0.0)));
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor"),
+    doc: "The gradient where the input is above a threshold, zero elsewhere.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype(), outs),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        let expr = unary::by_output(o, p, &BACKWARD_EXPR)?;
+        super::push_scalar(p, o[0].dtype().compute(), c.arg(0).scalar().unwrap_or(Scalar::Int(0)));
+        Ok(expr)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || c.g()?.threshold_backward(c.x(1)?, c.arg(0).scalar().unwrap_or(Scalar::Int(0))))?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.0)])],
+    ..unary::FLOAT
+};

@@ -1,0 +1,29 @@
+//! Reciprocal of the square root.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "rsqrt", |x| x.rsqrt());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("rsqrt(Tensor input) -> Tensor"),
+    doc: "`1 / sqrt(x)`, elementwise.
+
+Example::
+
+    >>> oneflow.rsqrt(oneflow.tensor([4.]))
+    tensor([0.5000])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let y = c.y(0)?;
+                c.g()?.mul(&y.mul(y)?.mul(y)?)?.mul(-0.5)
+            })
+        },
+    },
+    samples: unary::samples_positive,
+    ..unary::FLOAT
+};

@@ -1,0 +1,42 @@
+//! Subtraction with the operands exchanged.
+
+use super::binary;
+use crate::prelude::*;
+
+static SCALAR: Expr = expr!(num "rsub_scalar", |x; p| p[0] - p[1] * x);
+static TENSOR: Expr = expr!(num "rsub", |x, y; p| y - p[0] * x);
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
+    doc: "`other - alpha * input`, with broadcasting.
+
+Example::
+
+    >>> oneflow.rsub(oneflow.tensor([1., 2.]), 10)
+    tensor([9., 8.])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        if binary::common(c) == DType::Bool {
+            return Err(Error::runtime(
+                "rsub(): Subtraction, the `-` operator, with two bool tensors is not supported.",
+            ));
+        }
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        let expr = binary::lower(c, compute, p, &TENSOR, &SCALAR)?;
+        super::push_scalar(p, compute, c.arg(1).scalar().unwrap_or(Scalar::Int(1)));
+        Ok(expr)
+    }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || super::add::scaled(c.g()?, c.arg(1).scalar())?.neg())?;
+            out.set(1, || Ok(c.g()?.clone()))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    ..binary::ARITH
+};

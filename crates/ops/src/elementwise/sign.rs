@@ -1,0 +1,23 @@
+//! Sign.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(num "sign", |x| {
+    let (zero, one) = (L::splat(0.0), L::splat(1.0));
+    let s = L::select(x.gt(zero), one, L::select(x.lt(zero), -one, zero));
+    L::select(x.is_nan(), zero, s)
+});
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("sign(Tensor input) -> Tensor"),
+    doc: "-1, 0 or 1 by the sign of each element (0 for NaN).
+
+Example::
+
+    >>> oneflow.sign(oneflow.tensor([-3., 0., 2.]))
+    tensor([-1.,  0.,  1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    ..unary::SAME
+};

@@ -1,0 +1,50 @@
+//! Sigmoid linear unit.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "silu", |x| x * x.sigmoid());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("silu(Tensor input) -> Tensor"),
+    doc: "`x * sigmoid(x)`, elementwise.
+
+Source: Elfwing et al., \"Sigmoid-Weighted Linear Units for Neural Network Function Approximation\", 2017.
+
+Example::
+
+    >>> oneflow.nn.functional.silu(oneflow.tensor([0.]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.silu_backward(c.x(0)?)),
+    },
+    faces: Faces::NN.or(Faces::INPLACE),
+    ..unary::FLOAT
+};
+
+static BACKWARD_EXPR: Expr = expr!(float "silu_backward", |g, x| {
+    let s = x.sigmoid();
+    g * s * (L::splat(1.0) + x * (L::splat(1.0) - s))
+});
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("silu_backward(Tensor grad_output, Tensor input) -> Tensor"),
+    doc: "Gradient of silu.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| super::push_broadcast(c, c.t(1)?.dtype(), outs),
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &BACKWARD_EXPR)),
+    compose: Some(|c, outs| {
+        let (g, x) = (c.t(0)?, c.t(1)?);
+        let s = x.sigmoid()?;
+        let slope = s.mul(&x.mul(&s.neg()?.add(1.0)?)?.add(1.0)?)?;
+        outs.give(g.mul(&slope)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
+    ..unary::FLOAT
+};

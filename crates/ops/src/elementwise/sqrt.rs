@@ -1,0 +1,24 @@
+//! Square root.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "sqrt", |x| x.sqrt());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("sqrt(Tensor input) -> Tensor"),
+    doc: "Square root, elementwise.
+
+Example::
+
+    >>> oneflow.sqrt(oneflow.tensor([4.]))
+    tensor([2.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.div(&c.y(0)?.mul(2.0)?)),
+    },
+    samples: unary::samples_positive,
+    ..unary::FLOAT
+};

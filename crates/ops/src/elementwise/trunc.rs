@@ -1,0 +1,19 @@
+//! Rounding towards zero.
+
+use super::unary;
+use crate::prelude::*;
+
+static EXPR: Expr = expr!(float "trunc", |x| x.trunc());
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("trunc(Tensor input) -> Tensor"),
+    doc: "The integer part of each element.
+
+Example::
+
+    >>> oneflow.trunc(oneflow.tensor([1.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::rounding(o, p, &EXPR)),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    ..unary::SAME
+};

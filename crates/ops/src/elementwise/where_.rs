@@ -1,0 +1,141 @@
+//! Choice between two operands.
+
+use crate::prelude::*;
+
+static BOTH: Expr = expr!(num "where", |c, x, y| L::select(c.is_true(), x, y));
+static SCALAR_OTHER: Expr = expr!(num "where_other", |c, x; p| L::select(c.is_true(), x, p[0]));
+static SCALAR_INPUT: Expr = expr!(num "where_input", |c, y; p| L::select(c.is_true(), p[0], y));
+static SCALARS: Expr = expr!(num "where_scalars", |c; p| L::select(c.is_true(), p[0], p[1]));
+
+fn dtype(c: &Call<'_>) -> DType {
+    let tensors = c.ins[1..].iter().flatten().copied();
+    match (c.arg(0).scalar(), c.arg(1).scalar()) {
+        (Some(a), Some(b)) => {
+            let (a, b) = (a.natural_dtype(default_dtype()), b.natural_dtype(default_dtype()));
+            oneflow_base::promote(a, b)
+        }
+        (a, b) => result_type(tensors, a.or(b)),
+    }
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor"),
+    doc: "Elements of `input` where `condition` is true, of `other` elsewhere, with broadcasting.
+
+Example::
+
+    >>> oneflow.where(oneflow.tensor([True, False]), 1., 0.)
+    tensor([1., 0.])",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let condition = c.t(0)?.dtype();
+        if condition != DType::Bool && condition != DType::U8 {
+            return Err(Error::runtime(format!(
+                "where(): expected condition to be a boolean tensor, but got a tensor with dtype {}",
+                condition.scalar_type_name()
+            )));
+        }
+        super::push_broadcast(c, dtype(c), outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        p.push(compute.into());
+        for s in [c.arg(0).scalar(), c.arg(1).scalar()].into_iter().flatten() {
+            super::push_scalar(p, compute, s);
+        }
+        Ok(match (c.opt(1), c.opt(2)) {
+            (Some(_), Some(_)) => &BOTH,
+            (Some(_), None) => &SCALAR_OTHER,
+            (None, Some(_)) => &SCALAR_INPUT,
+            (None, None) => &SCALARS,
+        })
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b110)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(1, || c.x(0)?.r#where(c.g()?, 0.0))?;
+            out.set(2, || c.x(0)?.r#where(0.0, c.g()?))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b110] }),
+    traits: Traits::ALIAS_OK,
+    samples: || {
+        let (m, x) = (|s: &[i64]| SampleArg::bool(s), |s: &[i64]| SampleArg::f32(s));
+        vec![
+            Sample::new(vec![m(&[3, 4]), x(&[3, 4]), x(&[3, 4])]),
+            Sample::new(vec![m(&[4]), x(&[3, 4]), x(&[])]),
+            Sample::new(vec![m(&[3, 1]), x(&[1, 4]), SampleArg::Float(2.0)]),
+            Sample::new(vec![m(&[3]), SampleArg::Float(1.0), x(&[3])]),
+        ]
+    },
+    ..OpDef::BASE
+};
+
+static FILL: Expr = expr!(num "masked_fill", |x, m, v| L::select(m.is_true(), v, x));
+static FILL_SCALAR: Expr = expr!(num "masked_fill_scalar", |x, m; p| L::select(m.is_true(), p[0], x));
+
+pub static MASKED_FILL: OpDef = OpDef {
+    sig: Sig::parse("masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"),
+    doc: "`input` with `value` (a number or a 0-dim tensor) where `mask` is true.
+
+Example::
+
+    >>> oneflow.zeros(2).masked_fill(oneflow.tensor([True, False]), 5.)
+    tensor([5., 0.])",
+    faces: Faces::FN_METHOD.or(Faces::INPLACE),
+    infer: |c, outs| {
+        let (x, m) = (c.t(0)?, c.t(1)?);
+        if m.dtype() != DType::Bool {
+            return Err(Error::runtime(format!(
+                "masked_fill_ only supports boolean masks, but got mask with dtype {}",
+                m.dtype().scalar_type_name()
+            )));
+        }
+        if let Some(v) = c.opt(2)
+            && v.ndim() > 0
+        {
+            return Err(Error::runtime(format!(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+                v.ndim()
+            )));
+        }
+        let value = c
+            .arg(0)
+            .scalar()
+            .map_or_else(|| c.opt(2).map_or(Category::Bool, |v| v.dtype().category()), Scalar::category);
+        if value > x.dtype().category() {
+            return Err(Error::runtime(format!(
+                "value cannot be converted to type {} without overflow (masked_fill)",
+                x.dtype().scalar_type_name()
+            )));
+        }
+        super::push_broadcast(c, x.dtype(), outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        let compute = outs[0].dtype().compute();
+        p.push(compute.into());
+        match c.arg(0).scalar() {
+            Some(s) => {
+                super::push_scalar(p, compute, s);
+                Ok(&FILL_SCALAR)
+            }
+            None => Ok(&FILL),
+        }
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b101)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || c.g()?.masked_fill(c.x(1)?, 0.0))?;
+            out.set(2, || c.x(1)?.r#where(c.g()?, 0.0))
+        },
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b101] }),
+    traits: Traits::ALIAS_OK,
+    samples: || {
+        let t = |s: &[i64], m: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::bool(m), SampleArg::Float(1.5)]);
+        vec![t(&[3, 4], &[3, 4]), t(&[3, 4], &[4]), t(&[2, 3, 4], &[3, 1])]
+    },
+    ..OpDef::BASE
+};
