@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ def _draw(curves: dict[str, Curve], width: int = 800, height: int = 450, margin:
         line(a, b, (90, 90, 90))
     for curve, colour in zip(curves.values(), _COLOURS * len(curves), strict=False):
         places = [place(x, y) for x, y in curve]
-        for a, b in zip(places, places[1:], strict=False):
+        for a, b in itertools.pairwise(places):
             line(a, b, colour)
     return _png(width, height, b"".join(b"\x00" + bytes(row) for row in rows))
 
