@@ -159,6 +159,11 @@ def rewritten(change, obj=None):
     return result
 
 
+def with_pickle(data):
+    """A file with another pickle in it."""
+    return lambda: rewritten(lambda name, old: data if name.endswith("pkl") else old)
+
+
 def in_pickle(old, new):
     def change(name, data):
         if not name.endswith("data.pkl"):
@@ -186,28 +191,18 @@ HOSTILE = {
     "other storage type": in_pickle(b"FloatStorage", b"DoubleStorage"),
     "unknown storage type": in_pickle(b"FloatStorage", b"WaterStorage"),
     "pickle cut short": lambda: rewritten(lambda name, data: data[:-5] if name.endswith("pkl") else data),
-    "pickle empty": lambda: rewritten(lambda name, data: b"" if name.endswith("pkl") else data),
-    "huge memo index": lambda: rewritten(
-        lambda name, data: b"\x80\x02Nr\xff\xff\xff\x7fj\x01\x00\x00\x00." if name.endswith("pkl") else data
-    ),
-    "huge byte string": lambda: rewritten(
-        lambda name, data: b"\x80\x02B\xff\xff\xff\x7fx." if name.endswith("pkl") else data
-    ),
-    "deep key": lambda: rewritten(
-        lambda name, data: b"\x80\x02}N" + b"\x85" * 1_000_000 + b"Ns." if name.endswith("pkl") else data
-    ),
-    "unhashable key": lambda: rewritten(lambda name, data: b"\x80\x02}]Ns." if name.endswith("pkl") else data),
-    "attributes of a list": lambda: rewritten(
-        lambda name, data: b"\x80\x02]}U\x01aK\x01sb." if name.endswith("pkl") else data
-    ),
+    "pickle empty": with_pickle(b""),
+    "huge memo index": with_pickle(b"\x80\x02Nr\xff\xff\xff\x7fj\x01\x00\x00\x00."),
+    "huge byte string": with_pickle(b"\x80\x02B\xff\xff\xff\x7fx."),
+    "deep key": with_pickle(b"\x80\x02}N" + b"\x85" * 1_000_000 + b"Ns."),
+    "unhashable key": with_pickle(b"\x80\x02}]Ns."),
+    "attributes of a list": with_pickle(b"\x80\x02]}U\x01aK\x01sb."),
     "attributes of a function": lambda: rewritten(
         lambda name, data: b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}U\x01aK\x01sb."
         if name.endswith("pkl")
         else data
     ),
-    "a bare name": lambda: rewritten(
-        lambda name, data: b"\x80\x02ctorch\nFloatStorage\n." if name.endswith("pkl") else data
-    ),
+    "a bare name": with_pickle(b"\x80\x02ctorch\nFloatStorage\n."),
     "strange byte order": lambda: rewritten(lambda name, data: b"middle" if name.endswith("byteorder") else data),
 }
 

@@ -75,7 +75,19 @@ def trunc_normal_(
     with oneflow.no_grad():
         low, high = cdf((a - mean) / std), cdf((b - mean) / std)
         tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        draws = _inverse_erf(tensor) * (std * math.sqrt(2.0)) + mean
+        return tensor.copy_(draws.clamp(min=a, max=b))
+
+
+def _inverse_erf(y: Tensor) -> Tensor:
+    """Inverse of the error function: Winitzki's approximation and two steps of Newton's method."""
+    logarithm = (1.0 - y * y).clamp(min=1e-30).log()
+    a = 0.147
+    term = logarithm * 0.5 + 2.0 / (math.pi * a)
+    x = y.sign() * ((term * term - logarithm / a).sqrt() - term).sqrt()
+    for _ in range(2):
+        x = x - (x.erf() - y) * (math.sqrt(math.pi) / 2) * (x * x).clamp(max=60.0).exp()
+    return x
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
