@@ -2,6 +2,7 @@
 
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::Activation;
+use smallvec::SmallVec;
 
 /// A strided matrix in memory. Strides count elements and may be zero or negative.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,9 @@ pub struct BatchDim {
     pub bias: isize,
     pub residual: isize,
 }
+
+/// Batch dimensions of one call.
+pub(crate) type Batch = SmallVec<[BatchDim; 4]>;
 
 /// What happens to an element between the sum and its store. Both matrices have C's dtype and shape, any strides:
 /// a bias of one value per column has a row stride of zero.
@@ -96,11 +100,8 @@ impl<'a> GemmArgs<'a> {
     }
 
     /// The problem of `C^T = B^T A^T`; `swapped` receives its batch dimensions.
-    pub(crate) fn transposed<'b>(&self, swapped: &'b mut [BatchDim]) -> GemmArgs<'b> {
-        let n_dims = self.batch.len();
-        for (s, d) in swapped.iter_mut().zip(self.batch) {
-            *s = BatchDim { a: d.b, b: d.a, ..*d };
-        }
+    pub(crate) fn transposed<'b>(&self, swapped: &'b mut Batch) -> GemmArgs<'b> {
+        *swapped = self.batch.iter().map(|d| BatchDim { a: d.b, b: d.a, ..*d }).collect();
         let Epilogue { bias, activation, residual } = self.epilogue;
         GemmArgs {
             m: self.n,
@@ -109,7 +110,7 @@ impl<'a> GemmArgs<'a> {
             b: self.a.transposed(),
             c: self.c.transposed(),
             epilogue: Epilogue { bias: bias.map(Mat::transposed), activation, residual: residual.map(Mat::transposed) },
-            batch: &swapped[..n_dims],
+            batch: swapped,
             ..*self
         }
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result, bf16, f16};
 
-use crate::args::{BatchDim, GemmArgs, Mat};
+use crate::args::{Batch, GemmArgs, Mat};
 use crate::elem::{Acc, Elem};
 use crate::finish::{Operand, Post, Sums, finish};
 use crate::gemv::gemv;
@@ -18,9 +18,6 @@ use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::par::Parallel;
 use crate::scratch::{self, Slot};
 use crate::tasks::Tasks;
-
-/// Batch dimensions a problem may have.
-pub(crate) const MAX_BATCH_DIMS: usize = 16;
 
 /// Computes the product on the tier in use. Errors before touching memory when no kernel takes the dtypes.
 ///
@@ -38,23 +35,17 @@ pub unsafe fn gemm(args: &GemmArgs, par: &dyn Parallel) -> Result<()> {
 /// As [`gemm`].
 pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()> {
     let isa = isa.min(Isa::detected());
-    if args.batch.len() > MAX_BATCH_DIMS {
-        return args.unsupported();
-    }
     if args.m == 0 || args.n == 0 || args.batch.iter().any(|d| d.size == 0) {
         return Ok(());
     }
-    // Columns of C contiguous is the kernels' case; rows contiguous is the same problem transposed.
-    let mut swapped = [BatchDim::default(); MAX_BATCH_DIMS];
-    let transposed;
-    let args = if args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
-        transposed = args.transposed(&mut swapped);
-        &transposed
-    } else {
-        args
-    };
+    let mut swapped = Batch::new();
     let mut args = *args;
     args.fold_batch();
+    // Columns of C contiguous is the kernels' case; rows contiguous is the same problem transposed.
+    if args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
+        args = args.transposed(&mut swapped);
+        args.fold_batch();
+    }
     if args.k == 0 {
         args.alpha = 1.0;
     }
@@ -102,8 +93,22 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// Whether the padding of the columns to whole registers costs more than storing C across its rows.
+fn wide_side_is_rows(args: &GemmArgs, lanes: usize) -> bool {
+    let padding = |n: usize| n.next_multiple_of(lanes) - n;
+    args.m > 1 && args.n > 1 && padding(args.n) * args.k > 2 * lanes * args.n && 16 * padding(args.m) < args.m
+}
+
 unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let kernels = M::kernels(isa);
+    let mut swapped = Batch::new();
+    let transposed;
+    let args = if wide_side_is_rows(args, kernels.lanes) {
+        transposed = args.transposed(&mut swapped);
+        &transposed
+    } else {
+        args
+    };
     let shared = Shared(args);
     Tasks::new(args, par.threads(), kernels.mr, kernels.nr).run(args.batch, par, &|o, rows, cols| {
         let args = shared.get();

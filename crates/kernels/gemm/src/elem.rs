@@ -47,6 +47,20 @@ pub(crate) trait Elem: Copy + Default + Send + Sync + 'static {
     /// Stores a register's worth, rounding to nearest even.
     unsafe fn store<S: Simd>(v: Reg<S, Self>, p: *mut Self);
 
+    /// Loads `n` neighbours, zeros behind them; touches no others.
+    #[inline(always)]
+    unsafe fn load_partial<S: Simd>(p: *const Self, n: usize) -> Reg<S, Self> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::gather::<S>(p, 1, n) }
+    }
+
+    /// Stores the first `n` lanes side by side.
+    #[inline(always)]
+    unsafe fn store_partial<S: Simd>(v: Reg<S, Self>, p: *mut Self, n: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { Self::scatter::<S>(v, p, 1, n) }
+    }
+
     /// Loads `n` elements `stride` apart, zeros behind them; touches no others.
     #[inline(always)]
     unsafe fn gather<S: Simd>(p: *const Self, stride: isize, n: usize) -> Reg<S, Self> {
@@ -91,6 +105,16 @@ macro_rules! float {
             unsafe fn store<S: Simd>(v: Reg<S, $t>, p: *mut $t) {
                 // SAFETY: the caller's contract.
                 unsafe { v.store(p) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial<S: Simd>(p: *const $t, n: usize) -> Reg<S, $t> {
+                // SAFETY: the caller's contract.
+                unsafe { Register::load_partial(p, n) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial<S: Simd>(v: Reg<S, $t>, p: *mut $t, n: usize) {
+                // SAFETY: the caller's contract.
+                unsafe { v.store_partial(p, n) }
             }
         }
     };

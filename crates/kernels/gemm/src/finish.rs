@@ -38,10 +38,10 @@ impl<C: Elem> Operand<C> {
     unsafe fn load<S: Simd>(&self, row: usize, col: usize, n: usize) -> Reg<S, C> {
         // SAFETY: the caller's elements lie in the matrix.
         unsafe {
-            if self.cs == 1 && n == Reg::<S, C>::WIDTH {
-                C::load::<S>(self.at(row, col))
-            } else {
-                C::gather::<S>(self.at(row, col), self.cs, n)
+            match self.cs {
+                1 if n == Reg::<S, C>::WIDTH => C::load::<S>(self.at(row, col)),
+                1 => C::load_partial::<S>(self.at(row, col), n),
+                stride => C::gather::<S>(self.at(row, col), stride, n),
             }
         }
     }
@@ -121,10 +121,10 @@ impl<C: Elem> Finish<'_, C> {
                     v = v + residual.load::<S>(i, j, n);
                 }
             }
-            if post.c.cs == 1 && n == Reg::<S, C>::WIDTH {
-                C::store::<S>(v, post.c.at(i, j));
-            } else {
-                C::scatter::<S>(v, post.c.at(i, j), post.c.cs, n);
+            match post.c.cs {
+                1 if n == Reg::<S, C>::WIDTH => C::store::<S>(v, post.c.at(i, j)),
+                1 => C::store_partial::<S>(v, post.c.at(i, j), n),
+                stride => C::scatter::<S>(v, post.c.at(i, j), stride, n),
             }
         }
     }

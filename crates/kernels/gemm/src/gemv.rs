@@ -75,7 +75,7 @@ impl<E: Elem> Block<'_, E> {
                 } else {
                     let mut sum = Reg::<S, E>::splat(0.0);
                     for p in 0..self.k {
-                        let b = E::gather::<S>(self.b.at(p, self.col + col), 1, left);
+                        let b = E::load_partial::<S>(self.b.at(p, self.col + col), left);
                         sum = Reg::<S, E>::all_of(*self.x.add(p)).fma(b, sum);
                     }
                     sum.store_partial(self.sums.as_mut_ptr().add(col), left);

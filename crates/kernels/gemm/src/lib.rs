@@ -18,6 +18,7 @@ mod primitive;
 mod scratch;
 mod simd;
 mod tasks;
+mod transpose;
 
 pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
 pub use driver::{gemm, gemm_with_isa};

@@ -6,6 +6,7 @@ use oneflow_base::{bf16, f16};
 use crate::elem::{Elem, Reg};
 use crate::isa::Isa;
 use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels};
+use crate::transpose;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch};
 
 /// A strip of an operand: `width` rows of A or columns of B, `k` long.
@@ -22,7 +23,7 @@ pub(crate) struct Strip<S> {
 
 impl<S> Strip<S> {
     #[inline(always)]
-    unsafe fn at(&self, i: usize, p: usize) -> *const S {
+    pub unsafe fn at(&self, i: usize, p: usize) -> *const S {
         // SAFETY: the caller stays inside the strip.
         unsafe { self.src.offset(i as isize * self.ws + p as isize * self.ks) }
     }
@@ -84,6 +85,17 @@ impl Mode for F64 {
     }
     #[inline]
     unsafe fn pack(isa: Isa, s: Strip<f64>, dst: *mut f64, dst_width: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if s.ks == 1 && isa >= Isa::Avx2 {
+            // SAFETY: the tier is available; the contract is the same.
+            return unsafe {
+                if isa == Isa::Avx2 {
+                    transpose::f64_avx2(s, dst, dst_width)
+                } else {
+                    transpose::f64_avx512(s, dst, dst_width)
+                }
+            };
+        }
         dispatch(isa.lanes(), Plain { s, dst, dst_width })
     }
 }
@@ -165,7 +177,11 @@ impl<E: Elem> WithSimd for Plain<E> {
                 // SAFETY: `n` elements from i lie in the strip, and a register from there in the panel and its spill.
                 unsafe {
                     let src = s.src.offset(i as isize * s.ws + p as isize * s.ks);
-                    let v = if s.ws == 1 && n == lanes { E::load::<S>(src) } else { E::gather::<S>(src, s.ws, n) };
+                    let v = match s.ws {
+                        1 if n == lanes => E::load::<S>(src),
+                        1 => E::load_partial::<S>(src, n),
+                        stride => E::gather::<S>(src, stride, n),
+                    };
                     v.store(dst.add(p * dst_width + i));
                 }
             }
@@ -235,134 +251,11 @@ unsafe fn transpose32(isa: Isa, s: Strip<u32>, dst: *mut u32, dst_width: usize) 
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx512Bf16 => x86::transpose_avx512(s, dst, dst_width),
+            Isa::Avx512 | Isa::Avx512Bf16 => transpose::u32_avx512(s, dst, dst_width),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => x86::transpose_avx2(s, dst, dst_width),
-            _ => transpose_plain(s, 0, dst, dst_width),
+            Isa::Avx2 => transpose::u32_avx2(s, dst, dst_width),
+            _ => transpose::plain(s, 0, dst, dst_width),
         }
-    }
-}
-
-/// From step `from` on.
-unsafe fn transpose_plain(s: Strip<u32>, from: usize, dst: *mut u32, dst_width: usize) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        for p in from..s.k {
-            for i in 0..dst_width {
-                *dst.add(p * dst_width + i) = if i < s.width { s.at(i, p).read_unaligned() } else { 0 };
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{Strip, transpose_plain};
-    use std::arch::x86_64::*;
-
-    /// 16 rows of 16 at a time. Whole registers are stored: lanes beyond the width land where the next k is written
-    /// afterwards, or in the spare bytes behind the buffer.
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn transpose_avx512(s: Strip<u32>, dst: *mut u32, dst_width: usize) {
-        for group in (0..dst_width).step_by(16) {
-            let rows = s.width.saturating_sub(group).min(16);
-            for p in (0..s.k).step_by(16) {
-                let steps = (s.k - p).min(16);
-                let mask = ((1u32 << steps) - 1) as __mmask16;
-                let mut r = [_mm512_setzero_ps(); 16];
-                for (i, r) in r.iter_mut().enumerate() {
-                    if i < rows {
-                        // SAFETY: the mask keeps the load inside the strip's row.
-                        *r = unsafe { _mm512_maskz_loadu_ps(mask, s.at(group + i, p).cast()) };
-                    }
-                }
-                let t = transpose16(r);
-                for (q, t) in t.into_iter().enumerate() {
-                    if q < steps {
-                        // SAFETY: inside the panel, but for the spill described above.
-                        unsafe { _mm512_storeu_ps(dst.add((p + q) * dst_width + group).cast(), t) };
-                    }
-                }
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn transpose16(r: [__m512; 16]) -> [__m512; 16] {
-        let z = _mm512_setzero_ps();
-        let (mut t, mut u) = ([z; 16], [z; 16]);
-        for i in 0..8 {
-            t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-            t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-        }
-        let lo = |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-        let hi = |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-        for i in 0..4 {
-            let j = 4 * i;
-            u[j] = lo(t[j], t[j + 2]);
-            u[j + 1] = hi(t[j], t[j + 2]);
-            u[j + 2] = lo(t[j + 1], t[j + 3]);
-            u[j + 3] = hi(t[j + 1], t[j + 3]);
-        }
-        for i in 0..4 {
-            t[i] = _mm512_shuffle_f32x4::<0x88>(u[i], u[i + 4]);
-            t[i + 4] = _mm512_shuffle_f32x4::<0xdd>(u[i], u[i + 4]);
-            t[i + 8] = _mm512_shuffle_f32x4::<0x88>(u[i + 8], u[i + 12]);
-            t[i + 12] = _mm512_shuffle_f32x4::<0xdd>(u[i + 8], u[i + 12]);
-        }
-        for i in 0..8 {
-            u[i] = _mm512_shuffle_f32x4::<0x88>(t[i], t[i + 8]);
-            u[i + 8] = _mm512_shuffle_f32x4::<0xdd>(t[i], t[i + 8]);
-        }
-        u
-    }
-
-    /// 8 rows of 8 at a time; spills as the wider form does.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn transpose_avx2(s: Strip<u32>, dst: *mut u32, dst_width: usize) {
-        let whole = s.k / 8 * 8;
-        for group in (0..dst_width).step_by(8) {
-            let rows = s.width.saturating_sub(group).min(8);
-            for p in (0..whole).step_by(8) {
-                let mut r = [_mm256_setzero_ps(); 8];
-                for (i, r) in r.iter_mut().enumerate() {
-                    if i < rows {
-                        // SAFETY: eight steps from p are inside the strip's row.
-                        *r = unsafe { _mm256_loadu_ps(s.at(group + i, p).cast()) };
-                    }
-                }
-                for (q, t) in transpose8(r).into_iter().enumerate() {
-                    // SAFETY: inside the panel, but for the spill described above.
-                    unsafe { _mm256_storeu_ps(dst.add((p + q) * dst_width + group).cast(), t) };
-                }
-            }
-        }
-        // SAFETY: the caller's contract.
-        unsafe { transpose_plain(s, whole, dst, dst_width) };
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    fn transpose8(r: [__m256; 8]) -> [__m256; 8] {
-        let z = _mm256_setzero_ps();
-        let (mut t, mut u) = ([z; 8], [z; 8]);
-        for i in 0..4 {
-            t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-            t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-        }
-        for i in 0..2 {
-            let j = 4 * i;
-            u[j] = _mm256_shuffle_ps::<0x44>(t[j], t[j + 2]);
-            u[j + 1] = _mm256_shuffle_ps::<0xee>(t[j], t[j + 2]);
-            u[j + 2] = _mm256_shuffle_ps::<0x44>(t[j + 1], t[j + 3]);
-            u[j + 3] = _mm256_shuffle_ps::<0xee>(t[j + 1], t[j + 3]);
-        }
-        for i in 0..4 {
-            t[i] = _mm256_permute2f128_ps::<0x20>(u[i], u[i + 4]);
-            t[i + 4] = _mm256_permute2f128_ps::<0x31>(u[i], u[i + 4]);
-        }
-        t
     }
 }
 
@@ -370,31 +263,37 @@ mod x86 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_order_packs_alike() {
-        for &isa in Isa::available() {
-            let kernels = F32::kernels(isa);
-            for (width, dst_width) in (1..=kernels.mr).map(|w| (w, w)).chain([
-                (kernels.nr, kernels.nr),
-                (1, kernels.lanes),
-                (kernels.lanes + 1, kernels.nr),
-            ]) {
-                for k in [1, 5, 8, 16, 33] {
-                    let src: Vec<f32> = (0..width * k * 3).map(|i| i as f32 + 1.0).collect();
-                    for (ws, ks) in [(k, 1), (1, width), (3, 3 * width)] {
-                        let strip = Strip { src: src.as_ptr(), ws: ws as isize, ks: ks as isize, width, k };
-                        let mut dst = vec![-1f32; dst_width * k + 16];
-                        // SAFETY: `src` holds the strip and `dst` the panel and its spill.
-                        unsafe { F32::pack(isa, strip, dst.as_mut_ptr(), dst_width) };
-                        for p in 0..k {
-                            for i in 0..dst_width {
-                                let want = if i < width { src[i * ws + p * ks] } else { 0.0 };
-                                assert_eq!(dst[p * dst_width + i], want, "{isa:?} width {width} k {k} at {i},{p}");
-                            }
+    fn check<M: Mode<P = <M as Mode>::S>>(isa: Isa, of: fn(usize) -> M::S)
+    where
+        M::S: PartialEq + std::fmt::Debug,
+    {
+        let kernels = M::kernels(isa);
+        let a = (1..=kernels.mr).map(|width| (width, width));
+        let b = [(kernels.nr, kernels.nr), (1, kernels.lanes), (kernels.lanes + 1, kernels.nr)];
+        for (width, dst_width) in a.chain(b) {
+            for k in [1, 5, 8, 16, 33] {
+                let src: Vec<M::S> = (0..width * k * 3).map(|i| of(i + 1)).collect();
+                for (ws, ks) in [(k, 1), (1, width), (3, 3 * width)] {
+                    let strip = Strip { src: src.as_ptr(), ws: ws as isize, ks: ks as isize, width, k };
+                    let mut dst = vec![of(0); dst_width * k + 16];
+                    // SAFETY: `src` holds the strip and `dst` the panel and its spill.
+                    unsafe { M::pack(isa, strip, dst.as_mut_ptr(), dst_width) };
+                    for p in 0..k {
+                        for i in 0..dst_width {
+                            let want = if i < width { src[i * ws + p * ks] } else { of(0) };
+                            assert_eq!(dst[p * dst_width + i], want, "{isa:?} width {width} k {k} at {i},{p}");
                         }
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_order_packs_alike() {
+        for &isa in Isa::available() {
+            check::<F32>(isa, |i| i as f32);
+            check::<F64>(isa, |i| i as f64);
         }
     }
 }

@@ -3,8 +3,8 @@
 use oneflow_base::{DeviceType, Error, Result};
 use oneflow_kernels_prim::{self as prim, Activation, Launch, View};
 
-use crate::args::{BatchDim, Epilogue, GemmArgs, Mat};
-use crate::driver::{MAX_BATCH_DIMS, gemm};
+use crate::args::{Batch, BatchDim, Epilogue, GemmArgs, Mat};
+use crate::driver::gemm;
 use crate::par::Pool;
 
 /// Puts the CPU implementation into its primitive's slot.
@@ -25,8 +25,8 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
         return Err(Error::runtime("matmul: operands need at least two dimensions"));
     };
     let ranked = [Some(a), Some(b), bias, residual].iter().flatten().all(|v| v.ndim() == dims + 2);
-    if !ranked || dims > MAX_BATCH_DIMS {
-        return Err(Error::not_implemented(format!("matmul: no CPU kernel takes {} dimensions", c.ndim())));
+    if !ranked {
+        return Err(Error::runtime("matmul: operands differ in their number of dimensions"));
     }
     if a.dtype != b.dtype || [bias, residual].iter().flatten().any(|v| v.dtype != c.dtype) {
         return Err(Error::not_implemented(format!(
@@ -40,21 +40,19 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
     let stride = |v: View, d: usize| if v.sizes[d] == 1 { 0 } else { v.strides[d] as isize };
     let mat = |v: View| Mat { ptr: v.ptr, rs: v.strides[dims] as isize, cs: v.strides[dims + 1] as isize };
     let broadcast = |v: View| Mat { rs: stride(v, dims), cs: stride(v, dims + 1), ..mat(v) };
-    let mut batch = [BatchDim::default(); MAX_BATCH_DIMS];
-    for (d, dim) in batch[..dims].iter_mut().enumerate() {
-        *dim = BatchDim {
-            size: c.sizes[d] as usize,
-            a: stride(a, d),
-            b: stride(b, d),
-            c: stride(c, d),
-            bias: bias.map_or(0, |v| stride(v, d)),
-            residual: residual.map_or(0, |v| stride(v, d)),
-        };
-    }
+    let dim = |d: usize| BatchDim {
+        size: c.sizes[d] as usize,
+        a: stride(a, d),
+        b: stride(b, d),
+        c: stride(c, d),
+        bias: bias.map_or(0, |v| stride(v, d)),
+        residual: residual.map_or(0, |v| stride(v, d)),
+    };
+    let batch: Batch = (0..dims).map(dim).collect();
     let shape = (c.sizes[dims] as usize, c.sizes[dims + 1] as usize, a.sizes[dims + 1] as usize);
     let args = GemmArgs {
         dtype_c: c.dtype,
-        batch: &batch[..dims],
+        batch: &batch,
         alpha,
         epilogue: Epilogue { bias: bias.map(broadcast), activation, residual: residual.map(broadcast) },
         ..GemmArgs::new(a.dtype, shape, mat(a), mat(b), mat(c))
