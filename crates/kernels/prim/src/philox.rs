@@ -157,7 +157,11 @@ impl Window {
 
 /// The words of a window, as `Window::parse` reads them.
 pub fn window_words(global: &[i64], starts: &[i64]) -> SmallVec<[Word; 8]> {
-    std::iter::once(global.len() as i64).chain(global.iter().copied()).chain(starts.iter().copied()).map(Word::from).collect()
+    std::iter::once(global.len() as i64)
+        .chain(global.iter().copied())
+        .chain(starts.iter().copied())
+        .map(Word::from)
+        .collect()
 }
 
 #[cfg(test)]

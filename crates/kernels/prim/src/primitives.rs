@@ -18,6 +18,12 @@ primitives! {
     /// the compute dtype, the result is stored as the output's dtype (bool: `!= 0`).
     /// params: compute dtype (F32, F64 or I64), then the expression's scalars (f64 bits for floats, i64 for I64).
     ELEMENTWISE = "elementwise";
+    /// Several expressions in sequence over tiles that stay in the first cache. ins and outs have the first output's sizes
+    /// (inputs broadcast by zero strides) and any dtype, cast on loading and storing. params: compute dtype (F32, F64 or I64), number of steps;
+    /// then for each step: expression id (`register_expr`), number of scalars, the scalars, one operand for each input of the
+    /// expression, destination. Operands and destinations are slots: first the ins, then the outs, then temporaries.
+    /// A step reads its operands before it writes; ins are not written.
+    ELEMENTWISE_CHAIN = "elementwise_chain";
     /// `out[0] = ins[0]` with cast; the input has the output's sizes (broadcast by zero strides).
     COPY = "copy";
     /// `out[0] = value`. params: is_float (bool), value (f64 or i64).

@@ -102,7 +102,9 @@ impl<const K: usize> Grid<K> {
     /// The innermost dimension, (1, zeros) of an empty nest.
     pub fn inner(&self) -> (usize, [isize; K]) {
         match self.sizes.last() {
-            Some(&n) => (n as usize, std::array::from_fn(|k| *self.strides[k].last().expect("as long as sizes") as isize)),
+            Some(&n) => {
+                (n as usize, std::array::from_fn(|k| *self.strides[k].last().expect("as long as sizes") as isize))
+            }
             None => (1, [0; K]),
         }
     }

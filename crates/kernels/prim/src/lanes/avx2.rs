@@ -159,6 +159,14 @@ macro_rules! bits {
                 Self(unsafe { $maskload(p, Self::edge(n)) })
             }
             #[inline(always)]
+            unsafe fn masked_load_or(p: *const $elem, n: usize, fill: Self) -> Self {
+                // SAFETY: masked lanes are not read.
+                unsafe {
+                    let edge = Self::edge(n);
+                    Self($blend(fill.0, $maskload(p, edge), $cast(edge)))
+                }
+            }
+            #[inline(always)]
             unsafe fn masked_store(self, p: *mut $elem, n: usize) {
                 // SAFETY: masked lanes are not written.
                 unsafe { $maskstore(p, Self::edge(n), self.0) }

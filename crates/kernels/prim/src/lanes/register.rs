@@ -22,6 +22,11 @@ pub trait Register: Lanes {
     /// # Safety
     /// `p` is valid for reads of `n` elements.
     unsafe fn load_partial(p: *const Self::Elem, n: usize) -> Self;
+    /// The first `n <= WIDTH` elements, `fill`'s in the others.
+    ///
+    /// # Safety
+    /// `p` is valid for reads of `n` elements.
+    unsafe fn load_partial_or(p: *const Self::Elem, n: usize, fill: Self) -> Self;
     /// Writes the first `n <= WIDTH` elements.
     ///
     /// # Safety

@@ -267,6 +267,11 @@ macro_rules! float_scalar {
                 if n > 0 { unsafe { p.read_unaligned() } } else { 0.0 }
             }
             #[inline(always)]
+            unsafe fn load_partial_or(p: *const $t, n: usize, fill: Self) -> Self {
+                // SAFETY: read only where the caller's pointer is valid.
+                if n > 0 { unsafe { p.read_unaligned() } } else { fill }
+            }
+            #[inline(always)]
             unsafe fn store_partial(self, p: *mut $t, n: usize) {
                 if n > 0 {
                     // SAFETY: the caller's pointer is valid for `n` elements.

@@ -121,14 +121,20 @@ fn unwrapped(s: &str) -> &str {
     inner
 }
 
+/// Counts how often each node will be written; a template may use an argument several times.
 fn count(nodes: &[Node], i: u32, uses: &mut [u32]) {
     uses[i as usize] += 1;
-    if uses[i as usize] == 1 {
-        if let Node::Term(_, args, _) = nodes[i as usize] {
-            args.into_iter().filter(|a| *a != NONE).for_each(|a| count(nodes, a, uses));
+    if uses[i as usize] > 1 {
+        return;
+    }
+    if let Node::Term(template, args, _) = nodes[i as usize] {
+        for (slot, a) in SLOTS.into_iter().zip(args).filter(|(_, a)| *a != NONE) {
+            (0..template.matches(slot).count()).for_each(|_| count(nodes, a, uses));
         }
     }
 }
+
+const SLOTS: [&str; 3] = ["{0}", "{1}", "{2}"];
 
 fn write(arena: &Arena, i: u32, names: &[Option<String>]) -> String {
     if let Some(name) = &names[i as usize] {
@@ -140,8 +146,7 @@ fn write(arena: &Arena, i: u32, names: &[Option<String>]) -> String {
         Node::Const(bits) => literal(f64::from_bits(bits), arena.dtype),
         Node::Term(template, args, _) => {
             let mut out = template.to_string();
-            for (k, a) in args.into_iter().enumerate().filter(|(_, a)| *a != NONE) {
-                let slot = ["{0}", "{1}", "{2}"][k];
+            for (slot, a) in SLOTS.into_iter().zip(args).filter(|(_, a)| *a != NONE) {
                 if out.contains(slot) {
                     out = out.replace(slot, &write(arena, a, names));
                 }

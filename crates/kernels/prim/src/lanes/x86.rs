@@ -260,6 +260,11 @@ macro_rules! x86_float {
                 unsafe { Self::masked_load(p, n) }
             }
             #[inline(always)]
+            unsafe fn load_partial_or(p: *const $elem, n: usize, fill: Self) -> Self {
+                // SAFETY: the caller's pointer is valid for `n` elements; masked lanes are not touched.
+                unsafe { Self::masked_load_or(p, n, fill) }
+            }
+            #[inline(always)]
             unsafe fn store_partial(self, p: *mut $elem, n: usize) {
                 // SAFETY: as for `load_partial`.
                 unsafe { self.masked_store(p, n) }
