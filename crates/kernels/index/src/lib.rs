@@ -18,7 +18,7 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 12] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 11] = [
         (&prim::RANDOM, random::random),
         (&prim::INDEX_SELECT, select::index_select),
         (&prim::GATHER, select::gather),
@@ -30,7 +30,6 @@ pub fn register() {
         (&prim::TOPK, sort::topk),
         (&prim::COUNT_NONZERO, nonzero::count_nonzero),
         (&prim::NONZERO, nonzero::nonzero),
-        (&prim::TRIANGLE, select::triangle),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CPU, f);

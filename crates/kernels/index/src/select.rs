@@ -1,10 +1,10 @@
-//! Kernels that index one dimension: INDEX_SELECT, GATHER, SCATTER; and TRIANGLE, which selects by position.
+//! Kernels that index one dimension: INDEX_SELECT, GATHER and SCATTER.
 
 use crate::check::{Offsets, add_offsets, check};
 use crate::lines::{Axis, Lines};
 use crate::num::{Complex, Num, Real, by_num, by_size};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Launch, ScatterKind, View};
 use smallvec::smallvec;
 
@@ -134,41 +134,4 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
             ScatterKind::Min => run!(T, Real::min),
         }, complex => Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
     }
-}
-
-pub unsafe fn triangle(l: &Launch<'_>) -> Result<()> {
-    let (x, out, diagonal, upper) = (l.input(0)?, l.output(0)?, l.param(0)?.i64(), l.param(1)?.bool());
-    let nd = out.ndim();
-    if nd < 2 {
-        return Err(Error::runtime("triangle: the input must have at least 2 dimensions"));
-    }
-    let (rows, cols) = (out.sizes[nd - 2] as usize, out.sizes[nd - 1]);
-    let batch = Grid::new(&out.sizes[..nd - 2], [&out.strides[..nd - 2], &x.strides[..nd - 2]]);
-    let at = |v: &View, d: usize| v.strides[d] as isize;
-    let (or, oc, xr, xc) = (at(&out, nd - 2), at(&out, nd - 1), at(&x, nd - 2), at(&x, nd - 1));
-    fn zero<T: Copy>() -> T {
-        // SAFETY: the types of `by_size` are integers and arrays of integers.
-        unsafe { std::mem::zeroed() }
-    }
-    by_size!(out.dtype, T => {
-        let (o, s) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
-        split(batch.len() * rows, cols as f64 * 0.5, &|r| {
-            for u in r {
-                let i = (u % rows) as isize;
-                // The first column beyond the lower triangle, or inside the upper one.
-                let edge = (i as i64).saturating_add(diagonal).saturating_add(!upper as i64).clamp(0, cols) as isize;
-                let (kept, dropped) = if upper { (edge..cols as isize, 0..edge) } else { (0..edge, edge..cols as isize) };
-                let b = u / rows;
-                batch.each(b..b + 1, |_, off| {
-                    let (o, s) = (o.at(off[0] + i * or), s.at(off[1] + i * xr));
-                    // SAFETY: rows and columns lie inside both views; tasks own whole rows.
-                    unsafe {
-                        kept.clone().for_each(|j| *o.offset(j * oc) = *s.offset(j * xc));
-                        dropped.clone().for_each(|j| *o.offset(j * oc) = zero());
-                    }
-                });
-            }
-        });
-    });
-    Ok(())
 }

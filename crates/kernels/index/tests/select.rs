@@ -1,4 +1,4 @@
-//! INDEX_SELECT, GATHER, SCATTER, TRIANGLE, INDEX, INDEX_PUT and CONCAT against plain loops.
+//! INDEX_SELECT, GATHER, SCATTER, INDEX, INDEX_PUT and CONCAT against plain loops.
 
 mod common;
 use common::*;
@@ -236,26 +236,5 @@ fn long_concat_and_copy_blocks() {
         let (r, c) = (i / 50_007, i % 50_007);
         let want = if c < 50_000 { (r * 50_000 + c) as f64 } else { -((r * 7 + c - 50_000) as f64) };
         assert_eq!(out.get(i), want);
-    }
-}
-
-#[test]
-fn triangle() {
-    oneflow_kernels_index::register();
-    for lay in LAYS {
-        for diagonal in [-9i64, -1, 0, 2, 9, i64::MAX, i64::MIN] {
-            for upper in [false, true] {
-                let sizes = [2, 4, 5];
-                let x = Buf::of(DType::F32, &sizes, lay, |i| 1.0 + i as f64);
-                let out = Buf::new(DType::F32, &sizes, lay);
-                run(&TRIANGLE, &[Some(&out)], &[Some(&x)], words![diagonal, upper]).unwrap();
-                for i in 0..out.len() {
-                    let c = coords(i, &sizes);
-                    let above = c[2] as i128 - c[1] as i128 - diagonal as i128;
-                    let keep = if upper { above >= 0 } else { above <= 0 };
-                    assert_eq!(out.get(i), if keep { x.get(i) } else { 0.0 }, "{lay:?} {diagonal} {upper}");
-                }
-            }
-        }
     }
 }

@@ -66,12 +66,12 @@ struct Smoothing<A> {
 
 impl<A: Acc> Smoothing<A> {
     fn new(s: f64, classes: usize, weight: *const A) -> Self {
-        // SAFETY: a weight holds one number a class.
-        let sum = if weight.is_null() {
-            classes as f64
-        } else {
-            (0..classes).map(|c| unsafe { *weight.add(c) }.wide()).sum()
+        let of_class = |c: usize| match weight.is_null() {
+            true => 1.0,
+            // SAFETY: a weight holds one number a class.
+            false => unsafe { *weight.add(c) }.wide(),
         };
+        let sum = if s == 0.0 { 0.0 } else { (0..classes).map(of_class).sum() };
         Smoothing { target: A::of(1.0 - s), class: A::of(s / classes as f64), sum: A::of(sum) }
     }
 }
@@ -134,8 +134,8 @@ impl<T: Float> WithSimd for LogSumExp<T> {
                     acc[u] = acc[u].maximum(T::load_least::<S>(x.add(i), k));
                 });
                 let m = greatest(acc);
-                // Also where `m` is NaN, which then stays.
-                if !(m <= max) {
+                // NaN stays.
+                if m > max || m.wide().is_nan() {
                     sum = if max == least { sum } else { sum * (max - m).exp() };
                     max = m;
                 }

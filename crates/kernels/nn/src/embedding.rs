@@ -20,11 +20,16 @@ fn local_rows(index: &View, start: i64, total: i64, n_rows: i64, dim_name: &str)
         let row = i - start;
         rows.push(if (row as u64) < n_rows as u64 { row } else { -1 });
     };
+    let all = 0..grid.len();
     match index.dtype {
-        // SAFETY (both): the grid yields offsets inside the view.
-        DType::I64 => grid.each(0..grid.len(), |_, [o]| add(unsafe { *index.ptr.cast::<i64>().offset(o) })),
-        // SAFETY: as above.
-        DType::I32 => grid.each(0..grid.len(), |_, [o]| add(unsafe { *index.ptr.cast::<i32>().offset(o) } as i64)),
+        DType::I64 => grid.each(all, |_, [o]| {
+            // SAFETY: the grid yields offsets inside the view.
+            add(unsafe { *index.ptr.cast::<i64>().offset(o) })
+        }),
+        DType::I32 => grid.each(all, |_, [o]| {
+            // SAFETY: the grid yields offsets inside the view.
+            add(unsafe { *index.ptr.cast::<i32>().offset(o) } as i64)
+        }),
         d => return Err(Error::runtime(format!("{dim_name}: expected indices of dtype int64 or int32, but got {d}"))),
     }
     match bad {

@@ -43,8 +43,12 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     let k = Forward::<T> { x, y: yr.place(yp, ys), w: w.at(0), b: b.at(0), n, eps, rms };
                     let (m, s) = dispatch(isa, k);
                     yr.finish(yp, ys);
-                    mean.map(|p| *p.at(i as isize) = m);
-                    rstd.map(|p| *p.at(i as isize) = s);
+                    if let Some(p) = mean {
+                        *p.at(i as isize) = m;
+                    }
+                    if let Some(p) = rstd {
+                        *p.at(i as isize) = s;
+                    }
                 }
             })
         })
@@ -196,12 +200,14 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
         });
         for (at, out) in [(0, gw), (n, gb)] {
             let Some(out) = out else { continue };
-            // SAFETY: the partial sums are written; the output holds n elements.
             by_float!("layer_norm_backward", out.dtype, O => {
                 let grid = Grid::new(out.sizes, [out.strides]);
-                grid.each(0..n, |j, [o]| unsafe {
+                grid.each(0..n, |j, [o]| {
+                    // SAFETY: the partial sums are written; the output holds n elements.
+                    unsafe {
                     let sum = (0..blocks).fold(T::Acc::splat(0.0), |s, b| s + *of_block(b).add(at + j));
                     *out.ptr.cast::<O>().offset(o) = O::put(<O as Float>::Acc::of(sum.wide()));
+                    }
                 });
                 Ok(())
             })?;

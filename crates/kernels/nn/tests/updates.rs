@@ -137,8 +137,8 @@ fn adam() {
                 }
                 for t in 0..6 {
                     let (mut wp, mut wm, mut wv) = (vec![], vec![], vec![]);
-                    for i in 0..params[t].len() {
-                        let (mut p, mut m, mut v) = (before[t][i], before[6 + t][i], before[12 + t][i]);
+                    for (i, p) in before[t].iter().enumerate() {
+                        let (mut p, mut m, mut v) = (*p, before[6 + t][i], before[12 + t][i]);
                         let mut g = grads[t].get(i) / scale.unwrap_or(1.0) * if maximize { -1.0 } else { 1.0 };
                         if decoupled {
                             p *= 1.0 - lr * decay;
@@ -194,8 +194,8 @@ fn sgd() {
                 run(&SGD, &outs, &ins, words).unwrap();
                 for t in 0..6 {
                     let (mut wp, mut wb) = (vec![], vec![]);
-                    for i in 0..params[t].len() {
-                        let (p, mut b) = (before[t][i], before[6 + t][i]);
+                    for (i, p) in before[t].iter().enumerate() {
+                        let mut b = before[6 + t][i];
                         let mut g = grads[t].get(i) * if maximize { -1.0 } else { 1.0 } + decay * p;
                         if momentum != 0.0 {
                             b = if first { g } else { momentum * b + (1.0 - dampening) * g };
