@@ -83,7 +83,7 @@ class iinfo:
             object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 # bits, exponent bits, decimal resolution

@@ -125,15 +125,11 @@ def _check(
     nondet_tol: float,
 ) -> None:
     outputs = _outputs(func(*arguments))
+    analytic_all = [_analytic_checked(o, output, xs, nondet_tol) for o, output in enumerate(outputs)]
+    # After the analytic part: the differences write into the inputs, which saved tensors would notice.
     numeric = [_numeric(func, arguments, x, len(outputs), eps) for x in xs]
     for o, output in enumerate(outputs):
-        if not output.requires_grad:
-            analytic = [[[0.0] * x.numel() for _ in range(output.numel())] for x in xs]
-        else:
-            analytic = _analytic(output, xs)
-            again = _analytic(output, xs)
-            if not _equal(analytic, again, nondet_tol):
-                raise GradcheckError(f"backward of output {o} is not deterministic: two runs differ")
+        analytic = analytic_all[o]
         for i, x in enumerate(xs):
             for row in range(output.numel()):
                 for column in range(x.numel()):
@@ -143,6 +139,15 @@ def _check(
                             f"Jacobian mismatch for output {o} with respect to input {i}, at output element {row} and "
                             f"input element {column}:\nnumerical: {n}\nanalytical: {a}"
                         )
+
+
+def _analytic_checked(o: int, output: Tensor, xs: list[Tensor], nondet_tol: float) -> list[list[list[float]]]:
+    if not output.requires_grad:
+        return [[[0.0] * x.numel() for _ in range(output.numel())] for x in xs]
+    analytic = _analytic(output, xs)
+    if not _equal(analytic, _analytic(output, xs), nondet_tol):
+        raise GradcheckError(f"backward of output {o} is not deterministic: two runs differ")
+    return analytic
 
 
 def _equal(a: list[list[list[float]]], b: list[list[list[float]]], tolerance: float) -> bool:

@@ -41,7 +41,7 @@ class LRScheduler:
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 lr = group["lr"]
-                group["initial_lr"] = lr.clone() if isinstance(lr, Tensor) else lr
+                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "

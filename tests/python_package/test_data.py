@@ -1,0 +1,115 @@
+"""Data sets, samplers, collation and the loader, in this process and with workers."""
+
+import collections
+
+import oneflow
+import pytest
+import torch
+from oneflow.utils.data import DataLoader, TensorDataset
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Squares(oneflow.utils.data.Dataset):
+    def __init__(self, n, broken=None):
+        self.n, self.broken = n, broken
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if i == self.broken:
+            raise KeyError("broken item")
+        return i, i * i
+
+
+def plain(value):
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return tuple(map(plain, value))
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+BATCHES = [
+    lambda fw: [fw.ones(2), fw.zeros(2)],
+    lambda fw: [1, 2],
+    lambda fw: [1.5, 2.0],
+    lambda fw: ["a", "b"],
+    lambda fw: [(1, fw.ones(1)), (2, fw.zeros(1))],
+    lambda fw: [{"x": 1, "y": [1, 2]}, {"x": 2, "y": [3, 4]}],
+    lambda fw: [Point(1, 2.0), Point(3, 4.0)],
+]
+
+
+@pytest.mark.parametrize("i", range(len(BATCHES)))
+def test_collate_equals_torch(i):
+    ours = oneflow.utils.data.default_collate(BATCHES[i](oneflow))
+    theirs = torch.utils.data.default_collate(BATCHES[i](torch))
+    assert type(ours).__name__ == type(theirs).__name__ and plain(ours) == plain(theirs)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}])
+def test_loader_order_equals_torch(options):
+    ours = DataLoader(Squares(7), **options)
+    theirs = torch.utils.data.DataLoader(Squares(7), **options)
+    assert len(ours) == len(theirs)
+    assert plain(list(ours)) == plain(list(theirs))
+
+
+def test_shuffle_visits_everything_once_and_repeats_by_seed():
+    data = TensorDataset(oneflow.arange(20))
+
+    def visit(seed):
+        oneflow.manual_seed(seed)
+        return [i for (batch,) in DataLoader(data, batch_size=6, shuffle=True) for i in batch.tolist()]
+
+    assert sorted(visit(0)) == list(range(20))
+    assert visit(0) == visit(0) != visit(1)
+
+
+def test_stream():
+    class Stream(oneflow.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(5))
+
+    assert plain(list(DataLoader(Stream(), batch_size=2))) == [[0, 1], [2, 3], [4]]
+
+
+def test_random_split():
+    parts = oneflow.utils.data.random_split(Squares(10), [0.5, 0.3, 0.2])
+    assert [len(p) for p in parts] == [5, 3, 2]
+    assert sorted(p[i][0] for p in parts for i in range(len(p))) == list(range(10))
+
+
+@pytest.mark.slow
+def test_workers_keep_the_order():
+    loader = DataLoader(Squares(23), batch_size=4, num_workers=2)
+    for _ in range(2):
+        assert plain(list(loader)) == plain(list(DataLoader(Squares(23), batch_size=4)))
+
+
+@pytest.mark.slow
+def test_a_workers_error_arrives():
+    with pytest.raises(KeyError, match="broken item"):
+        list(DataLoader(Squares(8, broken=5), batch_size=2, num_workers=2))
+
+
+BAD = [
+    (ValueError, {"batch_size": 0}),
+    (ValueError, {"num_workers": -1}),
+    (ValueError, {"sampler": [0], "shuffle": True}),
+    (ValueError, {"batch_sampler": [[0]], "batch_size": 2}),
+    (ValueError, {"batch_size": None, "drop_last": True}),
+    (ValueError, {"prefetch_factor": 2}),
+]
+
+
+@pytest.mark.parametrize("i", range(len(BAD)))
+def test_errors_are_torchs(i):
+    kind, options = BAD[i]
+    for module in (oneflow.utils.data, torch.utils.data):
+        with pytest.raises(kind):
+            module.DataLoader(Squares(3), **options)

@@ -1,0 +1,72 @@
+"""The package itself: names, import time, errors of missing names."""
+
+import subprocess
+import sys
+
+import oneflow
+import pytest
+
+
+def test_missing_names_say_so():
+    with pytest.raises(AttributeError, match="does not provide"):
+        oneflow.no_such_function
+    assert not hasattr(oneflow, "no_such_function")
+
+
+def test_subpackages_are_there():
+    for name in ("nn", "optim", "autograd", "utils", "testing", "serialization"):
+        assert getattr(oneflow, name).__name__ == f"oneflow.{name}"
+        assert name in dir(oneflow)
+
+
+def test_import_is_light():
+    code = (
+        "import sys, time; t = time.perf_counter(); import oneflow; t = time.perf_counter() - t;"
+        "print(t); assert 'numpy' not in sys.modules and 'torch' not in sys.modules"
+    )
+    times = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)]
+    times += [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(2)
+    ]
+    assert min(times) < 0.3
+
+
+def test_small_questions():
+    x = oneflow.ones(2, 3)
+    assert oneflow.is_tensor(x) and not oneflow.is_tensor(1)
+    assert oneflow.numel(x) == 6 and oneflow.is_floating_point(x)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16"])
+def test_finfo_equals_torchs(name):
+    import torch
+
+    ours, theirs = oneflow.finfo(getattr(oneflow, name)), torch.finfo(getattr(torch, name))
+    for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
+        assert getattr(ours, field) == getattr(theirs, field), field
+    assert repr(ours) == repr(theirs)
+
+
+def test_iinfo_equals_torchs():
+    import torch
+
+    ours, theirs = oneflow.iinfo(oneflow.int64), torch.iinfo(torch.int64)
+    assert (ours.bits, ours.min, ours.max) == (theirs.bits, theirs.min, theirs.max)
+    assert repr(ours) == repr(theirs)
+    with pytest.raises(TypeError):
+        oneflow.iinfo(oneflow.float32)
+    with pytest.raises(TypeError):
+        oneflow.finfo(oneflow.int64)
+
+
+def test_seed():
+    oneflow.manual_seed(7)
+    a = oneflow.rand(3).tolist()
+    assert oneflow.initial_seed() == 7
+    oneflow.manual_seed(7)
+    assert oneflow.rand(3).tolist() == a
+    state = oneflow.get_rng_state()
+    b = oneflow.rand(3).tolist()
+    oneflow.set_rng_state(state)
+    assert oneflow.rand(3).tolist() == b
