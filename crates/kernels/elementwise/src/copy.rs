@@ -1,0 +1,162 @@
+//! COPY: strided moves by element size, transposes in blocks, casts through the compute dtype.
+
+use crate::io::Io;
+use crate::nest::Nest;
+use crate::tiles::{STREAM_BYTES, for_each_tile, stream_copy};
+use crate::transpose;
+use oneflow_base::{Category, DType, Error, Result};
+use oneflow_kernels_prim::rows::{self, Shared};
+use oneflow_kernels_prim::{Launch, View};
+
+pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {
+    let (src, out) = (l.input(0)?, l.output(0)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    // SAFETY: the launch's contract.
+    unsafe {
+        if src.dtype == out.dtype {
+            match out.dtype.size() {
+                1 => moves::<u8>(src, out),
+                2 => moves::<u16>(src, out),
+                4 => moves::<u32>(src, out),
+                8 => moves::<u64>(src, out),
+                _ => moves::<[u64; 2]>(src, out),
+            }
+            return Ok(());
+        }
+        match (src.dtype.category(), out.dtype.category()) {
+            (Category::Complex, _) | (_, Category::Complex) => complex(src, out),
+            _ => match src.dtype.compute() {
+                DType::F32 => cast::<f32>(src, out),
+                DType::F64 => cast::<f64>(src, out),
+                _ => cast::<i64>(src, out),
+            },
+        }
+    }
+}
+
+unsafe fn cast<T: Io>(src: View<'_>, out: View<'_>) -> Result<()> {
+    let f = |n: usize, ins: &[*const T], steps: &[usize], outs: &[*mut T]| {
+        // SAFETY: the walk hands out `n` valid elements (one where the step is 0).
+        unsafe {
+            if steps[0] == 1 {
+                std::ptr::copy(ins[0], outs[0], n);
+            } else {
+                let v = *ins[0];
+                (0..n).for_each(|i| *outs[0].add(i) = v);
+            }
+        }
+    };
+    // SAFETY: the launch's contract.
+    unsafe { for_each_tile(&[out], &[src], &f) }
+}
+
+/// Casts to and from complex: the parts are views of floats.
+unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
+    let part = |dtype| if dtype == DType::C64 { DType::F32 } else { DType::F64 };
+    let doubled = |v: View<'_>| v.strides.iter().map(|s| s * 2).collect::<Vec<_>>();
+    let (src_strides, out_strides) = (doubled(src), doubled(out));
+    let half = |v: View<'_>, i: usize| v.ptr.wrapping_add(i * part(v.dtype).size());
+    let parts_of_src = if src.dtype.is_complex() { 2 } else { 1 };
+    if !out.dtype.is_complex() {
+        return Err(Error::not_implemented(format!(
+            "copy: a cast from {} to {} drops the imaginary part",
+            src.dtype, out.dtype
+        )));
+    }
+    for i in 0..2 {
+        let dst = View { ptr: half(out, i), dtype: part(out.dtype), sizes: out.sizes, strides: &out_strides };
+        // SAFETY: the parts of a complex view are views of floats twice as far apart; the launch's contract covers them.
+        unsafe {
+            if i == 1 && parts_of_src == 1 {
+                crate::fill::fill_view(dst, [0; 16]);
+                continue;
+            }
+            let from = if parts_of_src == 2 {
+                View { ptr: half(src, i), dtype: part(src.dtype), sizes: src.sizes, strides: &src_strides }
+            } else {
+                src
+            };
+            if from.dtype == DType::F32 && dst.dtype == DType::F32 {
+                cast::<f32>(from, dst)?
+            } else {
+                cast::<f64>(from, dst)?
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Below this many bytes one task moves everything.
+const PIECE: usize = 256 << 10;
+
+unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
+    if src.is_contiguous() && out.is_contiguous() {
+        // SAFETY: both ranges hold the elements.
+        unsafe { contiguous(src.ptr, out.ptr, out.numel() * size_of::<E>()) };
+        return;
+    }
+    let nest = Nest::new(out.sizes, &[out.strides, src.strides]);
+    let (from, to) = (Shared::<E>::new(src.ptr), Shared::<E>::new(out.ptr));
+    let (n, inner) = (nest.inner(), nest.inner_strides());
+    let (so, ss) = (inner[0], inner[1]);
+    if so == 1 && ss != 1 && n > 1 && nest.ndim() > 1 {
+        // A dimension the source walks without gaps makes a plane to transpose.
+        let plane = (0..nest.ndim() - 1).find(|d| nest.strides(*d)[1] == 1 && nest.sizes[*d] > 1);
+        if let Some(d) = plane {
+            // SAFETY: the nest's elements are the views'.
+            unsafe { transpose::planes(&nest, d, from, to) };
+            return;
+        }
+    }
+    let ns = if so == 1 && ss == 1 { 0.03 * size_of::<E>() as f64 } else { 0.6 } * n as f64 + 2.0;
+    let row = |to: *mut E, from: *const E, n: usize| {
+        // SAFETY: a run of the views.
+        unsafe {
+            if so == 1 && ss == 1 {
+                std::ptr::copy(from, to, n);
+            } else {
+                for i in 0..n as isize {
+                    to.offset(i * so).write_unaligned(from.offset(i * ss).read_unaligned());
+                }
+            }
+        }
+    };
+    if nest.ndim() == 1 {
+        const CHUNK: usize = 8192;
+        rows::split(n.div_ceil(CHUNK), ns * CHUNK as f64 / n as f64, &|r| {
+            let (a, b) = (r.start * CHUNK, n.min(r.end * CHUNK));
+            row(to.at(a as isize * so), from.at(a as isize * ss), b - a);
+        });
+        return;
+    }
+    rows::split(nest.rows(1), ns, &|r| {
+        let mut walk = nest.walk(1, r.start);
+        for _ in r {
+            row(to.at(walk.offsets[0]), from.at(walk.offsets[1]), n);
+            walk.next();
+        }
+    });
+}
+
+/// Bytes from one place to another: past the caches where they would not fit.
+unsafe fn contiguous(src: *const u8, dst: *mut u8, n: usize) {
+    if n < PIECE || std::ptr::eq(src, dst) {
+        // SAFETY: the caller's; the same range onto itself is allowed.
+        unsafe { std::ptr::copy(src, dst, n) };
+        return;
+    }
+    let (from, to) = (Shared::<u8>::new(src.cast_mut()), Shared::<u8>::new(dst));
+    rows::split(n.div_ceil(PIECE), PIECE as f64 * 0.04, &|r| {
+        let (a, b) = (r.start * PIECE, n.min(r.end * PIECE));
+        // SAFETY: pieces lie within the ranges and are disjoint.
+        unsafe {
+            if n >= STREAM_BYTES {
+                stream_copy(from.at(a as isize), to.at(a as isize), b - a);
+            } else {
+                std::ptr::copy_nonoverlapping(from.at(a as isize).cast_const(), to.at(a as isize), b - a);
+            }
+        }
+    });
+}

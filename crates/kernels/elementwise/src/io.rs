@@ -1,0 +1,345 @@
+//! Runs of elements between any dtype in memory and the compute dtype in a buffer: the only place with a dtype switch.
+
+use oneflow_base::{DType, Error, Result, bf16, f16};
+use oneflow_kernels_prim::{Expr, HalfRegister, Isa, Register, Simd, Tile, WithSimd, Word, dispatch, isa};
+
+/// What kernels compute in: f32, f64 or i64.
+pub trait Compute: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
+    const DTYPE: DType;
+    fn word(w: Word) -> Self;
+    fn tile(expr: &Expr, isa: Isa) -> Option<Tile<Self>>;
+}
+
+impl Compute for f32 {
+    const DTYPE: DType = DType::F32;
+    #[inline(always)]
+    fn word(w: Word) -> f32 {
+        w.f64() as f32
+    }
+    #[inline(always)]
+    fn tile(expr: &Expr, isa: Isa) -> Option<Tile<f32>> {
+        expr.tile_f32(isa)
+    }
+}
+impl Compute for f64 {
+    const DTYPE: DType = DType::F64;
+    #[inline(always)]
+    fn word(w: Word) -> f64 {
+        w.f64()
+    }
+    #[inline(always)]
+    fn tile(expr: &Expr, isa: Isa) -> Option<Tile<f64>> {
+        expr.tile_f64(isa)
+    }
+}
+impl Compute for i64 {
+    const DTYPE: DType = DType::I64;
+    #[inline(always)]
+    fn word(w: Word) -> i64 {
+        w.i64()
+    }
+    #[inline(always)]
+    fn tile(expr: &Expr, isa: Isa) -> Option<Tile<i64>> {
+        expr.tile_i64(isa)
+    }
+}
+
+/// An element in memory as a compute number, and back. Floats become integers as x86 converts them, which is what torch
+/// gives: truncated, out of range the least number of the wide type, then wrapped into the narrow one.
+pub trait Elem<T>: Copy {
+    fn read(self) -> T;
+    fn write(v: T) -> Self;
+}
+
+/// A bool's byte.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Bool(u8);
+
+#[inline(always)]
+fn f32_to_i32(v: f32) -> i32 {
+    if (-2147483648.0..2147483648.0).contains(&v) { v as i32 } else { i32::MIN }
+}
+#[inline(always)]
+fn f64_to_i32(v: f64) -> i32 {
+    if v > -2147483649.0 && v < 2147483648.0 { v as i32 } else { i32::MIN }
+}
+#[inline(always)]
+fn f32_to_i64(v: f32) -> i64 {
+    if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
+}
+#[inline(always)]
+fn f64_to_i64(v: f64) -> i64 {
+    if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
+}
+
+macro_rules! ints {
+    ($($t:ty: $from32:expr, $from64:expr;)*) => {$(
+        impl Elem<f32> for $t {
+            #[inline(always)]
+            fn read(self) -> f32 {
+                self as f32
+            }
+            #[inline(always)]
+            fn write(v: f32) -> $t {
+                $from32(v) as $t
+            }
+        }
+        impl Elem<f64> for $t {
+            #[inline(always)]
+            fn read(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn write(v: f64) -> $t {
+                $from64(v) as $t
+            }
+        }
+        impl Elem<i64> for $t {
+            #[inline(always)]
+            fn read(self) -> i64 {
+                self as i64
+            }
+            #[inline(always)]
+            fn write(v: i64) -> $t {
+                v as $t
+            }
+        }
+    )*};
+}
+ints! {
+    u8: f32_to_i64, f64_to_i64;
+    i8: f32_to_i32, f64_to_i32;
+    i16: f32_to_i32, f64_to_i32;
+    i32: f32_to_i32, f64_to_i32;
+    i64: f32_to_i64, f64_to_i64;
+}
+
+macro_rules! elems {
+    ($($t:ty, $c:ty: |$r:ident| $read:expr, |$w:ident| $write:expr;)*) => {$(
+        impl Elem<$c> for $t {
+            #[inline(always)]
+            fn read(self) -> $c {
+                let $r = self;
+                $read
+            }
+            #[inline(always)]
+            fn write($w: $c) -> $t {
+                $write
+            }
+        }
+    )*};
+}
+elems! {
+    Bool, f32: |r| r.0 as f32, |w| Bool((w != 0.0) as u8);
+    Bool, f64: |r| r.0 as f64, |w| Bool((w != 0.0) as u8);
+    Bool, i64: |r| r.0 as i64, |w| Bool((w != 0) as u8);
+    f16, f32: |r| r.to_f32(), |w| f16::from_f32(w);
+    f16, f64: |r| r.to_f32() as f64, |w| f16::from_f32(w as f32);
+    f16, i64: |r| f32_to_i64(r.to_f32()), |w| f16::from_f32(w as f32);
+    bf16, f32: |r| r.to_f32(), |w| bf16::from_f32(w);
+    bf16, f64: |r| r.to_f32() as f64, |w| bf16::from_f32(w as f32);
+    bf16, i64: |r| f32_to_i64(r.to_f32()), |w| bf16::from_f32(w as f32);
+    f32, f32: |r| r, |w| w;
+    f32, f64: |r| r as f64, |w| w as f32;
+    f32, i64: |r| f32_to_i64(r), |w| w as f32;
+    f64, f32: |r| r as f32, |w| w as f64;
+    f64, f64: |r| r, |w| w;
+    f64, i64: |r| f64_to_i64(r), |w| w as f64;
+}
+
+/// Reads `n` elements `stride` apart into a buffer.
+///
+/// # Safety (of the pointee)
+/// The source is valid for those reads of the dtype, the buffer for `n` writes; they do not overlap.
+pub type Load<T> = unsafe fn(src: *const u8, stride: isize, n: usize, dst: *mut T);
+/// Writes `n` numbers of a buffer to elements `stride` apart.
+///
+/// # Safety (of the pointee)
+/// As `Load`, the other way round.
+pub type Store<T> = unsafe fn(src: *const T, n: usize, dst: *mut u8, stride: isize);
+
+struct LoadRun<E, T>(*const E, usize, *mut T);
+impl<E: Elem<T>, T: Copy> WithSimd for LoadRun<E, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for i in 0..self.1 {
+            // SAFETY: `Load`'s contract.
+            unsafe { *self.2.add(i) = self.0.add(i).read_unaligned().read() };
+        }
+    }
+}
+struct StoreRun<E, T>(*const T, usize, *mut E);
+impl<E: Elem<T>, T: Copy> WithSimd for StoreRun<E, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for i in 0..self.1 {
+            // SAFETY: `Store`'s contract.
+            unsafe { self.2.add(i).write_unaligned(E::write(*self.0.add(i))) };
+        }
+    }
+}
+
+unsafe fn load_as<E: Elem<T>, T: Copy>(src: *const u8, stride: isize, n: usize, dst: *mut T) {
+    let src = src.cast::<E>();
+    if stride == 1 {
+        return dispatch(isa(), LoadRun(src, n, dst));
+    }
+    for i in 0..n {
+        // SAFETY: `Load`'s contract.
+        unsafe { *dst.add(i) = src.offset(i as isize * stride).read_unaligned().read() };
+    }
+}
+
+unsafe fn store_as<E: Elem<T>, T: Copy>(src: *const T, n: usize, dst: *mut u8, stride: isize) {
+    let dst = dst.cast::<E>();
+    if stride == 1 {
+        return dispatch(isa(), StoreRun(src, n, dst));
+    }
+    for i in 0..n {
+        // SAFETY: `Store`'s contract.
+        unsafe { dst.offset(i as isize * stride).write_unaligned(E::write(*src.add(i))) };
+    }
+}
+
+/// Half types of a contiguous run, by the hardware's conversions. `BF`: bfloat16.
+struct HalfLoad<const BF: bool>(*const u16, usize, *mut f32);
+impl<const BF: bool> WithSimd for HalfLoad<BF> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let HalfLoad(src, n, dst) = self;
+        let w = S::F32::WIDTH;
+        // SAFETY: `Load`'s contract; the rest goes through a padded copy.
+        unsafe {
+            let read = |p| if BF { S::F32::load_bf16(p) } else { S::F32::load_f16(p) };
+            let mut i = 0;
+            while i + w <= n {
+                read(src.add(i)).store(dst.add(i));
+                i += w;
+            }
+            if i < n {
+                let mut rest = [0u16; 16];
+                std::ptr::copy_nonoverlapping(src.add(i), rest.as_mut_ptr(), n - i);
+                read(rest.as_ptr()).store_partial(dst.add(i), n - i);
+            }
+        }
+    }
+}
+struct HalfStore<const BF: bool>(*const f32, usize, *mut u16);
+impl<const BF: bool> WithSimd for HalfStore<BF> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let HalfStore(src, n, dst) = self;
+        let w = S::F32::WIDTH;
+        // SAFETY: `Store`'s contract; the rest goes through a padded copy.
+        unsafe {
+            let mut i = 0;
+            while i + w <= n {
+                let v = S::F32::load(src.add(i));
+                if BF {
+                    v.store_bf16(dst.add(i))
+                } else {
+                    v.store_f16(dst.add(i))
+                }
+                i += w;
+            }
+            if i < n {
+                let mut rest = [0u16; 16];
+                let v = S::F32::load_partial(src.add(i), n - i);
+                if BF {
+                    v.store_bf16(rest.as_mut_ptr())
+                } else {
+                    v.store_f16(rest.as_mut_ptr())
+                }
+                std::ptr::copy_nonoverlapping(rest.as_ptr(), dst.add(i), n - i);
+            }
+        }
+    }
+}
+
+unsafe fn load_half<E: Elem<f32>, const BF: bool>(src: *const u8, stride: isize, n: usize, dst: *mut f32) {
+    if stride == 1 && n > 1 {
+        return dispatch(isa(), HalfLoad::<BF>(src.cast(), n, dst));
+    }
+    for i in 0..n {
+        // SAFETY: `Load`'s contract.
+        unsafe { *dst.add(i) = src.cast::<E>().offset(i as isize * stride).read_unaligned().read() };
+    }
+}
+unsafe fn store_half<E: Elem<f32>, const BF: bool>(src: *const f32, n: usize, dst: *mut u8, stride: isize) {
+    if stride == 1 && n > 1 {
+        return dispatch(isa(), HalfStore::<BF>(src, n, dst.cast()));
+    }
+    for i in 0..n {
+        // SAFETY: `Store`'s contract.
+        unsafe { dst.cast::<E>().offset(i as isize * stride).write_unaligned(E::write(*src.add(i))) };
+    }
+}
+
+/// The loaders and storers of a compute dtype, by the dtype in memory.
+pub trait Io: Compute {
+    fn load(dtype: DType) -> Result<Load<Self>>;
+    fn store(dtype: DType) -> Result<Store<Self>>;
+}
+
+macro_rules! io {
+    ($t:ident, $load16:expr, $loadb16:expr, $store16:expr, $storeb16:expr) => {
+        impl Io for $t {
+            fn load(dtype: DType) -> Result<Load<$t>> {
+                Ok(match dtype {
+                    DType::Bool => load_as::<Bool, $t>,
+                    DType::U8 => load_as::<u8, $t>,
+                    DType::I8 => load_as::<i8, $t>,
+                    DType::I16 => load_as::<i16, $t>,
+                    DType::I32 => load_as::<i32, $t>,
+                    DType::I64 => load_as::<i64, $t>,
+                    DType::F16 => $load16,
+                    DType::BF16 => $loadb16,
+                    DType::F32 => load_as::<f32, $t>,
+                    DType::F64 => load_as::<f64, $t>,
+                    _ => return Err(unsupported(dtype)),
+                })
+            }
+            fn store(dtype: DType) -> Result<Store<$t>> {
+                Ok(match dtype {
+                    DType::Bool => store_as::<Bool, $t>,
+                    DType::U8 => store_as::<u8, $t>,
+                    DType::I8 => store_as::<i8, $t>,
+                    DType::I16 => store_as::<i16, $t>,
+                    DType::I32 => store_as::<i32, $t>,
+                    DType::I64 => store_as::<i64, $t>,
+                    DType::F16 => $store16,
+                    DType::BF16 => $storeb16,
+                    DType::F32 => store_as::<f32, $t>,
+                    DType::F64 => store_as::<f64, $t>,
+                    _ => return Err(unsupported(dtype)),
+                })
+            }
+        }
+    };
+}
+io!(f32, load_half::<f16, false>, load_half::<bf16, true>, store_half::<f16, false>, store_half::<bf16, true>);
+io!(f64, load_as::<f16, f64>, load_as::<bf16, f64>, store_as::<f16, f64>, store_as::<bf16, f64>);
+io!(i64, load_as::<f16, i64>, load_as::<bf16, i64>, store_as::<f16, i64>, store_as::<bf16, i64>);
+
+#[cold]
+pub fn unsupported(dtype: DType) -> Error {
+    Error::not_implemented(format!("the CPU's elementwise kernels are not implemented for {dtype}"))
+}
+
+/// Calls a function generic over the compute type for a compute dtype.
+macro_rules! by_compute {
+    ($dtype:expr, $f:ident($($arg:expr),*)) => {
+        match $dtype {
+            oneflow_base::DType::F32 => $f::<f32>($($arg),*),
+            oneflow_base::DType::F64 => $f::<f64>($($arg),*),
+            oneflow_base::DType::I64 => $f::<i64>($($arg),*),
+            other => Err(crate::io::unsupported(other)),
+        }
+    };
+}
+pub(crate) use by_compute;

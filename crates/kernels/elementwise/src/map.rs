@@ -1,0 +1,140 @@
+//! ELEMENTWISE: one expression over its inputs.
+//!
+//! Contiguous operands of the compute dtype, and scalars among them, go straight to the compiled tile; everything else takes
+//! the general walk.
+
+use crate::io::{Io, by_compute};
+use crate::tiles::{STREAM_BYTES, for_each_tile};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::rows::{self, Shared};
+use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Tile, View, isa};
+use smallvec::SmallVec;
+
+/// Bytes of all operands below which a launch stays on its caller (some twenty microseconds).
+const INLINE_BYTES: usize = 512 << 10;
+
+pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
+    let Some(expr) = l.expr else {
+        return Err(Error::runtime("elementwise launch: the expression is missing"));
+    };
+    let dtype = l.param(0)?.dtype();
+    // SAFETY: the launch's contract.
+    unsafe { by_compute!(dtype, run(l, expr)) }
+}
+
+unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
+    let Some(tile) = T::tile(expr, isa()) else {
+        return Err(no_kernel(expr, T::DTYPE));
+    };
+    let out = l.output(0)?;
+    let mut params = [T::default(); MAX_PARAMS];
+    for (p, w) in params.iter_mut().zip(&l.params[1..]) {
+        *p = T::word(*w);
+    }
+    // The whole as one run: the way of almost every call.
+    let mut ptrs = [std::ptr::null::<T>(); MAX_INPUTS];
+    let mut steps = [0usize; MAX_INPUTS];
+    let mut linear = out.dtype == T::DTYPE && out.is_contiguous();
+    for i in 0..expr.arity {
+        let v = l.input(i)?;
+        if !linear {
+            continue;
+        }
+        ptrs[i] = v.ptr.cast();
+        if v.dtype != T::DTYPE {
+            linear = false;
+        } else if v.is_contiguous() {
+            steps[i] = 1;
+        } else {
+            linear = v.strides.iter().all(|s| *s == 0);
+        }
+    }
+    if let Some(i) = expr.nonzero
+        && T::DTYPE == DType::I64
+    {
+        // SAFETY: the launch's contract.
+        unsafe { refuse_zero(expr, l.input(i)?)? };
+    }
+    let n = out.numel();
+    let bytes = n * size_of::<T>();
+    if linear && bytes < STREAM_BYTES {
+        let dst = out.ptr.cast::<T>();
+        if bytes * (1 + expr.arity) < INLINE_BYTES {
+            // SAFETY: all operands hold `n` elements (one where the step is 0); aliasing is as the launch's contract says.
+            unsafe { tile(n, ptrs.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+        } else {
+            // SAFETY: as above.
+            unsafe { parallel(n, tile, &ptrs[..expr.arity], &steps, dst, &params) };
+        }
+        return Ok(());
+    }
+    let ins: SmallVec<[View<'_>; 4]> = (0..expr.arity).map(|i| l.input(i)).collect::<Result<_>>()?;
+    let f = |n: usize, ins: &[*const T], steps: &[usize], outs: &[*mut T]| {
+        // SAFETY: the walk hands out `n` valid elements of every operand.
+        unsafe { tile(n, ins.as_ptr(), steps.as_ptr(), outs[0], params.as_ptr()) }
+    };
+    // SAFETY: the launch's contract.
+    unsafe { for_each_tile(&[out], &ins, &f) }
+}
+
+/// One run cut into pieces of whole cache lines for the pool. Where it is cut does not change an element.
+#[inline(never)]
+unsafe fn parallel<T: Io>(
+    n: usize,
+    tile: Tile<T>,
+    ptrs: &[*const T],
+    steps: &[usize; MAX_INPUTS],
+    dst: *mut T,
+    params: &[T; MAX_PARAMS],
+) {
+    const GRAIN: usize = 4096;
+    let pieces = n.div_ceil(GRAIN);
+    let dst = Shared::<T>::new(dst.cast());
+    let mut srcs = [Shared::<T>::new(std::ptr::null_mut()); MAX_INPUTS];
+    for (s, p) in srcs.iter_mut().zip(ptrs) {
+        *s = Shared::new(p.cast_mut().cast());
+    }
+    let arity = ptrs.len();
+    rows::split(pieces, GRAIN as f64 * 0.1 * (1 + arity) as f64, &|r| {
+        let (a, b) = (r.start * GRAIN, n.min(r.end * GRAIN));
+        let mut at = [std::ptr::null::<T>(); MAX_INPUTS];
+        for i in 0..arity {
+            at[i] = srcs[i].at((a * steps[i]) as isize);
+        }
+        // SAFETY: `a..b` lies within the operands; pieces are disjoint.
+        unsafe { tile(b - a, at.as_ptr(), steps.as_ptr(), dst.at(a as isize), params.as_ptr()) };
+    });
+}
+
+/// An integer divided by zero is an error before anything is written.
+unsafe fn refuse_zero(expr: &Expr, v: View<'_>) -> Result<()> {
+    let load = i64::load(v.dtype)?;
+    if v.numel() == 0 {
+        return Ok(());
+    }
+    let nest = crate::nest::Nest::new(v.sizes, &[v.strides]);
+    let (n, stride) = (nest.inner(), nest.inner_strides()[0]);
+    let mut walk = nest.walk(1, 0);
+    let mut buf = [0i64; 256];
+    for _ in 0..nest.rows(1) {
+        let mut i = 0;
+        let n = if stride == 0 { 1 } else { n };
+        while i < n {
+            let m = (n - i).min(buf.len());
+            let offset = (walk.offsets[0] + i as isize * stride) * v.dtype.size() as isize;
+            // SAFETY: the elements are the view's.
+            unsafe { load(v.ptr.offset(offset), stride, m, buf.as_mut_ptr()) };
+            if buf[..m].contains(&0) {
+                return Err(Error::runtime(format!("ZeroDivisionError: {}: integer division by zero", expr.name)));
+            }
+            i += m;
+        }
+        walk.next();
+    }
+    Ok(())
+}
+
+#[cold]
+pub fn no_kernel(expr: &Expr, dtype: DType) -> Error {
+    Error::not_implemented(format!("\"{}\" not implemented for {dtype} on the CPU", expr.name))
+}

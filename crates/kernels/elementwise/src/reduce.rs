@@ -1,0 +1,333 @@
+//! REDUCE: any set of dimensions, for any order in memory.
+//!
+//! Where the fastest dimension is reduced, runs are folded; where it is kept, columns are. Blocks are folded in the compute
+//! type in many chains and joined in a wider type. Big reductions are cut into pieces by their shape alone, so the result
+//! does not depend on the number of threads.
+
+use crate::io::{Load, Store, by_compute, unsupported};
+use crate::nest::{Nest, Walk};
+use crate::vector::{All, Any, Fold, Max, Min, Prod, Reduce, Sum, fold_columns, fold_run};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::rows::{self, Shared};
+use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
+use smallvec::SmallVec;
+
+/// Elements folded in the compute type before they are joined in the wide one.
+const BLOCK: usize = 4096;
+/// Rows of a column strip folded in the compute type.
+const BLOCK_ROWS: usize = 128;
+/// Columns of a strip.
+const STRIP: usize = 256;
+/// Elements of a piece when one reduction is cut for the pool.
+const PIECE: usize = 64 << 10;
+/// Fewer independent outputs than this leave threads idle: reductions are cut.
+const FEW: usize = 16;
+
+pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
+    let (x, out) = (l.input(0)?, l.output(0)?);
+    let kind = ReduceKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("reduce: unknown kind"))?;
+    if x.ndim() != out.ndim() || x.sizes.iter().zip(out.sizes).any(|(a, b)| a != b && *b != 1) {
+        return Err(Error::runtime(format!("reduce: input {:?} and output {:?} do not fit", x.sizes, out.sizes)));
+    }
+    if x.dtype.is_complex() {
+        return Err(unsupported(x.dtype));
+    }
+    let of_truth = matches!(kind, ReduceKind::Any | ReduceKind::All);
+    let dtype = match (x.dtype.compute(), out.dtype.compute()) {
+        (a, _) if of_truth => a,
+        (DType::F64, _) | (_, DType::F64) => DType::F64,
+        (DType::F32, _) | (_, DType::F32) => DType::F32,
+        _ => DType::I64,
+    };
+    // SAFETY: the launch's contract.
+    unsafe { by_compute!(dtype, run(x, out, kind)) }
+}
+
+unsafe fn run<T: Reduce>(x: View<'_>, out: View<'_>, kind: ReduceKind) -> Result<()> {
+    // SAFETY: the caller's.
+    unsafe {
+        match kind {
+            ReduceKind::Sum | ReduceKind::Mean => fold::<T, Sum>(x, out, kind == ReduceKind::Mean),
+            ReduceKind::Prod => fold::<T, Prod>(x, out, false),
+            ReduceKind::Max => fold::<T, Max>(x, out, false),
+            ReduceKind::Min => fold::<T, Min>(x, out, false),
+            ReduceKind::Any => fold::<T, Any>(x, out, false),
+            ReduceKind::All => fold::<T, All>(x, out, false),
+        }
+    }
+}
+
+/// Everything a piece of the work needs to know.
+struct Job<'a, T: Reduce> {
+    x: Shared<u8>,
+    size: isize,
+    load: Load<T>,
+    /// Whether runs can be folded where they lie.
+    direct: bool,
+    /// Kept dimensions over (x, out); in column mode without the innermost.
+    kept: &'a Nest,
+    /// Reduced dimensions over (x).
+    reduced: &'a Nest,
+    n_reduced: usize,
+    /// Column mode: columns, x's and out's stride between them.
+    columns: Option<(usize, isize, isize)>,
+    /// Pieces every reduction is cut into, and their elements (runs) or rows (columns).
+    n_pieces: usize,
+    piece: usize,
+    /// Results: where they go at once, or piece by piece.
+    out: Shared<u8>,
+    out_size: isize,
+    store: Store<T>,
+    partial: Option<Shared<T::Wide>>,
+    mean: bool,
+}
+
+unsafe fn fold<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, mean: bool) -> Result<()> {
+    let (load, store) = (T::load(x.dtype)?, T::store(out.dtype)?);
+    let n_out = out.numel();
+    if n_out == 0 {
+        return Ok(());
+    }
+    let n = x.numel();
+    let direct = x.dtype == T::DTYPE;
+    if direct && n_out == 1 && n <= PIECE && x.is_contiguous() {
+        let sum = dispatch(isa(), Whole::<T, F>(x.ptr.cast(), n, std::marker::PhantomData));
+        // SAFETY: the output has one element.
+        unsafe { store(&finish::<T>(sum, mean, n), 1, out.ptr, 1) };
+        return Ok(());
+    }
+    if n == 0 {
+        let v = finish::<T>(T::id::<F>(), mean, 0);
+        // SAFETY: the whole output is filled with one number.
+        return unsafe { fill_all(out, store, v) };
+    }
+    let zeroed: SmallVec<[i64; 6]> =
+        out.strides.iter().zip(out.sizes).zip(x.sizes).map(|((s, o), i)| if o == i { *s } else { 0 }).collect();
+    let nest = Nest::new(x.sizes, &[x.strides, &zeroed]);
+    let is_reduced = |d: usize| nest.strides(d)[1] == 0;
+    let last = nest.ndim() - 1;
+    let by_columns = !is_reduced(last) && n != n_out;
+    let n_dims = if by_columns { last } else { last + 1 };
+    let kept = Nest::from_dims(2, (0..n_dims).filter(|d| !is_reduced(*d)).map(|d| (nest.sizes[d], nest.strides(d))));
+    let reduced =
+        Nest::from_dims(1, (0..n_dims).filter(|d| is_reduced(*d)).map(|d| (nest.sizes[d], &nest.strides(d)[..1])));
+    let columns = by_columns.then(|| (nest.inner(), nest.inner_strides()[0], nest.inner_strides()[1]));
+    let n_reduced = reduced.rows(0);
+    let n_kept = kept.rows(0);
+    // Cut by shape alone: where a reduction is cut decides the order of additions.
+    let (n_jobs, piece) = match columns {
+        None => (n_kept, PIECE),
+        Some((c, ..)) => (n_kept * c.div_ceil(STRIP), (PIECE / c.min(STRIP)).next_multiple_of(BLOCK_ROWS)),
+    };
+    let n_pieces = if n_jobs < FEW { n_reduced.div_ceil(piece) } else { 1 };
+    let mut partial: Vec<T::Wide> = if n_pieces > 1 { vec![T::id::<F>(); n_pieces * n_out] } else { Vec::new() };
+    let job = Job {
+        x: Shared::new(x.ptr),
+        size: x.dtype.size() as isize,
+        load,
+        direct: direct && columns.map_or(reduced.inner_strides()[0], |c| c.1) == 1,
+        kept: &kept,
+        reduced: &reduced,
+        n_reduced,
+        columns,
+        n_pieces,
+        piece: if n_pieces > 1 { piece } else { n_reduced },
+        out: Shared::new(out.ptr),
+        out_size: out.dtype.size() as isize,
+        store,
+        partial: (n_pieces > 1).then(|| Shared::new(partial.as_mut_ptr().cast())),
+        mean,
+    };
+    let units = n_jobs * n_pieces;
+    let ns = n as f64 * x.dtype.size() as f64 * 0.05 / units as f64 + 5.0;
+    rows::split(units, ns, &|r| dispatch(isa(), Units::<T, F>(&job, r, std::marker::PhantomData)));
+    if n_pieces > 1 {
+        // SAFETY: the same output positions; all pieces are there.
+        unsafe { job.join::<F>(&partial) };
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn finish<T: Reduce>(w: T::Wide, mean: bool, n: usize) -> T {
+    T::narrow(if mean { T::divide(w, n) } else { w })
+}
+
+unsafe fn fill_all<T: Reduce>(out: View<'_>, store: Store<T>, v: T) -> Result<()> {
+    let mut bytes = [0u8; 16];
+    // SAFETY: an element is at most sixteen bytes; the view is the launch's.
+    unsafe {
+        store(&v, 1, bytes.as_mut_ptr(), 1);
+        crate::fill::fill_view(out, bytes);
+    }
+    Ok(())
+}
+
+struct Whole<T, F>(*const T, usize, std::marker::PhantomData<F>);
+impl<T: Reduce, F: Fold> WithSimd for Whole<T, F> {
+    type Output = T::Wide;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T::Wide {
+        let mut acc = T::id::<F>();
+        let mut i = 0;
+        while i < self.1 {
+            let m = BLOCK.min(self.1 - i);
+            // SAFETY: the block lies in the run.
+            acc = T::join_wide::<F>(acc, unsafe { fold_run::<S, T, F>(self.0.add(i), m) }.widen());
+            i += m;
+        }
+        acc
+    }
+}
+
+struct Units<'a, T: Reduce, F>(&'a Job<'a, T>, std::ops::Range<usize>, std::marker::PhantomData<F>);
+impl<T: Reduce, F: Fold> WithSimd for Units<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        // SAFETY: units lie in the job, and two of them never write the same element.
+        unsafe {
+            match self.0.columns {
+                None => self.0.runs::<S, F>(self.1),
+                Some(c) => self.0.columns::<S, F>(self.1, c),
+            }
+        }
+    }
+}
+
+impl<T: Reduce> Job<'_, T> {
+    /// Units are (kept position, piece).
+    #[inline(always)]
+    unsafe fn runs<S: Simd, F: Fold>(&self, units: std::ops::Range<usize>) {
+        let mut kept = self.kept.walk(0, units.start / self.n_pieces);
+        for u in units {
+            let p = u % self.n_pieces;
+            let (a, b) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
+            // SAFETY: the caller's.
+            let acc = unsafe { self.run::<S, F>(kept.offsets[0], a, b) };
+            match self.partial {
+                // SAFETY: one slot a unit.
+                Some(partial) => unsafe { *partial.at(u as isize) = acc },
+                None => {
+                    let v = finish::<T>(acc, self.mean, self.n_reduced);
+                    // SAFETY: the kept position's output.
+                    unsafe { (self.store)(&v, 1, self.out.at(kept.offsets[1] * self.out_size), 1) };
+                }
+            }
+            if p + 1 == self.n_pieces {
+                kept.next();
+            }
+        }
+    }
+
+    /// Elements `a..b` of the reduced dimensions at a kept position, in order.
+    #[inline(always)]
+    unsafe fn run<S: Simd, F: Fold>(&self, base: isize, a: usize, b: usize) -> T::Wide {
+        let (m, stride) = (self.reduced.inner(), self.reduced.inner_strides()[0]);
+        let mut acc = T::id::<F>();
+        let mut i = a;
+        let mut col = a % m;
+        let mut walk: Option<Walk<'_>> = (self.reduced.ndim() > 1).then(|| self.reduced.walk(1, a / m));
+        let mut buf = [T::default(); BLOCK / 4];
+        while i < b {
+            let n = (m - col).min(b - i).min(if self.direct { BLOCK } else { BLOCK / 4 });
+            let offset = base + walk.as_ref().map_or(0, |w| w.offsets[0]) + col as isize * stride;
+            let src = self.x.at(offset * self.size);
+            // SAFETY: the run lies in the input.
+            let v = unsafe {
+                if self.direct {
+                    fold_run::<S, T, F>(src.cast(), n)
+                } else {
+                    (self.load)(src, stride, n, buf.as_mut_ptr());
+                    fold_run::<S, T, F>(buf.as_ptr(), n)
+                }
+            };
+            acc = T::join_wide::<F>(acc, v.widen());
+            i += n;
+            col += n;
+            if col == m {
+                col = 0;
+                if let Some(w) = &mut walk {
+                    w.next();
+                }
+            }
+        }
+        acc
+    }
+
+    /// Units are (kept position, strip of columns, piece of rows).
+    #[inline(always)]
+    unsafe fn columns<S: Simd, F: Fold>(&self, units: std::ops::Range<usize>, (n_cols, xs, os): (usize, isize, isize)) {
+        const BUF_ROWS: usize = 16;
+        let strips = n_cols.div_ceil(STRIP);
+        let mut buf = [T::default(); BUF_ROWS * STRIP];
+        for u in units {
+            let (p, strip, k) = (u % self.n_pieces, u / self.n_pieces % strips, u / self.n_pieces / strips);
+            let (mut row, end) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
+            let kept = self.kept.walk(0, k);
+            let col = strip * STRIP;
+            let width = STRIP.min(n_cols - col);
+            let base = kept.offsets[0] + col as isize * xs;
+            let mut acc = [T::id::<F>(); STRIP];
+            let (m, stride) = (self.reduced.inner(), self.reduced.inner_strides()[0]);
+            let mut walk = self.reduced.walk(1, row / m);
+            let mut at = row % m;
+            while row < end {
+                let n = (m - at).min(end - row).min(if self.direct { BLOCK_ROWS } else { BUF_ROWS });
+                let offset = base + walk.offsets[0] + at as isize * stride;
+                // SAFETY: rows and columns lie in the input; the buffer holds sixteen rows of a strip.
+                unsafe {
+                    if self.direct {
+                        let src = self.x.at(offset * self.size);
+                        fold_columns::<S, T, F>(src.cast(), stride, n, width, acc.as_mut_ptr());
+                    } else {
+                        for r in 0..n {
+                            let src = self.x.at((offset + r as isize * stride) * self.size);
+                            (self.load)(src, xs, width, buf.as_mut_ptr().add(r * STRIP));
+                        }
+                        fold_columns::<S, T, F>(buf.as_ptr(), STRIP as isize, n, width, acc.as_mut_ptr());
+                    }
+                }
+                row += n;
+                at += n;
+                if at == m {
+                    at = 0;
+                    walk.next();
+                }
+            }
+            match self.partial {
+                Some(partial) => {
+                    for (c, v) in acc.iter().enumerate().take(width) {
+                        // SAFETY: one slot a (piece, kept position, column).
+                        unsafe { *partial.at((((k * n_cols) + col + c) * self.n_pieces + p) as isize) = *v };
+                    }
+                }
+                None => {
+                    let mut res = [T::default(); STRIP];
+                    for (r, v) in res.iter_mut().zip(acc) {
+                        *r = finish::<T>(v, self.mean, self.n_reduced);
+                    }
+                    let dst = self.out.at((kept.offsets[1] + col as isize * os) * self.out_size);
+                    // SAFETY: the strip of the output.
+                    unsafe { (self.store)(res.as_ptr(), width, dst, os) };
+                }
+            }
+        }
+    }
+
+    /// Joins the pieces of every output in order and stores them.
+    unsafe fn join<F: Fold>(&self, partial: &[T::Wide]) {
+        let (n_cols, _, os) = self.columns.unwrap_or((1, 0, 0));
+        let mut kept = self.kept.walk(0, 0);
+        for (i, pieces) in partial.chunks(self.n_pieces).enumerate() {
+            let w = pieces.iter().fold(T::id::<F>(), |a, b| T::join_wide::<F>(a, *b));
+            let v = finish::<T>(w, self.mean, self.n_reduced);
+            let col = i % n_cols;
+            // SAFETY: the output of this kept position and column.
+            unsafe { (self.store)(&v, 1, self.out.at((kept.offsets[1] + col as isize * os) * self.out_size), 1) };
+            if col + 1 == n_cols {
+                kept.next();
+            }
+        }
+    }
+}
