@@ -21,7 +21,7 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
         }
     }
     for pair in entries.windows(2) {
-        let file_of = |path: &str| path.rsplit_once("::").map_or(String::new(), |(file, _)| file.to_string());
+        let file_of = |path: &str| path.rsplit_once("::").map_or(String::new(), |(file, _)| format!("{file}::"));
         let (before, after) = (file_of(&pair[0].1), file_of(&pair[1].1));
         if before > after {
             faults.push(format!("{TABLE}:{}: `{after}` stands after `{before}`", pair[1].0));
