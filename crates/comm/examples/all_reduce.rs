@@ -9,7 +9,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use oneflow_base::{DType, Error, Result};
-use oneflow_comm::{DEFAULT_TIMEOUT, ProcessGroup, ReduceOp, fake, rendezvous, set_process_group, store, world};
+use oneflow_comm::{DEFAULT_TIMEOUT, ProcessGroup, ReduceOp, fake, rendezvous, store, world};
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -20,8 +20,7 @@ fn main() -> Result<()> {
     let launch = rendezvous::init(store::DEFAULT_TIMEOUT, DEFAULT_TIMEOUT)?;
     say(&format!("rank {} of {}, from {}", launch.rank, launch.world_size, launch.source))?;
     let result = measure(&*world());
-    // Says goodbye to the other ranks.
-    set_process_group(None);
+    world().close();
     result
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct PointToPoint {
     pub work: Work,
 }
 
-/// A process group over a transport. The last handle's drop makes this rank leave.
+/// A process group over a transport. Dropping it closes it.
 pub(crate) struct Group<T: Transport>(Arc<Shared<T>>);
 
 pub(crate) struct Shared<T> {
@@ -74,8 +74,11 @@ pub(crate) struct Shared<T> {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<(Request, Stamp, Instant, Work)>,
-    /// Somebody uses the transport's collective lane.
+    /// Somebody has the transport's collective lane.
     busy: bool,
+    /// An operation is in progress on it. Not while its completion is announced, when the lane is still held so that
+    /// later operations do not complete earlier.
+    running: bool,
     closed: bool,
     seq: u64,
     p2p_seq: u64,
@@ -141,9 +144,11 @@ impl<T: Transport> Shared<T> {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
             let Some((request, stamp, deadline, work)) = queue.jobs.pop_front() else { return };
-            queue.busy = true;
+            (queue.busy, queue.running) = (true, true);
             drop(queue);
-            work.complete(self.execute(&request, &stamp, deadline));
+            let result = self.execute(&request, &stamp, deadline);
+            self.queue().running = false;
+            work.complete(result);
             // Its destructor may run anything: not under the lock.
             drop(work);
             queue = self.queue();
@@ -187,6 +192,9 @@ impl<T: Transport> Group<T> {
     /// Checks the request and gives it its place in the order.
     fn admit(&self, queue: &mut Queue, request: &Request) -> Result<Stamp> {
         request.check(self.0.rank, self.0.ranks.len())?;
+        if queue.closed {
+            return Err(Error::runtime(format!("{}: group '{}' was closed", request.kind(), self.0.name)));
+        }
         let mut stamp = request.stamp();
         let seq = match stamp.kind {
             Kind::Send | Kind::Recv => &mut queue.p2p_seq,
@@ -251,10 +259,10 @@ impl<T: Transport> ProcessGroup for Group<T> {
             Request::Recv { data, src, .. } => Some((src, data)),
             _ => None,
         };
+        let stamp = self.admit(&mut queue, &request)?;
         if p2p.is_none() {
             self.start_worker(&mut queue)?;
         }
-        let stamp = self.admit(&mut queue, &request)?;
         let Some((peer, span)) = p2p else {
             // The lane watches the deadline itself and knows better words; the work's is a backstop.
             let work = Work::new(stamp.to_string(), deadline + Duration::from_secs(5), self.abort_with());
@@ -282,10 +290,12 @@ impl<T: Transport> ProcessGroup for Group<T> {
         }
         let deadline = self.deadline();
         let stamp = self.admit(&mut queue, &request)?;
-        queue.busy = true;
+        (queue.busy, queue.running) = (true, true);
         drop(queue);
         let result = self.0.execute(&request, &stamp, deadline);
-        self.0.queue().busy = false;
+        queue = self.0.queue();
+        (queue.busy, queue.running) = (false, false);
+        drop(queue);
         self.0.changed.notify_all();
         result
     }
@@ -306,6 +316,9 @@ impl<T: Transport> ProcessGroup for Group<T> {
         }
         let child = {
             let mut queue = self.0.queue();
+            if queue.closed {
+                return Err(Error::runtime(format!("new_group: group '{}' was closed", self.0.name)));
+            }
             queue.n_children += 1;
             queue.n_children
         };
@@ -322,20 +335,16 @@ impl<T: Transport> ProcessGroup for Group<T> {
         self.0.transport.fail(reason);
     }
 
-    fn failure(&self) -> Option<Error> {
-        self.0.transport.failure().map(Error::runtime)
-    }
-}
-
-impl<T: Transport> Drop for Group<T> {
-    fn drop(&mut self) {
+    fn close(&self) {
         let (pending, worker) = {
             let mut queue = self.0.queue();
-            queue.closed = true;
-            (queue.jobs.len() + usize::from(queue.busy), queue.worker.take())
+            if std::mem::replace(&mut queue.closed, true) {
+                return;
+            }
+            (queue.jobs.len() + usize::from(queue.running), queue.worker.take())
         };
         if pending > 0 {
-            self.0.transport.fail(&format!("the group was destroyed while {pending} of its operations were pending"));
+            self.0.transport.fail(&format!("the group was closed while {pending} of its operations were pending"));
         }
         self.0.changed.notify_all();
         if let Some(worker) = worker
@@ -345,6 +354,16 @@ impl<T: Transport> Drop for Group<T> {
             let _ = worker.join();
         }
         self.0.transport.close();
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.0.transport.failure().map(Error::runtime)
+    }
+}
+
+impl<T: Transport> Drop for Group<T> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

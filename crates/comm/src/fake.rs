@@ -51,9 +51,17 @@ pub fn run_ranks<R: Send>(
     };
     std::thread::scope(|scope| {
         let run = &run;
-        let threads: Vec<_> = groups(n, timeout).into_iter().map(|group| scope.spawn(move || run(group))).collect();
-        let join = |(rank, thread): (usize, std::thread::ScopedJoinHandle<'_, Result<R>>)| {
-            thread.join().unwrap_or_else(|_| Err(Error::runtime(format!("rank {rank} panicked"))))
+        let start = |(rank, group): (usize, Arc<dyn ProcessGroup>)| {
+            // The stack of a main thread: a rank runs whole programs.
+            let thread = std::thread::Builder::new().name(format!("rank {rank}")).stack_size(8 << 20);
+            thread.spawn_scoped(scope, move || run(group))
+        };
+        // If one cannot be started its group is dropped, which the others notice.
+        let threads: Vec<_> = groups(n, timeout).into_iter().enumerate().map(start).collect();
+        let join = |(rank, thread): (usize, std::io::Result<std::thread::ScopedJoinHandle<'_, Result<R>>>)| match thread
+        {
+            Ok(thread) => thread.join().unwrap_or_else(|_| Err(Error::runtime(format!("rank {rank} panicked")))),
+            Err(e) => Err(Error::runtime(format!("rank {rank} cannot be started: {e}"))),
         };
         threads.into_iter().enumerate().map(join).collect()
     })
@@ -173,6 +181,13 @@ impl Member {
         Ok(None)
     }
 
+    /// A rank that left before it took its message of this batch.
+    fn unwanted(&self, comms: &mut Comms, sends: &[(usize, &[u8])], batch: u64) -> Option<usize> {
+        let comm = comms.comm(self.comm)?;
+        let offered = |dst: usize| comm.offers[self.rank * self.size + dst].iter().any(|offer| offer.batch == batch);
+        sends.iter().map(|(dst, _)| *dst).find(|&dst| comm.left[dst] && offered(dst))
+    }
+
     /// Withdraws what was not taken and waits for copies that others are making right now.
     fn withdraw(&self, mut comms: MutexGuard<'_, Comms>, batch: u64) {
         if let Some(comm) = comms.comm(self.comm) {
@@ -238,6 +253,10 @@ impl Transport for Member {
                     continue;
                 }
                 Ok(None) => {}
+            }
+            if let Some(dst) = self.unwanted(&mut comms, sends, batch) {
+                self.withdraw(comms, batch);
+                return Err(format!("rank {dst} has left the group"));
             }
             if done.iter().all(|&d| d) && comms.pending.get(&batch).is_none_or(|&n| n == 0) {
                 comms.pending.remove(&batch);

@@ -52,6 +52,9 @@ pub trait ProcessGroup: Send + Sync {
 
     /// Ends every pending operation on all ranks with `reason`.
     fn abort(&self, reason: &str);
+    /// This rank leaves in peace: the others can tell it from a death. Later operations are errors. The last handle's
+    /// drop does the same, but a process that ends without either looks like one that died.
+    fn close(&self);
     /// The failure that ended the group, if one has.
     fn failure(&self) -> Option<Error>;
 

@@ -3,6 +3,18 @@
 //! A launcher's environment is read by [`rendezvous`], ranks find each other through a [`store`], and a [`ProcessGroup`]
 //! runs collectives over threads of one process ([`fake`]) or sockets between processes ([`tcp`]). Devices other than the
 //! host are not known here.
+//!
+//! ```
+//! use oneflow_base::DType;
+//! use oneflow_comm::{DEFAULT_TIMEOUT, ReduceOp, fake};
+//!
+//! let sums = fake::run_ranks(3, DEFAULT_TIMEOUT, |group| {
+//!     let mut data = [group.rank() as u8, 10];
+//!     group.all_reduce(&mut data, DType::U8, ReduceOp::Sum)?;
+//!     Ok(data)
+//! });
+//! assert!(sums.into_iter().all(|sum| sum.unwrap() == [3, 30]));
+//! ```
 
 mod collective;
 mod engine;

@@ -22,8 +22,8 @@ pub fn set_thread_group(group: Option<Shared>) -> Option<Shared> {
     THREAD.with(|slot| slot.replace(group))
 }
 
-/// Makes `group` the world of every thread that has none of its own. Returns the one before; dropping its last handle
-/// says goodbye to the peers, so a process calls this with `None` before it exits.
+/// Makes `group` the world of every thread that has none of its own. Returns the one before, for its owner to close: a
+/// process should close its groups before it exits.
 pub fn set_process_group(group: Option<Shared>) -> Option<Shared> {
     std::mem::replace(&mut *PROCESS.write().unwrap_or_else(PoisonError::into_inner), group)
 }

@@ -63,13 +63,18 @@ fn a_rank_that_fails_or_panics_wakes_the_others_and_is_named() {
 
 #[test]
 fn a_rank_that_left_is_named() {
-    let results = run_ranks(2, LONG, |group| match group.rank() {
-        0 => Ok(()),
-        _ => group.barrier(),
-    });
-    // The last handle of rank 0 goes when its thread returns.
-    let text = results[1].as_ref().unwrap_err().to_string();
-    assert!(text.contains("rank 0 has left the group"), "{text}");
+    // Rank 0 leaves when the last handle goes with its thread; the others need it in every possible way.
+    for way in 0..4 {
+        let results = run_ranks(2, LONG, |group| match (group.rank(), way) {
+            (0, _) => Ok(()),
+            (_, 0) => group.barrier(),
+            (_, 1) => group.broadcast(&mut [0; 4], DType::F32, 1),
+            (_, 2) => group.gather(&mut [], &[0; 4], DType::F32, 0),
+            _ => group.recv(&mut [0; 4], DType::F32, 0, 0),
+        });
+        let text = results[1].as_ref().unwrap_err().to_string();
+        assert!(text.contains("rank 0 has left the group"), "{text}");
+    }
 }
 
 #[test]

@@ -123,6 +123,18 @@ fn deadlines_aborts_and_goodbyes() {
     let text = results[1].as_ref().unwrap_err().to_string();
     assert!(text.contains("rank 0 has left the group"), "{text}");
     assert!(results[2].is_err());
+
+    // Closing says the same while handles live on.
+    let results = threads(2, LONG, |group| {
+        let result = if group.rank() == 0 { Ok(()) } else { group.barrier() };
+        group.close();
+        hold.wait();
+        assert!(group.barrier().unwrap_err().text().contains("was closed"));
+        assert!(group.new_group(&[0]).is_err());
+        result
+    });
+    assert!(results[0].is_ok());
+    assert!(results[1].as_ref().unwrap_err().text().contains("rank 0 has left the group"), "{results:?}");
 }
 
 #[test]
@@ -273,9 +285,7 @@ fn child() {
         }
         other => panic!("no role '{other}'"),
     }
-    drop(group);
-    // Says goodbye.
-    oneflow_comm::set_process_group(None);
+    group.close();
 }
 
 #[test]

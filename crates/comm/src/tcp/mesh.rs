@@ -1,7 +1,7 @@
 //! The collective lane: one exchange of messages at a time, all its sends and receives progressing together.
 
 use std::io::{ErrorKind, IoSlice, Read};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -193,6 +193,8 @@ impl Transport for Mesh {
 
     fn close(&self) {
         self.monitor.close();
+        // Peers that still wait for this rank see the end at once, even while handles of the group live on.
+        self.data.iter().flatten().for_each(|stream| drop(stream.shutdown(Shutdown::Write)));
     }
 
     fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -187,6 +187,10 @@ impl Monitor {
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
+        }
+        for link in self.links.iter().flatten() {
+            let _ = link.p2p.shutdown(Shutdown::Write);
+            let _ = link.control.shutdown(Shutdown::Write);
         }
     }
 
