@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import _oneflow
-from oneflow._oneflow import Tensor, dtype
+from oneflow._oneflow import Tensor
+from oneflow._oneflow import dtype as DType
 
 
 def is_tensor(obj: Any) -> bool:
@@ -46,7 +47,7 @@ class finfo:
     resolution: float
     dtype: str
 
-    def __init__(self, type: dtype | None = None) -> None:
+    def __init__(self, type: DType | None = None) -> None:
         name = _name(_oneflow.get_default_dtype() if type is None else type)
         if name not in _FLOATS:
             raise TypeError(f"finfo() requires a floating point input type, got {type}; use iinfo for integers")
@@ -73,7 +74,7 @@ class iinfo:
     min: int
     dtype: str
 
-    def __init__(self, type: dtype) -> None:
+    def __init__(self, type: DType) -> None:
         name = _name(type)
         if name not in _INTS:
             raise TypeError(f"iinfo() requires an integer input type, got {type}; use finfo for floating point")
@@ -102,5 +103,5 @@ _INTS = {
 }
 
 
-def _name(type: dtype) -> str:
+def _name(type: DType) -> str:
     return str(type).rpartition(".")[2]

@@ -12,7 +12,7 @@ import oneflow
 from oneflow import Tensor
 
 # dtype name -> name of the storage class that the file format uses
-STORAGE_NAMES = {
+STORAGE_NAMES: dict[str, str] = {
     "float64": "DoubleStorage",
     "float32": "FloatStorage",
     "float16": "HalfStorage",

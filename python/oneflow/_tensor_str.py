@@ -51,7 +51,12 @@ def set_printoptions(
         if profile not in _PROFILES:
             raise ValueError(f"set_printoptions: profile is one of {sorted(_PROFILES)}, got {profile!r}")
         options = _PROFILES[profile]
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    given: dict[str, Any] = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     _options = replace(options, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
 
 

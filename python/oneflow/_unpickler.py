@@ -10,7 +10,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 _OPCODES = (
     "PROTO STOP FRAME MARK POP POP_MARK DUP NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 LONG4 BINFLOAT "
@@ -126,7 +126,7 @@ _BASIC: dict[str, Callable[..., Any]] = {
 }
 
 
-class RestrictedUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
+class RestrictedUnpickler(pickle._Unpickler):
     """Unpickler over a list of names.
 
     Args:
@@ -142,9 +142,8 @@ class RestrictedUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc
         self.functions = functions
         self.load_storage = load_storage
 
-    dispatch = {
-        getattr(pickle, name)[0]: pickle._Unpickler.dispatch[getattr(pickle, name)[0]]  # type: ignore[attr-defined]
-        for name in _OPCODES
+    dispatch: ClassVar[dict[int, Any]] = {
+        getattr(pickle, name)[0]: pickle._Unpickler.dispatch[getattr(pickle, name)[0]] for name in _OPCODES
     }
 
     def load(self) -> Any:

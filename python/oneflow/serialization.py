@@ -15,7 +15,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import oneflow
 from oneflow import Tensor
@@ -49,10 +49,10 @@ class _Global:
         raise TypeError("stands for a name in a file and cannot be called")
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+class _Pickler(pickle._Pickler):
     """Writes tensors as references to storages, under the names PyTorch reads."""
 
-    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = pickle._Pickler.dispatch.copy()
 
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol=protocol)
@@ -78,7 +78,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
             # A tuple subclass: the plain path would write it as a tuple.
             self.save_reduce(*self.reducer_override(obj), obj=obj)
         else:
-            super().save(obj, save_persistent_id)
+            super().save(obj, save_persistent_id)  # type: ignore[misc]  # absent from the type stubs
 
     def _save_name(self, obj: _Global) -> None:
         self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())

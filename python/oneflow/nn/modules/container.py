@@ -39,7 +39,7 @@ class _IndexedModules(Module):
         return list(self._modules.values())[_position(index, len(self))]
 
     def _sliced(self, index: slice) -> Any:
-        return type(self)(list(self._modules.values())[index])  # type: ignore[call-arg]
+        return type(self)(list(self._modules.values())[index])
 
     def __setitem__(self, index: Any, module: Module) -> None:
         setattr(self, list(self._modules)[_position(index, len(self))], module)

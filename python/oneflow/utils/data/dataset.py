@@ -20,7 +20,7 @@ class Dataset(Generic[T_co]):
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Any) -> Dataset[Any]:
         return ConcatDataset([self, other])
 
 
@@ -30,7 +30,7 @@ class IterableDataset(Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
-    def __add__(self, other: Any) -> ChainDataset:
+    def __add__(self, other: Any) -> Dataset[Any]:
         return ChainDataset([self, other])
 
 
