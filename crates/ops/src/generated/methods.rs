@@ -63,6 +63,26 @@ pub trait TensorOps {
         value: impl Into<Scalar>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
+    fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
+    fn all_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
+    fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
+    /// `amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
+    fn amax_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
+    fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
+    /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
+    fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
+    fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
+    fn any_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
+    fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
+    fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)`
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
     /// `as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
@@ -103,6 +123,8 @@ pub trait TensorOps {
     fn ceil_(&self) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil_out(&self, out: &Tensor) -> Result<()>;
+    /// `chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]`
+    fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
     fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
@@ -125,6 +147,30 @@ pub trait TensorOps {
     fn cos_(&self) -> Result<()>;
     /// `cos(Tensor input) -> Tensor`
     fn cos_out(&self, out: &Tensor) -> Result<()>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod(&self, dim: i64) -> Result<Tensor>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod_(&self, dim: i64) -> Result<()>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod_out(&self, dim: i64, out: &Tensor) -> Result<()>;
+    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumprod_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum(&self, dim: i64) -> Result<Tensor>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum_(&self, dim: i64) -> Result<()>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum_out(&self, dim: i64, out: &Tensor) -> Result<()>;
+    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
+    fn cumsum_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
     fn div<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
@@ -169,6 +215,8 @@ pub trait TensorOps {
     fn expand(&self, size: &[i64]) -> Result<Tensor>;
     /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
     fn expand_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
+    /// `expand_as(Tensor(a) input, Tensor other) -> Tensor(a)`
+    fn expand_as(&self, other: &Tensor) -> Result<Tensor>;
     /// `expm1(Tensor input) -> Tensor`
     fn expm1(&self) -> Result<Tensor>;
     /// `expm1(Tensor input) -> Tensor`
@@ -179,6 +227,10 @@ pub trait TensorOps {
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
     fn fill_<'a>(&self, value: impl Into<Operand<'a>>) -> Result<()>;
+    /// `flatten(Tensor(a) input, int start_dim=0, int end_dim=-1) -> Tensor(a)`
+    fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor>;
+    /// `flip(Tensor input, int[1] dims) -> Tensor`
+    fn flip(&self, dims: &[i64]) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
     fn floor(&self) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
@@ -284,6 +336,8 @@ pub trait TensorOps {
     fn logical_xor_(&self, other: &Tensor) -> Result<()>;
     /// `logical_xor(Tensor input, Tensor other) -> Tensor`
     fn logical_xor_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
+    fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
     /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -298,20 +352,50 @@ pub trait TensorOps {
     fn matmul(&self, other: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `max(Tensor input) -> Tensor`
+    fn max(&self) -> Result<Tensor>;
+    /// `max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `max.other(Tensor input, Tensor other) -> Tensor`
+    fn max_other(&self, other: &Tensor) -> Result<Tensor>;
     /// `maximum(Tensor input, Tensor other) -> Tensor`
     fn maximum(&self, other: &Tensor) -> Result<Tensor>;
     /// `maximum(Tensor input, Tensor other) -> Tensor`
     fn maximum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn mean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn mean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn mean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn mean_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `min(Tensor input) -> Tensor`
+    fn min(&self) -> Result<Tensor>;
+    /// `min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `min.other(Tensor input, Tensor other) -> Tensor`
+    fn min_other(&self, other: &Tensor) -> Result<Tensor>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum(&self, other: &Tensor) -> Result<Tensor>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `movedim(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
+    fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)`
+    fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -342,6 +426,10 @@ pub trait TensorOps {
     fn pow_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
     fn reciprocal(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
@@ -360,6 +448,8 @@ pub trait TensorOps {
     fn remainder_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `reshape(Tensor(a) input, int[] shape) -> Tensor(a)`
     fn reshape(&self, shape: &[i64]) -> Result<Tensor>;
+    /// `reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)`
+    fn reshape_as(&self, other: &Tensor) -> Result<Tensor>;
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
     fn round(&self) -> Result<Tensor>;
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
@@ -382,6 +472,8 @@ pub trait TensorOps {
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `select(Tensor(a) input, int dim, int index) -> Tensor(a)`
+    fn select(&self, dim: i64, index: i64) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
     fn sigmoid(&self) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
@@ -406,10 +498,18 @@ pub trait TensorOps {
     fn sin_(&self) -> Result<()>;
     /// `sin(Tensor input) -> Tensor`
     fn sin_out(&self, out: &Tensor) -> Result<()>;
+    /// `slice(Tensor(a) input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)`
+    fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
+    /// `slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor`
+    fn slice_backward(&self, input_sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor>;
     /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
     /// `softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor`
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor>;
+    /// `split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]`
+    fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `split.sizes(Tensor(a) input, int[] split_size, int dim=0) -> Tensor(a)[]`
+    fn split_sizes(&self, split_size: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `sqrt(Tensor input) -> Tensor`
     fn sqrt(&self) -> Result<Tensor>;
     /// `sqrt(Tensor input) -> Tensor`
@@ -426,6 +526,20 @@ pub trait TensorOps {
     fn squeeze(&self) -> Result<Tensor>;
     /// `squeeze.dim(Tensor(a) input, int[1] dim) -> Tensor(a)`
     fn squeeze_dim(&self, dim: &[i64]) -> Result<Tensor>;
+    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn std<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
+    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn std_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor>;
+    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn std_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()>;
+    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn std_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -452,6 +566,8 @@ pub trait TensorOps {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `t(Tensor(a) input) -> Tensor(a)`
+    fn t(&self) -> Result<Tensor>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh(&self) -> Result<Tensor>;
     /// `tanh(Tensor input) -> Tensor`
@@ -472,10 +588,40 @@ pub trait TensorOps {
     fn trunc_(&self) -> Result<()>;
     /// `trunc(Tensor input) -> Tensor`
     fn trunc_out(&self, out: &Tensor) -> Result<()>;
+    /// `unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]`
+    fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)`
+    fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor>;
     /// `unsqueeze(Tensor(a) input, int dim) -> Tensor(a)`
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
+    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
+    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn var_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor>;
+    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn var_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()>;
+    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    fn var_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn vector_norm_with<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor>;
     /// `view(Tensor(a) input, int[] size) -> Tensor(a)`
     fn view(&self, size: &[i64]) -> Result<Tensor>;
+    /// `view_as(Tensor(a) input, Tensor other) -> Tensor(a)`
+    fn view_as(&self, other: &Tensor) -> Result<Tensor>;
     /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
@@ -730,6 +876,116 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::logic::ALL,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn all_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::logic::ALL,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::AMAX,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn amax_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::AMAX,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::AMIN,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::AMIN,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::logic::ANY,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn any_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::logic::ANY,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::ARGMAX,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::ARGMIN,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::as_strided::OP,
@@ -904,6 +1160,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::split::CHUNK,
+            ins: &[Some(self)],
+            args: &[Arg::Int(chunks), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::clamp::OP,
@@ -997,6 +1264,138 @@ impl TensorOps for Tensor {
     #[inline]
     fn cos_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumprod(&self, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumprod_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumprod_(&self, dim: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumprod_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumprod_out(&self, dim: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumprod_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMPROD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumsum(&self, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumsum_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumsum_(&self, dim: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumsum_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumsum_out(&self, dim: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cumsum_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::CUMSUM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
         none(&call)
     }
 
@@ -1200,6 +1599,13 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::shape::EXPAND_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn expm1(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::expm1::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -1240,6 +1646,23 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[self]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::shape::FLATTEN,
+            ins: &[Some(self)],
+            args: &[Arg::Int(start_dim), Arg::Int(end_dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn flip(&self, dims: &[i64]) -> Result<Tensor> {
+        let call = Call { op: &crate::view::flip::OP, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -1720,6 +2143,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::LOGSUMEXP,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -1798,6 +2232,34 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn max(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::extrema::MAX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::extrema::MAX_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn max_other(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::MAX_OTHER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn maximum(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::maximum::OP,
@@ -1820,6 +2282,84 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn mean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::OP,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn mean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::OP,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn mean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::OP,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn mean_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::OP,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn min(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::extrema::MIN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::extrema::MIN_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn min_other(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::extrema::MIN_OTHER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn minimum(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::minimum::OP,
@@ -1839,6 +2379,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::shape::MOVEDIM,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(source), Arg::Ints(destination)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -1875,6 +2426,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::slice::NARROW,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -2008,6 +2570,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::PROD,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::PROD,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn reciprocal(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::reciprocal::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -2079,6 +2663,13 @@ impl TensorOps for Tensor {
     fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::reshape::OP, ins: &[Some(self)], args: &[Arg::Ints(shape)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::shape::RESHAPE_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2188,6 +2779,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::slice::SELECT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(index)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn sigmoid(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::sigmoid::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -2267,6 +2869,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::slice::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn slice_backward(&self, input_sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::slice::BACKWARD,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(input_sizes), Arg::Int(dim), Arg::Int(start), Arg::Int(end), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::softmax::OP,
@@ -2286,6 +2910,28 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::split::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(split_size), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn split_sizes(&self, split_size: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::split::SIZES,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(split_size), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
     }
 
     #[inline]
@@ -2337,6 +2983,56 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::view::squeeze::DIM, ins: &[Some(self)], args: &[Arg::Ints(dim)], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn std<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::STD,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn std_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::STD,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn std_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::STD,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn std_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::STD,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -2462,6 +3158,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn t(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::shape::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn tanh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -2539,6 +3241,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call =
+            Call { op: &crate::view::split::UNBIND, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        list(&call)
+    }
+
+    #[inline]
+    fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::shape::UNFLATTEN,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Ints(sizes)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::unsqueeze::OP, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
@@ -2546,8 +3266,93 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn var_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn var_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn var_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::NORM,
+            ins: &[Some(self)],
+            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn vector_norm_with<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::prod::NORM,
+            ins: &[Some(self)],
+            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn view(&self, size: &[i64]) -> Result<Tensor> {
         let call = Call { op: &crate::view::view::OP, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn view_as(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::shape::VIEW_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2613,6 +3418,38 @@ impl TensorOps for Tensor {
 /// Ops without a tensor in front.
 pub mod functions {
     use super::*;
+
+    /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::cat::OP,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn cat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::cat::OP,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
 
     /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     #[inline]
@@ -2730,6 +3567,38 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::cat::STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::cat::STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
