@@ -74,10 +74,13 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
     shape, dtype = tuple(tensor.shape), tensor.dtype
     default_dtype = oneflow.get_default_dtype()
     device = tensor.device
-    if device.type != "cpu":
+    if device.type != "cpu" and not getattr(tensor, "is_global", False):
         suffixes.append(f"device='{device}'")
-    if device.type == "meta" or getattr(tensor, "is_lazy", False):
-        # There is no data to show.
+    is_global = getattr(tensor, "is_global", False)
+    if is_global:
+        suffixes += [f"placement={tensor.placement}", f"sbp={tensor.sbp}"]
+    if device.type == "meta" or is_global or getattr(tensor, "is_lazy", False):
+        # There is no data here, or it lies on several ranks: printing must not be a collective.
         suffixes.append(f"size={shape}")
         if dtype != default_dtype:
             suffixes.append(f"dtype={dtype}")

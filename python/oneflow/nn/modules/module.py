@@ -512,6 +512,28 @@ class Module(StateDictMixin):
 
         return self._apply(convert)
 
+    def to_global(self: T, placement: Any = None, sbp: Any = None) -> T:
+        """Make every parameter and buffer a global tensor.
+
+        Args:
+            placement: the ranks; None keeps the placement of what is global already.
+            sbp: one or several, how each tensor is laid out over the ranks.
+
+        Parameters are replaced by new ones: make the optimizer afterwards.
+        """
+        made: dict[int, Tensor] = {}
+        for module in self.modules():
+            for group in (module._parameters, module._buffers):
+                for name, value in group.items():
+                    if value is None:
+                        continue
+                    if id(value) not in made:
+                        spread = value.detach().to_global(placement=placement, sbp=sbp)
+                        is_parameter = isinstance(value, Parameter)
+                        made[id(value)] = Parameter(spread, value.requires_grad) if is_parameter else spread
+                    group[name] = made[id(value)]
+        return self
+
     def train(self: T, mode: bool = True) -> T:
         """Set training mode (dropout on) on this module and all below it."""
         if not isinstance(mode, bool):
