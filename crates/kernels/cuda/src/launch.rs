@@ -1,0 +1,198 @@
+//! Launching: keys of compiled kernels, grids, scratch memory.
+
+use oneflow_base::{DType, Error, Result};
+use oneflow_ep::cuda::{self, Cuda, Fault, Grid, Text};
+use oneflow_ep::{Block, Queue};
+use oneflow_kernels_prim::View;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// Which template a kernel comes from.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub enum Family {
+    Elementwise,
+    Fill,
+    Reduce,
+    ArgReduce,
+    Scan,
+    Softmax,
+    Norm,
+    Loss,
+    Embedding,
+    Index,
+    Segments,
+    Radix,
+    Sort,
+    Nonzero,
+    Random,
+    Optimizer,
+    Matmul,
+    Epilogue,
+    Chain,
+}
+
+/// A compiled kernel's identity: family, then everything its text depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Key(u128);
+
+impl Key {
+    pub fn new(family: Family) -> Key {
+        // The leading one keeps keys of different lengths apart.
+        Key(0x100 | family as u128)
+    }
+    /// A number below 16.
+    pub fn small(self, v: u64) -> Key {
+        debug_assert!(v < 16 && self.0 >> 124 == 0);
+        Key(self.0 << 4 | v as u128)
+    }
+    pub fn dtype(self, d: DType) -> Key {
+        self.small(d as u64)
+    }
+    /// A number of an expression or of another table, of at most 56 bits.
+    pub fn wide(self, v: u64) -> Key {
+        debug_assert!(v >> 56 == 0 && self.0 >> 72 == 0);
+        Key(self.0 << 56 | v as u128)
+    }
+}
+
+/// The address of an argument, valid as long as the argument.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Place<'a>(*mut c_void, PhantomData<&'a ()>);
+
+impl<'a> Place<'a> {
+    pub fn of<T: ?Sized>(v: &'a T) -> Place<'a> {
+        Place((&raw const *v).cast::<c_void>().cast_mut(), PhantomData)
+    }
+}
+
+/// Something whose memory is a kernel parameter's C layout.
+pub trait Argument {
+    fn place(&self) -> Place<'_> {
+        Place::of(self)
+    }
+}
+impl Argument for i32 {}
+impl Argument for u32 {}
+impl Argument for i64 {}
+impl Argument for u64 {}
+impl Argument for f32 {}
+impl Argument for f64 {}
+impl<T> Argument for *mut T {}
+impl<T> Argument for *const T {}
+/// A number of the compute type C.
+#[derive(Clone, Copy)]
+pub struct Number(u64);
+impl Argument for Number {
+    fn place(&self) -> Place<'_> {
+        Place::of(&self.0)
+    }
+}
+impl Number {
+    pub fn new(compute: DType, v: f64) -> Number {
+        Number(match compute {
+            DType::F64 => v.to_bits(),
+            DType::I64 => v as i64 as u64,
+            _ => (v as f32).to_bits() as u64,
+        })
+    }
+}
+
+/// The argument array of a launch, written where the launch is: the driver copies the arguments when it is issued.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => { &mut [$($crate::launch::Argument::place(&$arg)),*] };
+}
+pub(crate) use args;
+
+/// The address of a view that may be absent.
+pub fn address(v: Option<View<'_>>) -> *mut u8 {
+    v.map_or(std::ptr::null_mut(), |v| v.ptr)
+}
+
+/// The provider. A launch on a CUDA queue implies that there is one.
+pub fn cuda() -> Result<&'static Cuda> {
+    cuda::provider().ok_or_else(|| Error::runtime("a CUDA kernel was launched but CUDA is not available"))
+}
+
+/// Launches a kernel.
+///
+/// # Safety
+/// As `Cuda::launch`: arguments and grid are the kernel's.
+pub unsafe fn run(
+    queue: Queue,
+    key: Key,
+    text: impl FnOnce() -> Result<Text>,
+    grid: Grid,
+    args: &mut [Place<'_>],
+) -> Result<()> {
+    let cuda = cuda()?;
+    let f = cuda.function(queue.device.index, key.0, text)?;
+    // SAFETY: a place is a plain pointer.
+    let args = unsafe { std::slice::from_raw_parts_mut(args.as_mut_ptr().cast::<*mut c_void>(), args.len()) };
+    // SAFETY: by the contract.
+    unsafe { cuda.launch(f, queue, grid, args) }
+}
+
+/// Where a device's kernels report wrong values.
+pub fn faults(queue: Queue) -> Result<*mut Fault> {
+    cuda()?.faults(queue.device.index)
+}
+
+/// `a / b` rounded up, of numbers that are not negative.
+pub fn ceil_div(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+/// Blocks of 256 threads for `n` pieces of work; kernels loop where there are more.
+pub fn linear(n: i64) -> Grid {
+    Grid::linear(ceil_div(n, 256).clamp(0, 1 << 30) as u32, 256)
+}
+
+/// A grid for rows of work, and the kernels' `by_x`.
+///
+/// `length`: work along a row. `by_x`: neighbouring threads walk along the row, else across rows. Threads across a row are a
+/// power of two; a block has at most 1024.
+pub fn rows(n_rows: i64, length: i64, by_x: bool) -> (Grid, i32) {
+    let (across, rows) = rows_shape(length, by_x);
+    let threads = if by_x { [across, rows, 1] } else { [rows, across, 1] };
+    let blocks = ceil_div(n_rows, rows as i64).clamp(0, 1 << 30) as u32;
+    (Grid { blocks: [blocks, 1, 1], threads, shared: 0 }, by_x as i32)
+}
+
+/// (threads across a row, rows a block).
+pub fn rows_shape(length: i64, by_x: bool) -> (u32, u32) {
+    let length = length.clamp(1, 1 << 20) as u32;
+    if by_x {
+        let across = length.next_power_of_two().min(if length >= 8192 { 1024 } else { 256 });
+        (across, (256 / across).max(1))
+    } else {
+        ((length / 4).max(1).next_power_of_two().min(32), 32)
+    }
+}
+
+/// Device memory for the time of some launches on one queue.
+pub struct Scratch {
+    cuda: &'static Cuda,
+    queue: Queue,
+    block: Block,
+}
+
+impl Scratch {
+    pub fn new(queue: Queue, count: i64, size: usize) -> Result<Scratch> {
+        let bytes = (count as usize).checked_mul(size).ok_or_else(|| {
+            Error::out_of_memory(format!("CUDA out of memory: scratch of {count} elements of {size} bytes"))
+        })?;
+        let cuda = cuda()?;
+        Ok(Scratch { cuda, queue, block: cuda.alloc_on(queue, bytes)? })
+    }
+    pub fn ptr(&self) -> *mut u8 {
+        self.block.ptr
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.cuda.free_on(self.queue, self.block);
+    }
+}

@@ -1,0 +1,334 @@
+//! SOFTMAX, LAYER_NORM, CROSS_ENTROPY, EMBEDDING and their backwards.
+
+use crate::index::sorted_updates;
+use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, faults, linear, rows, run};
+use crate::nest::Nest;
+use crate::reduce;
+use crate::text::{Builder, bits_type, c_type, float, unsupported};
+use oneflow_base::{DType, Error, Result, contiguous_strides};
+use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::{Launch, ReduceKind, ScatterKind, View};
+
+pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
+    let b = Builder::new("softmax").compute("C", float("softmax", dtype)?.compute())?.dtype("T", dtype)?;
+    let b = b.variant("FORWARD", forward as u8).variant("IS_LOG", log as u8);
+    Ok(b.push(include_str!("text/softmax.cu")).finish())
+}
+
+pub unsafe fn softmax(l: &Launch<'_>) -> Result<()> {
+    let (x, out, dim, log) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), l.param(1)?.bool());
+    let mut nest = Nest::of(&[&out, &x]);
+    let (n, stride) = nest.take(dim);
+    let kept = nest.merged();
+    if kept.n() == 0 || n == 0 {
+        return Ok(());
+    }
+    let by_x = stride[1].unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
+    let (grid, by_x) = rows(kept.n(), n, by_x);
+    let key = Key::new(Family::Softmax).dtype(x.dtype).small(2 + log as u64);
+    let kept = kept.geo_unmerged("softmax")?;
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || softmax_text(x.dtype, true, log),
+            grid,
+            args![by_x, x.ptr, out.ptr, n, stride[1], stride[0], kept],
+        )
+    }
+}
+
+pub unsafe fn softmax_backward(l: &Launch<'_>) -> Result<()> {
+    let (grad, y, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let (dim, log) = (l.param(0)?.usize(), l.param(1)?.bool());
+    let mut nest = Nest::of(&[&out, &grad, &y]);
+    let (n, stride) = nest.take(dim);
+    let kept = nest.merged();
+    if kept.n() == 0 || n == 0 {
+        return Ok(());
+    }
+    let by_x = stride[2].unsigned_abs() <= kept.inner_stride(2).unsigned_abs().max(1);
+    let (grid, by_x) = rows(kept.n(), n, by_x);
+    let key = Key::new(Family::Softmax).dtype(y.dtype).small(log as u64);
+    let kept = kept.geo_unmerged("softmax_backward")?;
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || softmax_text(y.dtype, false, log),
+            grid,
+            args![by_x, grad.ptr, y.ptr, out.ptr, n, stride[0], stride[1], stride[2], kept],
+        )
+    }
+}
+
+/// `part` 0: forward, 1: gradient of x, 2: gradients of weight and bias.
+pub fn norm_text(part: u8, dtype: DType, weight: DType, rms: bool) -> Result<Text> {
+    let b = Builder::new("layer_norm").variant("PART", part).variant("RMS", rms as u8);
+    let b = b.compute("C", float("layer_norm", dtype)?.compute())?.dtype("T", dtype)?.dtype("W", weight)?;
+    Ok(b.push(include_str!("text/norm.cu")).finish())
+}
+
+fn norm_key(part: u8, dtype: DType, weight: DType, rms: bool) -> Key {
+    Key::new(Family::Norm).small(part as u64).dtype(dtype).dtype(weight).small(rms as u64)
+}
+
+/// Both of one dtype, where both are there.
+fn weight_dtype(name: &str, weight: Option<View<'_>>, bias: Option<View<'_>>, x: DType) -> Result<DType> {
+    match (weight, bias) {
+        (Some(w), Some(b)) if w.dtype != b.dtype => {
+            Err(Error::runtime(format!("{name}: weight is {} and bias {} on CUDA", w.dtype, b.dtype)))
+        }
+        (Some(v), _) | (None, Some(v)) => Ok(v.dtype),
+        (None, None) => Ok(x),
+    }
+}
+
+pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
+    let (x, weight, bias, y) = (l.input(0)?, l.opt_input(1), l.opt_input(2), l.output(0)?);
+    let (n_dims, eps, rms) = (l.param(0)?.usize(), l.param(1)?.f64(), l.param(2)?.bool());
+    let w = weight_dtype("layer_norm", weight, bias, x.dtype)?;
+    let (outer, inner) = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
+    let (outer, inner) = (outer.geo("layer_norm")?, inner.geo("layer_norm")?);
+    let grid = rows(outer.n(), inner.n(), true).0;
+    let (mean, rstd) = (address(l.opt_output(1)), address(l.opt_output(2)));
+    let eps = Number::new(x.dtype.compute(), eps);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            norm_key(0, x.dtype, w, rms),
+            || norm_text(0, x.dtype, w, rms),
+            grid,
+            args![x.ptr, address(weight), address(bias), y.ptr, mean, rstd, eps, outer, inner],
+        )
+    }
+}
+
+pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
+    let (grad, x, mean, rstd, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.input(3)?, l.opt_input(4));
+    let (n_dims, rms) = (l.param(0)?.usize(), l.param(2)?.bool());
+    let at = x.ndim().saturating_sub(n_dims);
+    let mean = address(mean);
+    if let Some(out) = l.opt_output(0) {
+        let (outer, inner) = Nest::of(&[&out, &grad, &x]).split(at);
+        let (outer, inner) = (outer.geo("layer_norm_backward")?, inner.geo("layer_norm_backward")?);
+        let w = weight.map_or(x.dtype, |w| w.dtype);
+        let grid = rows(outer.n(), inner.n(), true).0;
+        // SAFETY: the arguments are the template's.
+        unsafe {
+            run(
+                l.queue,
+                norm_key(1, x.dtype, w, rms),
+                || norm_text(1, x.dtype, w, rms),
+                grid,
+                args![grad.ptr, x.ptr, mean, rstd.ptr, address(weight), out.ptr, outer, inner],
+            )?
+        };
+    }
+    let (grad_weight, grad_bias) = (l.opt_output(1), l.opt_output(2));
+    if grad_weight.is_none() && grad_bias.is_none() {
+        return Ok(());
+    }
+    let (outer, inner) = Nest::of(&[&grad, &x]).split(at);
+    let (outer, inner) = (outer.geo("layer_norm_backward")?, inner.geo("layer_norm_backward")?);
+    let (n, compute) = (inner.n(), x.dtype.compute());
+    if n == 0 {
+        return Ok(());
+    }
+    // Parts of the rows are summed side by side and then together, in order.
+    let parts = reduce::parts(l.queue, n, outer.n(), false)?;
+    let columns = |v: &Option<View<'_>>| v.map(|_| Scratch::new(l.queue, parts * n, compute.size())).transpose();
+    let (w, b) = (columns(&grad_weight)?, columns(&grad_bias)?);
+    let pointer = |s: &Option<Scratch>| s.as_ref().map_or(std::ptr::null_mut(), Scratch::ptr);
+    let (mut grid, _) = rows(n, ceil_div(outer.n(), parts), false);
+    grid.blocks[0] = (grid.blocks[0] as i64 * parts).min(1 << 30) as u32;
+    let key = norm_key(2, x.dtype, x.dtype, rms);
+    // SAFETY: the arguments are the template's; the scratches hold a number a part and column.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || norm_text(2, x.dtype, x.dtype, rms),
+            grid,
+            args![grad.ptr, x.ptr, mean, rstd.ptr, pointer(&w), pointer(&b), parts, outer, inner],
+        )?
+    };
+    for (scratch, out) in [(&w, grad_weight), (&b, grad_bias)] {
+        let (Some(scratch), Some(out)) = (scratch, out) else { continue };
+        let (flat, one) = ([1, n], contiguous_strides(out.sizes));
+        if out.strides != one.as_slice() {
+            return Err(Error::runtime("layer_norm_backward: gradients of weight and bias must be contiguous"));
+        }
+        let x = View { ptr: scratch.ptr(), dtype: compute, sizes: &[parts, n], strides: &[n, 1] };
+        let out = View { sizes: &flat, strides: &[n, 1], ..out };
+        // SAFETY: the scratch lives until after the launch was issued, on this queue.
+        unsafe { reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &x, &out)? };
+    }
+    Ok(())
+}
+
+pub fn loss_text(forward: bool, dtype: DType, weight: DType) -> Result<Text> {
+    let b = Builder::new("cross_entropy").variant("FORWARD", forward as u8);
+    let b = b.compute("C", float("cross_entropy", dtype)?.compute())?.dtype("T", dtype)?.dtype("W", weight)?;
+    Ok(b.push(include_str!("text/loss.cu")).finish())
+}
+
+/// The stride of a 1-D view; zero of an absent one.
+fn step(v: Option<View<'_>>) -> i64 {
+    v.and_then(|v| v.strides.first().copied()).unwrap_or(0)
+}
+
+pub unsafe fn cross_entropy(l: &Launch<'_>) -> Result<()> {
+    let (x, target, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2));
+    let (loss, lse) = (l.output(0)?, l.output(1)?);
+    let (ignore, smoothing) = (l.param(0)?.i64(), Number::new(x.dtype.compute(), l.param(1)?.f64()));
+    if target.dtype != DType::I64 {
+        return Err(unsupported("cross_entropy target", target.dtype));
+    }
+    let (n, c) = (x.sizes[0], x.sizes[1]);
+    let w = weight.map_or(x.dtype, |w| w.dtype);
+    let key = Key::new(Family::Loss).small(1).dtype(x.dtype).dtype(w);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || loss_text(true, x.dtype, w),
+            rows(n, c, true).0,
+            args![
+                x.ptr,
+                x.strides[0],
+                x.strides[1],
+                target.ptr,
+                step(Some(target)),
+                address(weight),
+                step(weight),
+                loss.ptr,
+                step(Some(loss)),
+                lse.ptr,
+                step(Some(lse)),
+                n,
+                c,
+                ignore,
+                smoothing,
+                faults(l.queue)?
+            ],
+        )
+    }
+}
+
+pub unsafe fn cross_entropy_backward(l: &Launch<'_>) -> Result<()> {
+    let (grad, x, target, weight, lse) = (l.input(0)?, l.input(1)?, l.input(2)?, l.opt_input(3), l.input(4)?);
+    let (out, ignore) = (l.output(0)?, l.param(0)?.i64());
+    let smoothing = Number::new(x.dtype.compute(), l.param(1)?.f64());
+    let (n, c) = (x.sizes[0], x.sizes[1]);
+    let w = weight.map_or(x.dtype, |w| w.dtype);
+    let key = Key::new(Family::Loss).small(0).dtype(x.dtype).dtype(w);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || loss_text(false, x.dtype, w),
+            rows(n, c, true).0,
+            args![
+                grad.ptr,
+                step(Some(grad)),
+                x.ptr,
+                x.strides[0],
+                x.strides[1],
+                target.ptr,
+                step(Some(target)),
+                address(weight),
+                step(weight),
+                lse.ptr,
+                step(Some(lse)),
+                out.ptr,
+                out.strides[0],
+                out.strides[1],
+                n,
+                c,
+                ignore,
+                smoothing,
+                faults(l.queue)?
+            ],
+        )
+    }
+}
+
+pub fn embedding_text(dtype: DType, index: DType) -> Result<Text> {
+    let b = Builder::new(format!("embedding {dtype}")).alias("T", bits_type(dtype)).dtype("I", index)?;
+    Ok(b.push(include_str!("text/embedding.cu")).finish())
+}
+
+fn index_dtype(op: &str, v: &View<'_>) -> Result<DType> {
+    match v.dtype {
+        DType::I32 | DType::I64 => Ok(v.dtype),
+        d => Err(Error::runtime(format!("{op}: expected indices of dtype int64 or int32, but got {d}"))),
+    }
+}
+
+/// Strides over `[index dims..., d]`: the index's, then `last`.
+fn along_rows(v: &View<'_>, last: i64) -> Vec<i64> {
+    v.strides.iter().copied().chain([last]).collect()
+}
+
+pub unsafe fn embedding(l: &Launch<'_>) -> Result<()> {
+    let (weight, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let (start, total) = (l.param(0)?.i64(), l.param(1)?.i64());
+    let i = index_dtype("embedding", &index)?;
+    let column: Vec<i64> = (0..out.ndim()).map(|d| (d + 1 == out.ndim()) as i64).collect();
+    let geo = Nest::new(out.sizes, &[out.strides, &along_rows(&index, 0), &column]).geo("embedding")?;
+    let key = Key::new(Family::Embedding).small(out.dtype.size().ilog2() as u64).dtype(i);
+    let (down, right, n_rows) = (weight.strides[0], weight.strides[1], weight.sizes[0]);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || embedding_text(out.dtype, i),
+            linear(geo.n()),
+            args![weight.ptr, down, right, n_rows, index.ptr, out.ptr, start, total, faults(l.queue)?, geo],
+        )
+    }
+}
+
+pub fn embedding_keys_text(index: DType) -> Result<Text> {
+    let b = Builder::new("embedding_backward keys").dtype("T", index)?.define("PART", 4);
+    Ok(b.push(include_str!("text/sort.cu")).finish())
+}
+
+pub unsafe fn embedding_backward(l: &Launch<'_>) -> Result<()> {
+    let (grad, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let (start, total, padding) = (l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64());
+    let i = index_dtype("embedding_backward", &index)?;
+    c_type("embedding_backward", out.dtype)?;
+    let zero =
+        Launch { outs: &[Some(out)], ins: &[], params: &[false.into(), 0i64.into()], expr: None, queue: l.queue };
+    // SAFETY: the output is valid by the launch's contract.
+    unsafe { crate::elementwise::fill(&zero)? };
+    let (n_rows, width) = (out.sizes[0], out.sizes[1]);
+    let last = grad.ndim() - 1;
+    let geo = Nest::new(index.sizes, &[index.strides, &grad.strides[..last]]).geo("embedding_backward")?;
+    let skip = n_rows as u64;
+    let key = Key::new(Family::Sort).small(4).dtype(i);
+    let keys = |to: *mut u8, numbers: *mut u8, from: *mut u8| {
+        let padding = if padding < 0 { -1 } else { padding };
+        // SAFETY: the arguments are the template's; the tables hold a word an index.
+        unsafe {
+            run(
+                l.queue,
+                key,
+                || embedding_keys_text(i),
+                linear(geo.n()),
+                args![index.ptr, to, numbers, from, start, n_rows, total, padding, skip, faults(l.queue)?, geo],
+            )
+        }
+    };
+    let (g, o) = ((grad.ptr, grad.dtype, grad.strides[last]), (out.ptr, out.dtype, out.strides[0], out.strides[1]));
+    // SAFETY: keys are rows of the output or `skip`, `from` are rows of the gradient.
+    unsafe { sorted_updates(l.queue, ScatterKind::Add, geo.n(), skip, keys, g, o, width) }
+}

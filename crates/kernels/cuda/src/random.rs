@@ -1,0 +1,69 @@
+//! RANDOM and DROPOUT.
+
+use crate::launch::{Family, Key, Number, args, linear, run};
+use crate::nest::Nest;
+use crate::text::{Builder, c_type, float};
+use oneflow_base::{DType, Error, Result};
+use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::philox::{Window, threshold};
+use oneflow_kernels_prim::{Launch, RandomKind};
+
+/// The generator's functions, which a host compiler understands too.
+pub const PHILOX: &str = include_str!("text/random.cu");
+const DROPOUT: u64 = 5;
+
+/// `part` is a `RandomKind`, or 5 for dropout.
+pub fn text(part: u64, dtype: DType) -> Result<Text> {
+    let digits = match dtype {
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        _ => 24,
+    };
+    let b = Builder::new("random").variant("PART", part).compute("C", dtype.compute())?.dtype("T", dtype)?;
+    let b = b.define("DIGITS", digits).define("IS_F64", (dtype == DType::F64) as u8).options(&["--fmad=false"]);
+    Ok(b.push(PHILOX).push(include_str!("text/random_kernels.cu")).finish())
+}
+
+pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
+    let (out, kind, seed, offset) = (l.output(0)?, l.param(0)?.0, l.param(1)?.0, l.param(2)?.0);
+    let (a, b) = (l.param(3)?, l.param(4)?);
+    let known = RandomKind::from_u64(kind).ok_or_else(|| Error::runtime("random: unknown kind"))?;
+    c_type("random", out.dtype)?;
+    if !matches!(known, RandomKind::Bernoulli | RandomKind::Integers) {
+        float("random", out.dtype)?;
+    }
+    let window = Window::parse(&l.params[5..], out.sizes)?;
+    let geo = Nest::new(out.sizes, &[out.strides, window.strides()]).geo("random")?;
+    let (low, span) = (a.i64(), b.i64().wrapping_sub(a.i64()));
+    let key = Key::new(Family::Random).small(kind).dtype(out.dtype);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || text(kind, out.dtype),
+            linear(geo.n()),
+            args![out.ptr, seed, offset, window.first(), a.f64(), b.f64(), low, span, threshold(a.f64()), geo],
+        )
+    }
+}
+
+pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
+    let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
+    let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
+    let compute = float("dropout", x.dtype)?.compute();
+    let window = Window::parse(&l.params[3..], x.sizes)?;
+    let geo = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).geo("dropout")?;
+    let scale = Number::new(compute, if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 });
+    let key = Key::new(Family::Random).small(DROPOUT).dtype(x.dtype);
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || text(DROPOUT, x.dtype),
+            linear(geo.n()),
+            args![x.ptr, y.ptr, mask.ptr, seed, offset, window.first(), threshold(p), scale, geo],
+        )
+    }
+}

@@ -1,0 +1,177 @@
+//! REDUCE, ARG_REDUCE and SCAN, and COUNT_NONZERO, which is a reduction.
+
+use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, rows, rows_shape, run};
+use crate::nest::Nest;
+use crate::text::{Builder, c_type, unsupported};
+use oneflow_base::{DType, Error, Result};
+use oneflow_ep::Queue;
+use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::{Launch, ReduceKind, View};
+
+/// The kernel's number of COUNT_NONZERO; the others are `ReduceKind`'s.
+pub const COUNT: u64 = 7;
+const SUM: u64 = ReduceKind::Sum as u64;
+
+pub fn text(kind: u64, from: DType, acc: DType, to: DType) -> Result<Text> {
+    let limit = if kind == ReduceKind::Max as u64 { "LOWEST" } else { "HIGHEST" };
+    let b = Builder::new("reduce").variant("KIND", kind).compute("A", acc)?.dtype("T", from)?.dtype("O", to)?;
+    Ok(b.define("LIMIT", limit).push(include_str!("text/reduce.cu")).finish())
+}
+
+/// What values are accumulated in.
+fn accumulator(from: DType, to: DType) -> DType {
+    match (from.compute(), to.compute()) {
+        (DType::F64, _) | (_, DType::F64) => DType::F64,
+        (DType::F32, _) | (_, DType::F32) => DType::F32,
+        _ => DType::I64,
+    }
+}
+
+pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
+    let kind = ReduceKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("reduce: unknown kind"))?;
+    let (x, out) = (l.input(0)?, l.output(0)?);
+    c_type("reduce", x.dtype)?;
+    let logical = matches!(kind, ReduceKind::Any | ReduceKind::All);
+    let acc = if logical { DType::I64 } else { accumulator(x.dtype, out.dtype) };
+    // SAFETY: the launch's contract.
+    unsafe { fold(l.queue, kind as u64, acc, &x, &out) }
+}
+
+pub unsafe fn count_nonzero(l: &Launch<'_>) -> Result<()> {
+    let (x, out) = (l.input(0)?, l.output(0)?);
+    let (sizes, strides) = (vec![1; x.ndim()], vec![0; x.ndim()]);
+    let out = View { sizes: &sizes, strides: &strides, ..out };
+    // SAFETY: the launch's contract.
+    unsafe { fold(l.queue, COUNT, DType::I64, &x, &out) }
+}
+
+/// Reduces `x` over the dimensions in which `out` has size one.
+///
+/// # Safety
+/// Both views are valid on the queue's device and of one rank.
+pub unsafe fn fold(queue: Queue, kind: u64, acc: DType, x: &View<'_>, out: &View<'_>) -> Result<()> {
+    let nest = Nest::new(x.sizes, &[out.strides, x.strides]);
+    let (reduced, kept) = nest.partition(|d| out.sizes[d] == 1 && x.sizes[d] != 1);
+    let reduced = Nest { strides: reduced.strides[1..].into(), ..reduced }.ordered().merged();
+    let kept = kept.merged();
+    let (n_out, length) = (kept.n(), reduced.n());
+    if n_out == 0 {
+        return Ok(());
+    }
+    let by_x = n_out == 1 || reduced.inner_stride(0).unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
+    let parts = parts(queue, n_out, length, by_x)?;
+    let key = |kind, from: DType, to: DType| Key::new(Family::Reduce).small(kind).dtype(acc).dtype(from).dtype(to);
+    let divisor = Number::new(acc, length as f64);
+    let (kept_geo, reduced_geo) = (kept.geo_unmerged("reduce")?, reduced.geo_unmerged("reduce")?);
+    let (k, from, to) = (key(kind, x.dtype, out.dtype), x.dtype, out.dtype);
+    let text_of = || text(kind, from, acc, to);
+    if parts == 1 {
+        let (grid, by_x) = rows(n_out, length, by_x);
+        // SAFETY: the arguments are the template's.
+        return unsafe {
+            run(queue, k, text_of, grid, args![by_x, parts, divisor, x.ptr, out.ptr, kept_geo, reduced_geo])
+        };
+    }
+    let partial = Scratch::new(queue, n_out * parts, acc.size())?;
+    let (grid, by_x) = rows(n_out * parts, ceil_div(length, parts), by_x);
+    // SAFETY: the arguments are the template's; the scratch holds one accumulator a unit.
+    unsafe {
+        run(queue, k, text_of, grid, args![by_x, parts, divisor, x.ptr, partial.ptr(), kept_geo, reduced_geo])?;
+    }
+    let second = if kind == COUNT { SUM } else { kind };
+    // The partial results: as many rows as outputs, in the outputs' order.
+    let mut kept = kept;
+    let strides = oneflow_base::contiguous_strides(&kept.sizes);
+    kept.strides[1] = strides.iter().map(|s| s * parts).collect();
+    let kept_geo = kept.geo_unmerged("reduce")?;
+    let reduced_geo = Nest::new(&[parts], &[&[1]]).geo_unmerged("reduce")?;
+    let (grid, by_x) = rows(n_out, parts, true);
+    let k = key(second, acc, to);
+    let one = 1i64;
+    // SAFETY: as above.
+    unsafe {
+        run(
+            queue,
+            k,
+            || text(second, acc, acc, to),
+            grid,
+            args![by_x, one, divisor, partial.ptr(), out.ptr, kept_geo, reduced_geo],
+        )
+    }
+}
+
+/// Parts of every output's elements, so that few long reductions fill the device too.
+pub fn parts(queue: Queue, n_out: i64, length: i64, by_x: bool) -> Result<i64> {
+    let wanted = 4 * cuda()?.device(queue.device.index)?.n_multiprocessors as i64;
+    let (across, at_once) = rows_shape(length, by_x);
+    let blocks = ceil_div(n_out, at_once as i64);
+    // Every thread keeps at least sixteen elements.
+    Ok((wanted / blocks.max(1)).min(length / (16 * across as i64)).max(1))
+}
+
+pub fn arg_text(dtype: DType, is_max: bool) -> Result<Text> {
+    let b = Builder::new("arg_reduce").compute("C", dtype.compute())?.dtype("T", dtype)?;
+    Ok(b.variant("IS_MAX", is_max as u8).push(include_str!("text/arg_reduce.cu")).finish())
+}
+
+pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
+    let (x, values, indices) = (l.input(0)?, l.opt_output(0), l.opt_output(1));
+    let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
+    let strides = |v: Option<View<'_>>| v.map_or_else(|| vec![0; x.ndim()], |v| v.strides.to_vec());
+    let mut nest = Nest::new(x.sizes, &[x.strides, &strides(values), &strides(indices)]);
+    let (n, stride) = nest.take(dim);
+    let kept = nest.merged();
+    if kept.n() == 0 || n == 0 {
+        return Ok(());
+    }
+    let by_x = kept.n() == 1 || stride[0].unsigned_abs() <= kept.inner_stride(0).unsigned_abs().max(1);
+    let (mut grid, by_x) = rows(kept.n(), n, by_x);
+    if kept.n() == 1 && n > 4096 {
+        grid.threads = [1024, 1, 1];
+    }
+    let key = Key::new(Family::ArgReduce).dtype(x.dtype).small(is_max as u64);
+    let kept = kept.geo_unmerged("arg_reduce")?;
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || arg_text(x.dtype, is_max),
+            grid,
+            args![by_x, x.ptr, address(values), address(indices), n, stride[0], kept],
+        )
+    }
+}
+
+pub fn scan_text(kind: u64, from: DType, to: DType) -> Result<Text> {
+    let b = Builder::new("scan").variant("KIND", kind).compute("A", accumulator(from, to))?;
+    Ok(b.dtype("T", from)?.dtype("O", to)?.push(include_str!("text/scan.cu")).finish())
+}
+
+pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
+    let (x, out, kind, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.0, l.param(1)?.usize());
+    if kind > ReduceKind::Min as u64 {
+        return Err(unsupported("scan of this kind", x.dtype));
+    }
+    let mut nest = Nest::of(&[&out, &x]);
+    let (n, stride) = nest.take(dim);
+    let kept = nest.merged();
+    if kept.n() == 0 || n == 0 {
+        return Ok(());
+    }
+    let by_x = stride[1].unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
+    // Many rows fill the device with one thread each.
+    let (grid, by_x) = if kept.n() >= 16384 && !by_x { rows(kept.n(), 1, false) } else { rows(kept.n(), n, by_x) };
+    let key = Key::new(Family::Scan).small(kind).dtype(x.dtype).dtype(out.dtype);
+    let kept = kept.geo_unmerged("scan")?;
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            l.queue,
+            key,
+            || scan_text(kind, x.dtype, out.dtype),
+            grid,
+            args![by_x, x.ptr, out.ptr, n, stride[0], stride[1], kept],
+        )
+    }
+}

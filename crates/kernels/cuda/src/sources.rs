@@ -1,0 +1,96 @@
+//! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
+
+use crate::{elementwise, index, matmul, nn, optimizer, random, reduce, sort};
+use oneflow_base::{DType, Result};
+use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::{Activation, Expr, ScatterKind};
+use std::collections::HashSet;
+
+const FLOATS: [DType; 3] = [DType::F32, DType::F64, DType::BF16];
+const REAL: [DType; 5] = [DType::F32, DType::F64, DType::BF16, DType::I64, DType::Bool];
+
+/// The texts of one expression: each compute dtype, and bfloat16 storage.
+pub fn expr_sources(expr: &Expr) -> Result<Vec<Text>> {
+    let mut all = Vec::new();
+    for (compute, storage) in
+        [(DType::F32, DType::F32), (DType::F32, DType::BF16), (DType::F64, DType::F64), (DType::I64, DType::I64)]
+    {
+        if expr.computes_in(compute) {
+            all.push(elementwise::expr_text(expr, compute, &vec![storage; expr.arity], storage)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Every template in every dtype, and every expression that has been registered.
+pub fn all_sources() -> Result<Vec<Text>> {
+    let mut all = vec![index::keys_text(), sort::rows_text()];
+    all.extend((0..3).map(sort::radix_text));
+    for from in REAL {
+        for to in REAL {
+            all.push(elementwise::copy_text(from, to)?);
+        }
+        for number in [DType::F64, DType::I64] {
+            all.push(elementwise::fill_text(from, number)?);
+        }
+        all.push(elementwise::triangle_text(from));
+        all.push(reduce::text(reduce::COUNT, from, DType::I64, DType::I64)?);
+        // Any and all.
+        all.push(reduce::text(5, from, DType::I64, DType::Bool)?);
+        all.push(reduce::text(6, from, DType::I64, DType::Bool)?);
+        let (sum, acc) = if from == DType::Bool { (DType::I64, DType::I64) } else { (from, from.compute()) };
+        for kind in 0..5 {
+            all.push(reduce::text(kind, from, acc, sum)?);
+        }
+        all.push(reduce::text(0, acc, acc, from)?);
+        for kind in 0..4 {
+            all.push(reduce::scan_text(kind, from, sum)?);
+        }
+        for is_max in [false, true] {
+            all.push(reduce::arg_text(from, is_max)?);
+        }
+        for part in [0, 1, 2, 6] {
+            all.push(index::text(part, from, DType::I32)?);
+        }
+        for part in [0, 1, 2, 3, 4, 6, 7] {
+            all.push(index::text(part, from, DType::I64)?);
+        }
+        for kind in [ScatterKind::Set, ScatterKind::Add, ScatterKind::Mul, ScatterKind::Max, ScatterKind::Min] {
+            all.push(index::updates_text(kind, from, from)?);
+        }
+        all.extend([sort::text(0, from)?, sort::text(2, from)?, sort::nonzero_text(0, from)?]);
+        all.push(sort::nonzero_text(1, from)?);
+        all.push(nn::embedding_text(from, DType::I64)?);
+        all.push(random::text(2, from)?);
+        all.push(random::text(3, from)?);
+        all.push(matmul::tiled_text(from)?);
+        all.push(matmul::epilogue_text(if from == DType::Bool { DType::I64 } else { from }, Activation::None)?);
+    }
+    for d in FLOATS {
+        for flag in [false, true] {
+            all.extend([nn::softmax_text(d, true, flag)?, nn::softmax_text(d, false, flag)?]);
+            for part in 0..3 {
+                all.push(nn::norm_text(part, d, d, flag)?);
+            }
+            all.push(nn::loss_text(flag, d, d)?);
+            let state = d.compute();
+            all.extend([optimizer::text(flag, d, d, d)?, optimizer::text(flag, d, state, d)?]);
+        }
+        for part in [0, 1, 4, 5] {
+            all.push(random::text(part, d)?);
+        }
+        for act in [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
+            all.push(matmul::epilogue_text(d, act)?);
+        }
+    }
+    for i in [DType::I32, DType::I64] {
+        all.push(nn::embedding_keys_text(i)?);
+    }
+    // Registered expressions have ids without gaps.
+    for expr in (0..).map_while(Expr::by_id) {
+        all.extend(expr_sources(expr)?);
+    }
+    let mut seen = HashSet::new();
+    all.retain(|t| seen.insert(t.source.clone()));
+    Ok(all)
+}

@@ -1,0 +1,98 @@
+// CROSS_ENTROPY of [n, c] logits and its backward: a row of threads a row of logits. A wrong target is reported and its
+// row counts as ignored.
+
+D bool valid(i64 target, i64 c, i64 ignore, Fault* fault, bool first) {
+    if (target == ignore) return false;
+    if (target >= 0 && target < c) return true;
+    if (first) report(fault, 2, target, 1, c);
+    return false;
+}
+
+#if FORWARD
+struct Sums {
+    C max, sum, all, weights;
+};
+D Sums merge(Sums a, Sums b) {
+    Sums r;
+    r.max = greater(a.max, b.max);
+    r.sum = a.max == b.max ? a.sum + b.sum : a.sum * EXP(a.max - r.max) + b.sum * EXP(b.max - r.max);
+    r.all = a.all + b.all;
+    r.weights = a.weights + b.weights;
+    return r;
+}
+
+extern "C" __global__ void entry(const T* logits, i64 row_stride, i64 stride, const i64* target, i64 target_stride,
+                                 const W* weight, i64 weight_stride, T* loss, i64 loss_stride, C* lse, i64 lse_stride,
+                                 i64 n, i64 c, i64 ignore, C smoothing, Fault* fault) {
+    __shared__ Sums room[1024];
+    const Place p = place(1);
+    for (i64 block = blockIdx.x; block * p.rows < n; block += gridDim.x) {
+        const i64 row = block * p.rows + p.row;
+        const bool live = row < n;
+        const T* x = logits + (live ? row : 0) * row_stride;
+        Sums s;
+        s.max = LOWEST;
+        s.sum = s.all = s.weights = (C)0;
+        for (i64 i = p.i; live && i < c; i += p.across) {
+            const C w = weight ? get<C>(weight + i * weight_stride) : (C)1;
+            Sums one;
+            one.max = get<C>(x + i * stride);
+            one.sum = (C)1;
+            // Sum of w * x, for smoothing.
+            one.all = smoothing != (C)0 ? w * one.max : (C)0;
+            one.weights = w;
+            s = merge(s, one);
+        }
+        s = combine(s, room, p, [](Sums a, Sums b) { return merge(a, b); });
+        if (live && p.i == 0) {
+            const C z = s.max + LN(s.sum);
+            C lse_out = (C)0;
+            const i64 t = target[row * target_stride];
+            C value = (C)0;
+            if (valid(t, c, ignore, fault, true)) {
+                lse_out = z;
+                const C w = weight ? get<C>(weight + t * weight_stride) : (C)1;
+                value = w * (z - get<C>(x + t * stride));
+                if (smoothing != (C)0)
+                    value = ((C)1 - smoothing) * value + smoothing / (C)c * (s.weights * z - s.all);
+            }
+            put(loss + row * loss_stride, value);
+            lse[row * lse_stride] = lse_out;
+        }
+    }
+}
+#else
+extern "C" __global__ void entry(const T* grad, i64 grad_stride, const T* logits, i64 row_stride, i64 stride,
+                                 const i64* target, i64 target_stride, const W* weight, i64 weight_stride, const C* lse,
+                                 i64 lse_stride, T* out, i64 out_row_stride, i64 out_stride, i64 n, i64 c, i64 ignore,
+                                 C smoothing, Fault* fault) {
+    __shared__ C room[1024];
+    const Place p = place(1);
+    C weights = (C)0;
+    if (smoothing != (C)0 && weight) {
+        for (i64 i = p.i; i < c; i += p.across) weights += get<C>(weight + i * weight_stride);
+        weights = combine(weights, room, p, [](C a, C b) { return a + b; });
+    } else {
+        weights = (C)c;
+    }
+    for (i64 row = (i64)blockIdx.x * p.rows + p.row; row < n; row += (i64)gridDim.x * p.rows) {
+        const i64 t = target[row * target_stride];
+        const bool counts = valid(t, c, ignore, fault, p.i == 0);
+        const C g = counts ? get<C>(grad + row * grad_stride) : (C)0, z = lse[row * lse_stride];
+        const C wt = counts && weight ? get<C>(weight + t * weight_stride) : (C)1;
+        for (i64 i = p.i; i < c; i += p.across) {
+            C v = (C)0;
+            if (counts) {
+                const C soft = EXP(get<C>(logits + row * row_stride + i * stride) - z);
+                v = wt * (soft - (i == t ? (C)1 : (C)0));
+                if (smoothing != (C)0) {
+                    const C w = weight ? get<C>(weight + i * weight_stride) : (C)1;
+                    v = ((C)1 - smoothing) * v + smoothing / (C)c * (weights * soft - w);
+                }
+                v *= g;
+            }
+            put(out + row * out_row_stride + i * out_stride, v);
+        }
+    }
+}
+#endif

@@ -1,0 +1,76 @@
+// REDUCE: a row of threads folds one output's elements (or one part of them, of `parts`) into an accumulator of type A.
+// With parts, raw accumulators go to out[output * parts + part], and a second launch folds those.
+
+#define SUM 0
+#define PROD 1
+#define MAX 2
+#define MIN 3
+#define MEAN 4
+#define ANY 5
+#define ALL 6
+#define COUNT 7
+
+D A identity() {
+#if KIND == PROD || KIND == ALL
+    return (A)1;
+#elif KIND == MAX || KIND == MIN
+    return LIMIT;
+#else
+    return (A)0;
+#endif
+}
+D A fold(A a, A b) {
+#if KIND == SUM || KIND == MEAN || KIND == COUNT
+    return a + b;
+#elif KIND == PROD
+    return a * b;
+#elif KIND == MAX
+    return greater(a, b);
+#elif KIND == MIN
+    return smaller(a, b);
+#elif KIND == ANY
+    return a != (A)0 || b != (A)0 ? (A)1 : (A)0;
+#else
+    return a != (A)0 && b != (A)0 ? (A)1 : (A)0;
+#endif
+}
+D A load(const T* p) {
+#if KIND == COUNT || KIND == ANY || KIND == ALL
+    return wide(*p) != 0 ? (A)1 : (A)0;
+#else
+    return get<A>(p);
+#endif
+}
+
+extern "C" __global__ void entry(i32 by_x, i64 parts, A divisor, const T* x, O* out,
+                                 const __grid_constant__ Geo<2> kept, const __grid_constant__ Geo<1> reduced) {
+    __shared__ A room[1024];
+    const Place p = place(by_x);
+    const i64 length = (reduced.n + parts - 1) / parts;
+    for (i64 block = blockIdx.x; block * p.rows < kept.n * parts; block += gridDim.x) {
+        const i64 unit = block * p.rows + p.row;
+        const bool live = unit < kept.n * parts;
+        const i64 output = live ? unit / parts : 0, part = unit % parts;
+        i64 at[2], in[1];
+        locate(kept, output, at);
+        A acc = identity();
+        if (live) {
+            const i64 first = part * length, end = first + length < reduced.n ? first + length : reduced.n;
+            for (i64 i = first + p.i; i < end; i += p.across) {
+                locate(reduced, i, in);
+                acc = fold(acc, load(x + at[1] + in[0]));
+            }
+        }
+        acc = combine(acc, room, p, [](A a, A b) { return fold(a, b); });
+        if (live && p.i == 0) {
+            if (parts > 1)
+                ((A*)out)[unit] = acc;
+            else
+#if KIND == MEAN
+                put(out + at[0], acc / divisor);
+#else
+                put(out + at[0], acc);
+#endif
+        }
+    }
+}
