@@ -202,17 +202,19 @@ def scaled_dot_product_attention(
         scale = 1.0 / math.sqrt(query.shape[-1])
     # Scaling the query touches L * E numbers, scaling the scores L * S.
     scores = (query * scale).matmul(key.transpose(-2, -1))
+    hidden = None
     if is_causal:
-        attn_mask = oneflow.ones((query.shape[-2], key.shape[-2]), dtype=oneflow.bool, device=query.device).tril()
-    if attn_mask is not None:
-        if attn_mask.dtype == oneflow.bool:
-            scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
-        else:
-            scores = scores + attn_mask
+        keys = oneflow.arange(key.shape[-2], device=query.device)
+        scores = scores.masked_fill(keys > oneflow.arange(query.shape[-2], device=query.device).unsqueeze(1), -math.inf)
+    elif attn_mask is not None and attn_mask.dtype == oneflow.bool:
+        hidden = attn_mask.logical_not()
+        scores = scores.masked_fill(hidden, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
     weights = scores.softmax(-1)
-    if attn_mask is not None and attn_mask.dtype == oneflow.bool and not is_causal:
+    if hidden is not None:
         # A row that sees nothing attends to nothing: zeros instead of nan.
-        weights = weights.masked_fill(attn_mask.logical_not().all(-1, keepdim=True), 0.0)
+        weights = weights.masked_fill(hidden.all(-1, keepdim=True), 0.0)
     if dropout_p > 0.0:
         weights = oneflow.dropout(weights, dropout_p, True)
     return weights.matmul(value)
