@@ -76,7 +76,7 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
 }
 
 /// Shorter sums come from small problems, whose C is near.
-const PREFETCH_FROM: usize = 192;
+const PREFETCH_FROM: usize = 48;
 
 #[inline(always)]
 fn prefetch<T>(p: *const T) {
@@ -123,8 +123,8 @@ mod x86 {
         nr: 16,
         lanes: 8,
         table: kernels!("avx2,fma", Avx2F32, [1 2 3 4 5 6]),
-        kc: 256,
-        mc: 192,
+        kc: 768,
+        mc: 48,
         nc: 2048,
     };
     pub(super) static AVX2_F64: Kernels<f64, f64> = Kernels {
@@ -132,8 +132,8 @@ mod x86 {
         nr: 8,
         lanes: 4,
         table: kernels!("avx2,fma", Avx2F64, [1 2 3 4 5 6]),
-        kc: 256,
-        mc: 96,
+        kc: 512,
+        mc: 36,
         nc: 1024,
     };
     pub(super) static AVX512_F32: Kernels<f32, f32> = Kernels {
@@ -142,7 +142,7 @@ mod x86 {
         lanes: 16,
         table: kernels!("avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
-        mc: 168,
+        mc: 112,
         nc: 2048,
     };
     pub(super) static AVX512_F64: Kernels<f64, f64> = Kernels {
@@ -151,7 +151,7 @@ mod x86 {
         lanes: 8,
         table: kernels!("avx512f", Avx512F64, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
-        mc: 84,
+        mc: 56,
         nc: 1024,
     };
     pub(super) static AVX512_BF16: Kernels<u32, f32> = Kernels {
@@ -160,7 +160,7 @@ mod x86 {
         lanes: 16,
         table: kernels!("avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
-        mc: 168,
+        mc: 112,
         nc: 2048,
     };
 }

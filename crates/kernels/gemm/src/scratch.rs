@@ -60,8 +60,11 @@ thread_local! {
 }
 
 /// Runs `f` with `bytes` (and 64 spare bytes behind them) of uninitialised memory, aligned to a cache line.
-/// Reentrant: an inner use of the same slot gets its own memory.
+/// A null pointer for none. Reentrant: an inner use of the same slot gets its own memory.
 pub(crate) fn with<R>(slot: Slot, bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+    if bytes == 0 {
+        return f(std::ptr::null_mut());
+    }
     let mut buffer = BUFFERS.with(|all| all[slot as usize].replace(Buffer::EMPTY));
     buffer.grow(bytes + ALIGN);
     let result = f(buffer.ptr);
