@@ -45,9 +45,17 @@ unsafe fn put<T: Copy>(lines: &Lines<2>, out: &View, value: &View, to: Axis, fro
     lines.each(1.0, true, &|off, axis, lanes| {
         for i in axis {
             let (o, v) = (out.at(off[0] + to.at(i)), value.at(off[1] + from.at(i)));
-            for j in lanes.clone().map(|j| j as isize) {
-                // SAFETY: offsets are in bounds by the plan's check; tasks hold whole axes of disjoint lanes.
-                unsafe { *o.offset(j * os) = f(*o.offset(j * os), *v.offset(j * vs)) };
+            // SAFETY: offsets are in bounds by the plan's check; tasks hold whole axes of disjoint lanes.
+            unsafe {
+                if os == 1 && vs == 1 {
+                    let o = std::slice::from_raw_parts_mut(o.add(lanes.start), lanes.len());
+                    let v = std::slice::from_raw_parts(v.add(lanes.start), lanes.len());
+                    o.iter_mut().zip(v).for_each(|(o, v)| *o = f(*o, *v));
+                    continue;
+                }
+                for j in lanes.clone().map(|j| j as isize) {
+                    *o.offset(j * os) = f(*o.offset(j * os), *v.offset(j * vs));
+                }
             }
         }
     });

@@ -1,7 +1,7 @@
 //! COUNT_NONZERO and NONZERO. NaN is not zero, -0 is.
 
 use crate::num::{Complex, Num, by_num};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Dims, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, View};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,20 +69,23 @@ pub unsafe fn nonzero(l: &Launch<'_>) -> Result<()> {
     by_any!(x.dtype, T => {
         let p = x.ptr.cast::<T>();
         rows.each(0..rows.len(), |row, [off]| {
+            let (mut at, mut rest) = (Dims::from_elem(0, last), row as i64);
+            for d in (0..last).rev() {
+                at[d] = rest % x.sizes[d];
+                rest /= x.sizes[d];
+            }
             for j in 0..cols {
                 // SAFETY: the position lies inside the view.
                 if unsafe { (*p.offset(off + j as isize * step)).is_zero() } {
                     continue;
                 }
                 if found < n {
-                    let mut rest = row as i64;
                     // SAFETY: fewer than n rows were written, and a row has one column a dimension.
                     unsafe {
                         let o = out.offset(found as isize * down);
                         *o.offset(last as isize * right) = j;
-                        for d in (0..last).rev() {
-                            *o.offset(d as isize * right) = rest % x.sizes[d];
-                            rest /= x.sizes[d];
+                        for (d, c) in at.iter().enumerate() {
+                            *o.offset(d as isize * right) = *c;
                         }
                     }
                 }

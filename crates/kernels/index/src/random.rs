@@ -98,8 +98,8 @@ impl Draw {
                     // SAFETY: element i of this call.
                     unsafe { *out.offset(i as isize * step) = T::$of(*v) };
                 }
-                // A value that rounds to the open end becomes the closed one.
-                if self.kind == RandomKind::Uniform {
+                // A value that rounds to the open end becomes the closed one (also in the loops that draw).
+                if self.kind == RandomKind::Uniform && self.digits < 24 {
                     let (a, b) = (T::of_f64(self.a.f64()), T::of_f64(self.b.f64()));
                     for i in (0..len).filter(|_| a.key() < b.key()) {
                         // SAFETY: element i of this call.
@@ -128,7 +128,11 @@ impl Draw {
         match self.kind {
             RandomKind::Uniform => {
                 let span = b - a;
-                self.each(first, out, |w| ((w[0] >> shift) as i32 as f32 * scale) * span + a)
+                let end = if a < b { b } else { f32::INFINITY };
+                self.each(first, out, |w| {
+                    let v = ((w[0] >> shift) as i32 as f32 * scale) * span + a;
+                    if v >= end { a } else { v }
+                })
             }
             RandomKind::Normal => self.each(first, out, |w| philox::normal_f32(w[0], w[1]) * b + a),
             RandomKind::Bernoulli => {
@@ -146,7 +150,13 @@ impl Draw {
     fn f64s(&self, first: u64, out: &mut [f64]) {
         let (a, b) = (self.a.f64(), self.b.f64());
         match self.kind {
-            RandomKind::Uniform => self.each(first, out, |w| philox::uniform_f64(w[0], w[1]) * (b - a) + a),
+            RandomKind::Uniform => {
+                let end = if a < b { b } else { f64::INFINITY };
+                self.each(first, out, |w| {
+                    let v = philox::uniform_f64(w[0], w[1]) * (b - a) + a;
+                    if v >= end { a } else { v }
+                })
+            }
             RandomKind::Normal => self.each(first, out, |w| philox::normal_f64(w) * b + a),
             RandomKind::Exponential => self.each(first, out, |w| (1.0 - philox::uniform_f64(w[0], w[1])).ln() / -a),
             RandomKind::Bernoulli | RandomKind::Integers => {}

@@ -55,17 +55,18 @@ pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
     check(&index, dim, size)?;
     let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], dim);
     // SAFETY: the indices are checked, so that all offsets lie inside the launch's views.
-    by_size!(out.dtype, T => unsafe { each_indexed::<T>(&lines, &out, &index, &x, stride as isize, Side::Gather, |_, v| v) })
+    by_size!(out.dtype, T => unsafe { each_indexed::<T>(&lines, &out, &index, &x, stride as isize, Side::Gather, |_, v| v) });
+    Ok(())
 }
 
+/// Which operand the index leads into.
+#[derive(Clone, Copy, PartialEq)]
 enum Side {
-    /// The index leads into operand 2.
     Gather,
-    /// The index leads into operand 0.
     Scatter,
 }
 
-/// Walks out, index and a third operand together; `f(old, value)` gives what is written to out.
+/// Walks out, index and a third operand together: `out = x[index]` or `out[index] = f(out[index], x)`.
 unsafe fn each_indexed<T: Copy>(
     lines: &Lines<3>,
     out: &View,
@@ -74,36 +75,51 @@ unsafe fn each_indexed<T: Copy>(
     stride: isize,
     side: Side,
     f: impl Fn(T, T) -> T + Sync,
-) -> Result<()> {
-    let (o, x) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
-    let scatter = matches!(side, Side::Scatter);
-    let ([os, is, xs], [ol, il, xl]) = (lines.step, lines.lane_step);
-    // The indexed operand moves by the index alone.
-    let (os, xs) = if scatter { (0, xs) } else { (os, 0) };
-    macro_rules! run {
-        ($I:ty) => {{
-            let index = Shared::<$I>::new(index.ptr);
-            lines.each(1.5, scatter, &|off, axis, lanes| {
-                for i in axis.map(|i| i as isize) {
-                    for j in lanes.clone().map(|j| j as isize) {
-                        // SAFETY: the caller has checked the indices; tasks write disjoint positions, because a
-                        // scatter's tasks hold whole axes and a gather's write each position once.
-                        unsafe {
-                            let at = *index.at(off[1] + i * is + j * il) as isize * stride;
-                            let (to, from) = if scatter { (at, 0) } else { (0, at) };
-                            let p = o.at(off[0] + i * os + j * ol + to);
-                            *p = f(*p, *x.at(off[2] + i * xs + j * xl + from));
-                        }
+) {
+    match index.dtype {
+        // SAFETY: by the caller.
+        DType::I32 => unsafe { each_indexed_by::<T, i32>(lines, out, index, x, stride, side, f) },
+        // SAFETY: as above.
+        _ => unsafe { each_indexed_by::<T, i64>(lines, out, index, x, stride, side, f) },
+    }
+}
+
+unsafe fn each_indexed_by<T: Copy, I: Copy + Into<i64>>(
+    lines: &Lines<3>,
+    out: &View,
+    index: &View,
+    x: &View,
+    stride: isize,
+    side: Side,
+    f: impl Fn(T, T) -> T + Sync,
+) {
+    let (out, index, x) = (Shared::<T>::new(out.ptr), Shared::<I>::new(index.ptr), Shared::<T>::new(x.ptr));
+    // The indexed operand moves along the axis by the index alone.
+    let mut steps = lines.step;
+    steps[if side == Side::Scatter { 0 } else { 2 }] = 0;
+    lines.each(1.0, side == Side::Scatter, &|off, axis, lanes| {
+        // One loop along what is longer inside: the lanes, or the axis where there are none.
+        let (outer, inner, [o_out, i_out, x_out], [o_in, i_in, x_in]) = match lines.lanes {
+            1 => (0..1, axis, [0; 3], steps),
+            _ => (axis, lanes, steps, lines.lane_step),
+        };
+        for a in outer.map(|a| a as isize) {
+            let (o, i, x) = (out.at(off[0] + a * o_out), index.at(off[1] + a * i_out), x.at(off[2] + a * x_out));
+            for b in inner.clone().map(|b| b as isize) {
+                // SAFETY: the caller has checked the indices. Tasks write disjoint positions: a scatter's hold whole
+                // axes, a gather's write each position once.
+                unsafe {
+                    let at = (*i.offset(b * i_in)).into() as isize * stride;
+                    if side == Side::Gather {
+                        *o.offset(b * o_in) = *x.offset(b * x_in + at);
+                    } else {
+                        let o = o.offset(b * o_in + at);
+                        *o = f(*o, *x.offset(b * x_in));
                     }
                 }
-            })
-        }};
-    }
-    match index.dtype {
-        DType::I32 => run!(i32),
-        _ => run!(i64),
-    }
-    Ok(())
+            }
+        }
+    });
 }
 
 pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
@@ -132,6 +148,7 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
             ScatterKind::Mul => run!(T, Num::mul),
             ScatterKind::Max => run!(T, Real::max),
             ScatterKind::Min => run!(T, Real::min),
-        }, complex => Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
+        }, complex => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
     }
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! CROSS_ENTROPY and its backward over rows of logits; the probabilities exist in registers only.
 
-use crate::mem::{Acc, Float, Reg, Run, by_float, by_register, greatest, load, total, with_scratch};
+use crate::mem::{
+    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, greatest, load, total, with_scratch,
+};
 use crate::row::Row;
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Shared, split};
@@ -200,6 +202,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (g, lse) = (Shared::<T>::new(g.ptr), Shared::<T::Acc>::new(lse.ptr));
     let (x, gx) = (Shared::<T>::new(x.ptr), Shared::<T>::new(gx.ptr));
     let bytes = (xr.scratch() + or.scratch()) * size_of::<T>();
+    let (smoothed, stream) = (smooth != 0.0, rows * c * size_of::<T>() >= STREAM_BYTES);
     split(rows, 0.3 * c as f64 + 30.0, &|r| {
         with_scratch(bytes, |scratch| {
             let (xs, os) = (scratch.cast::<T>(), scratch.cast::<T>().wrapping_add(xr.scratch()));
@@ -213,12 +216,16 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                         let (g, lse) = ((*g.at(i * g_step)).get(), *lse.at(i * lse_step));
                         let wt = if w.at(0).is_null() { T::Acc::splat(1.0) } else { *w.at(t as isize) };
                         let hit = g * s.target * wt;
-                        let (a, even) = match smooth != 0.0 {
+                        let (a, even) = match smoothed {
                             true => (hit + g * s.class * s.sum, g * s.class),
                             false => (hit, T::Acc::splat(0.0)),
                         };
                         let at_t = (*x.add(t as usize)).get();
-                        dispatch(isa, Backward { x, gx: out, w: w.at(0), n: c, lse, a, even, smooth: smooth != 0.0 });
+                        dispatch(isa, Backward { x, gx: out, w: w.at(0), n: c, lse, a, even, smoothed, stream });
+                        if stream {
+                            // The target's gradient below must not be overtaken.
+                            fence();
+                        }
                         *out.add(t as usize) = T::put(a * (at_t - lse).exp() - even * wt - hit);
                     } else {
                         out.write_bytes(0, c);
@@ -240,20 +247,27 @@ struct Backward<T: Float> {
     lse: T::Acc,
     a: T::Acc,
     even: T::Acc,
-    smooth: bool,
+    smoothed: bool,
+    stream: bool,
 }
 
 impl<T: Float> WithSimd for Backward<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Backward { x, gx, w, n, lse, a, even, smooth } = self;
+        let Backward { x, gx, w, n, lse, a, even, smoothed, stream } = self;
         let (lse, a, even) = (Reg::<S, T>::all_of(lse), Reg::<S, T>::all_of(a), Reg::<S, T>::all_of(even));
         // SAFETY: rows and the weight hold n elements.
         unsafe {
+            if stream && !smoothed && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH) {
+                by_register!(Reg<S, T>, n, |i, k, _u| {
+                    T::stream::<S>(a * (T::load::<S>(x.add(i), k) - lse).exp(), gx.add(i));
+                });
+                return;
+            }
             by_register!(Reg<S, T>, n, |i, k, _u| {
                 let mut v = a * (T::load::<S>(x.add(i), k) - lse).exp();
-                if smooth {
+                if smoothed {
                     v = v - if w.is_null() { even } else { even * load::<Reg<S, T>>(w.add(i), k) };
                 }
                 T::store::<S>(v, gx.add(i), k);

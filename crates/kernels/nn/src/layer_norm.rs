@@ -239,35 +239,28 @@ impl<T: Float> WithSimd for Backward<T> {
         let (m, s) = (Reg::<S, T>::all_of(mean), Reg::<S, T>::all_of(rstd));
         // SAFETY: rows, parameters and sums hold n elements.
         unsafe {
-            if !gw.is_null() {
-                by_register!(Reg<S, T>, n, |i, k, _u| {
-                    let gv = T::load::<S>(g.add(i), k);
-                    let xhat = (T::load::<S>(x.add(i), k) - m) * s;
+            let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
+            by_register!(Reg<S, T>, n, |i, k, u| {
+                let gv = T::load::<S>(g.add(i), k);
+                let xhat = (T::load::<S>(x.add(i), k) - m) * s;
+                if !gw.is_null() {
                     store(gv.fma(xhat, load::<Reg<S, T>>(gw.add(i), k)), gw.add(i), k);
                     store(gv + load::<Reg<S, T>>(gb.add(i), k), gb.add(i), k);
-                });
-            }
+                }
+                // Zero in the lanes beyond the row, as g is.
+                let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
+                a[u] = a[u] + gv;
+                b[u] = gv.fma(xhat, b[u]);
+            });
             if gx.is_null() {
                 return;
             }
-            let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
-            by_register!(Reg<S, T>, n, |i, k, u| {
-                // Zero in the lanes beyond the row, as g is.
-                let mut gv = T::load::<S>(g.add(i), k);
-                if !w.is_null() {
-                    gv = gv * load::<Reg<S, T>>(w.add(i), k);
-                }
-                a[u] = a[u] + gv;
-                b[u] = gv.fma((T::load::<S>(x.add(i), k) - m) * s, b[u]);
-            });
             let scale = T::Acc::splat(1.0 / n as f64);
             let a = Reg::<S, T>::all_of(if rms { T::Acc::splat(0.0) } else { total(a) * scale });
             let b = Reg::<S, T>::all_of(total(b) * scale);
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                let mut gv = T::load::<S>(g.add(i), k);
-                if !w.is_null() {
-                    gv = gv * load::<Reg<S, T>>(w.add(i), k);
-                }
+                let gv = T::load::<S>(g.add(i), k);
+                let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
                 let xhat = (T::load::<S>(x.add(i), k) - m) * s;
                 T::store::<S>((-xhat).fma(b, gv - a) * s, gx.add(i), k);
             });

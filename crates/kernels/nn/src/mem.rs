@@ -77,6 +77,15 @@ pub trait Float: Copy + Send + Sync + 'static {
     /// # Safety
     /// `p` is valid for writes of `k` elements, at most a register.
     unsafe fn store<S: Simd>(r: Reg<S, Self>, p: *mut Self, k: usize);
+    /// As `store` of a full register, past the caches where the dtype can; `p` is aligned to a cache line's part.
+    ///
+    /// # Safety
+    /// As `store`. `fence` must follow.
+    #[inline(always)]
+    unsafe fn stream<S: Simd>(r: Reg<S, Self>, p: *mut Self) {
+        // SAFETY: by the caller.
+        unsafe { Self::store::<S>(r, p, Reg::<S, Self>::WIDTH) }
+    }
     fn get(self) -> Self::Acc;
     fn put(v: Self::Acc) -> Self;
 
@@ -125,6 +134,11 @@ macro_rules! whole {
             unsafe fn store<S: Simd>(r: Reg<S, $t>, p: *mut $t, k: usize) {
                 // SAFETY: the caller's pointer.
                 unsafe { store(r, p, k) }
+            }
+            #[inline(always)]
+            unsafe fn stream<S: Simd>(r: Reg<S, $t>, p: *mut $t) {
+                // SAFETY: the caller's pointer.
+                unsafe { r.stream(p) }
             }
             #[inline(always)]
             fn get(self) -> $t {
@@ -205,6 +219,25 @@ macro_rules! by_register {
             $body
         }
     }};
+}
+
+/// Outputs from this size on do not stay in the last cache; storing past the caches saves reading them first.
+pub const STREAM_BYTES: usize = 32 << 20;
+
+/// Whether rows from `p` on may be streamed: registers must not cross cache lines.
+#[inline(always)]
+pub fn aligned<T>(p: *const T) -> bool {
+    (p as usize).is_multiple_of(64)
+}
+
+/// Orders streamed stores before whatever tells another thread about them.
+#[inline]
+pub fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 machine has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
 }
 
 /// Calls `$body` with `$T` as the float dtype's type.

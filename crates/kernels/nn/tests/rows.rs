@@ -43,9 +43,14 @@ fn softmax_and_backward() {
     oneflow_kernels_nn::register();
     for dtype in FLOATS {
         for len in LENGTHS {
-            for (sizes, dim) in
-                [(vec![3, 2, len], 2), (vec![3, len, 2], 1), (vec![len, 5], 0), (vec![len], 0), (vec![], 0)]
-            {
+            for (sizes, dim) in [
+                (vec![3, 2, len], 2),
+                (vec![3, len, 2], 1),
+                (vec![len, 5], 0),
+                (vec![2, len, 37], 1),
+                (vec![len], 0),
+                (vec![], 0),
+            ] {
                 for lay in LAYS {
                     for log in [false, true] {
                         let what = format!("{dtype} {sizes:?} {dim} {lay:?} log {log}");
@@ -73,6 +78,34 @@ fn softmax_and_backward() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Large outputs are stored past the caches: the same values as in small pieces.
+#[test]
+fn streamed_rows() {
+    oneflow_kernels_nn::register();
+    let (rows, n) = (8300i64, 1024i64);
+    let x = Buf::of(DType::F32, &[rows, n], Lay::Plain, noise(1));
+    let t = Buf::of(DType::I64, &[rows], Lay::Plain, |i| (i % 1024) as f64);
+    let big = || Buf::new(DType::F32, &[rows, n], Lay::Plain);
+    let (y, gx, gl, lse) = (big(), big(), big(), Buf::of(DType::F32, &[rows], Lay::Plain, |_| 7.0));
+    let all = |x: &Buf, t: &Buf, y: &Buf, gx: &Buf, gl: &Buf, lse: &Buf| {
+        run(&SOFTMAX, &[Some(y)], &[Some(x)], words![1i64, false]).unwrap();
+        run(&SOFTMAX_BACKWARD, &[Some(gx)], &[Some(x), Some(y)], words![1i64, false]).unwrap();
+        let ins = [Some(lse), Some(x), Some(t), None, Some(lse)];
+        run(&CROSS_ENTROPY_BACKWARD, &[Some(gl)], &ins, words![-100i64, 0.0]).unwrap();
+    };
+    all(&x, &t, &y, &gx, &gl, &lse);
+    for r in [0, 17, 8299usize] {
+        let part = Buf::of(DType::F32, &[1, n], Lay::Plain, |i| x.get(r * 1024 + i));
+        let small = || Buf::new(DType::F32, &[1, n], Lay::Plain);
+        let (py, pgx, pgl) = (small(), small(), small());
+        let t = Buf::ints(&[1], &[t.get(r) as i64]);
+        all(&part, &t, &py, &pgx, &pgl, &Buf::from(DType::F32, &[1], &[7.0]));
+        for (big, small) in [(&y, &py), (&gx, &pgx), (&gl, &pgl)] {
+            assert!((0..1024).all(|i| big.get(r * 1024 + i) == small.get(i)), "row {r}");
         }
     }
 }

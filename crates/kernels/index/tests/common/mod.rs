@@ -20,13 +20,18 @@ pub enum Lay {
 }
 pub const LAYS: [Lay; 4] = [Lay::Plain, Lay::Reversed, Lay::Gaps, Lay::Backward];
 
+/// Buffers begin at cache lines, as the allocator's do.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u16; 32]);
+
 #[derive(Clone, Debug)]
 pub struct Buf {
     pub dtype: DType,
     pub sizes: Vec<i64>,
     pub strides: Vec<i64>,
     first: i64,
-    data: Vec<u64>,
+    data: Vec<Line>,
 }
 
 impl Buf {
@@ -48,8 +53,8 @@ impl Buf {
                 }
             }
         }
-        let words = (2 * n as usize + 2) * dtype.size() / 8 + 2;
-        Buf { dtype, sizes: sizes.to_vec(), strides, first, data: vec![0x7fc1_7fc1_7fc1_7fc1; words] }
+        let lines = (2 * n as usize + 2) * dtype.size() / 64 + 1;
+        Buf { dtype, sizes: sizes.to_vec(), strides, first, data: vec![Line([0x7fc1; 32]); lines] }
     }
     pub fn of(dtype: DType, sizes: &[i64], lay: Lay, f: impl Fn(usize) -> f64) -> Buf {
         let mut b = Buf::new(dtype, sizes, lay);
