@@ -175,6 +175,9 @@ impl Even {
     }
 }
 
+/// Most rows whose sums are kept outside C at a time: it bounds that buffer.
+const SUM_ROWS: usize = 1024;
+
 /// One pass over k of a block of C.
 struct Pass<M: Mode> {
     /// Columns of the block and packed k of the pass.
@@ -211,6 +214,14 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
     unsafe fn compute(&self, rows: Range<usize>, cols: Range<usize>) {
         let ker = self.kernels;
         let passes = Even::new(self.k.div_ceil(M::KU), ker.kc);
+        let needs_sums = passes.parts > 1 && !self.sums_in_c();
+        if needs_sums && rows.len() > SUM_ROWS {
+            for start in rows.clone().step_by(SUM_ROWS) {
+                // SAFETY: the rows are some of this call's.
+                unsafe { self.compute(start..(start + SUM_ROWS).min(rows.end), cols.clone()) };
+            }
+            return;
+        }
         // Packing pays when the packed data is read a few times.
         let direct_a = M::DIRECT && cols.len() <= 2 * ker.nr;
         let direct_b = M::DIRECT && self.b.cs == 1 && rows.len() <= 2 * ker.mr;
@@ -219,7 +230,6 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         let blocks = Even::new(cols.len().div_ceil(ker.nr), nc / ker.nr);
         let kc = passes.largest();
         let b_len = kc * blocks.largest() * ker.nr;
-        let needs_sums = passes.parts > 1 && !self.sums_in_c();
         let sums_len = if needs_sums { rows.len() * blocks.largest() * ker.nr } else { 0 };
         let size_p = size_of::<M::P>();
         scratch::with(Slot::C, sums_len * size_of::<Sum<M>>(), |sums| {

@@ -220,6 +220,15 @@ fn f16_matches() {
     sweep::<f16, f32>();
 }
 #[test]
+fn sums_outside_c_are_kept_in_parts() {
+    for &isa in Isa::available() {
+        let case = Case { m: 1030, n: 20, k: 1100, orders: [Order::Rows; 3], alpha: 1.0, beta: 1.0 };
+        check::<bf16, bf16>(case, isa);
+        check::<f32, f32>(Case { orders: [Order::Rows, Order::Columns, Order::Gaps], ..case }, isa);
+    }
+}
+
+#[test]
 fn integers_match() {
     let orders = [Order::Rows, Order::Columns, Order::Rows];
     for &isa in Isa::available() {
