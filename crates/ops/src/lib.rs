@@ -9,10 +9,13 @@ mod call;
 pub mod creation;
 pub mod elementwise;
 mod generated;
+pub mod index;
 pub mod matmul;
 pub mod nn;
 mod operand;
+pub mod optim;
 pub mod promote;
+pub mod random;
 pub mod reduce;
 mod table;
 pub mod view;
@@ -29,7 +32,7 @@ pub use table::TABLE;
 /// Everything an op's file needs.
 pub(crate) mod prelude {
     pub use crate::promote::{self, result_type};
-    pub use crate::{Operand, TensorOps, f};
+    pub use crate::{TensorOps, f};
     pub use oneflow_base::*;
     pub use oneflow_core::*;
     pub use oneflow_kernels_prim::*;

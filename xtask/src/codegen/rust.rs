@@ -19,7 +19,7 @@ pub fn methods(ops: &[Op]) -> String {
     }
     format!(
         "//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. One method or function an op.\n\
-         #![allow(clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]\n\n\
+         #![allow(non_snake_case, clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]\n\n\
          use crate::Operand;\n\
          use crate::call::{{OptInts, ints, list, many, none, one, rng, split, sym}};\n\
          use oneflow_base::{{Arg, DType, Device, NdSbpId, PlacementId, Result, Scalar}};\n\
@@ -87,6 +87,16 @@ fn form(op: &Op, dest: Dest, full: bool) -> Form {
         }
     };
     let returned_by = if dest == Dest::Fresh { returned_by(schema) } else { "none" };
+    if call.collected {
+        // The inputs are collected in one list: all of them live equally long.
+        for p in &mut call.params {
+            *p = match p.as_str() {
+                "&self" => "&'a self".into(),
+                p if p.contains("&Tensor") => p.replace("&Tensor", "&'a Tensor"),
+                p => p.into(),
+            };
+        }
+    }
     let generics = if call.params.iter().any(|p| p.contains("'a")) { "<'a>" } else { "" };
     let head = format!("fn {}{generics}({}) -> Result<{returned}>", name(schema, dest, full), call.params.join(", "));
     let body = format!(

@@ -1,8 +1,10 @@
 //! Tensors made from nothing, and copies of tensors in another dtype, device or layout.
 
+pub mod arange;
 pub mod contiguous;
 pub mod copy;
 pub mod full;
+pub mod new;
 pub mod to;
 pub mod zeros;
 

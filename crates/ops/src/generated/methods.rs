@@ -1,5 +1,5 @@
 //! Written by `cargo xtask codegen` from the signatures of the ops; edit those. One method or function an op.
-#![allow(clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]
+#![allow(non_snake_case, clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]
 
 use crate::Operand;
 use crate::call::{OptInts, ints, list, many, none, one, rng, split, sym};
@@ -63,6 +63,37 @@ pub trait TensorOps {
         value: impl Into<Scalar>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm_with(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<()>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm_with_(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm_out(&self, mat1: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmm_with_out(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
@@ -83,6 +114,10 @@ pub trait TensorOps {
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
+    fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor>;
+    /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
+    fn argsort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<Tensor>;
     /// `as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)`
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
     /// `as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
@@ -93,6 +128,45 @@ pub trait TensorOps {
         stride: &[i64],
         storage_offset: Option<i64>,
     ) -> Result<Tensor>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn baddbmm_with_out(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_fill(&self, p: f64) -> Result<Tensor>;
+    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_fill_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_fill_(&self, p: f64) -> Result<()>;
+    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_fill_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -117,6 +191,10 @@ pub trait TensorOps {
     fn bitwise_xor_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_xor_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `bmm(Tensor input, Tensor mat2) -> Tensor`
+    fn bmm(&self, mat2: &Tensor) -> Result<Tensor>;
+    /// `bmm(Tensor input, Tensor mat2) -> Tensor`
+    fn bmm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil(&self) -> Result<Tensor>;
     /// `ceil(Tensor input) -> Tensor`
@@ -131,6 +209,10 @@ pub trait TensorOps {
     fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<()>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
     fn clamp_out(&self, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> Result<()>;
+    /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
+    fn cloned(&self) -> Result<Tensor>;
+    /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
+    fn cloned_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
     /// `clone_contiguous(Tensor input) -> Tensor`
     fn clone_contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
@@ -147,6 +229,16 @@ pub trait TensorOps {
     fn cos_(&self) -> Result<()>;
     /// `cos(Tensor input) -> Tensor`
     fn cos_out(&self, out: &Tensor) -> Result<()>;
+    /// `cross_entropy_backward(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor logsumexp, int ignore_index, float label_smoothing) -> Tensor`
+    fn cross_entropy_backward(
+        &self,
+        input: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        logsumexp: &Tensor,
+        ignore_index: i64,
+        label_smoothing: f64,
+    ) -> Result<Tensor>;
     /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumprod(&self, dim: i64) -> Result<Tensor>;
     /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
@@ -183,6 +275,29 @@ pub trait TensorOps {
     fn div_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
     fn div_with_out<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>, out: &Tensor) -> Result<()>;
+    /// `dot(Tensor input, Tensor tensor) -> Tensor`
+    fn dot(&self, tensor: &Tensor) -> Result<Tensor>;
+    /// `dot(Tensor input, Tensor tensor) -> Tensor`
+    fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()>;
+    /// `embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, int start=0, int total=-1) -> Tensor`
+    fn embedding(
+        &self,
+        indices: &Tensor,
+        padding_idx: i64,
+        scale_grad_by_freq: bool,
+        sparse: bool,
+        start: i64,
+        total: i64,
+    ) -> Result<Tensor>;
+    /// `embedding_backward(Tensor grad_output, Tensor indices, int num_rows, int padding_idx, int start, int total) -> Tensor`
+    fn embedding_backward(
+        &self,
+        indices: &Tensor,
+        num_rows: i64,
+        padding_idx: i64,
+        start: i64,
+        total: i64,
+    ) -> Result<Tensor>;
     /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn empty_like(&self) -> Result<Tensor>;
     /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -223,6 +338,14 @@ pub trait TensorOps {
     fn expm1_(&self) -> Result<()>;
     /// `expm1(Tensor input) -> Tensor`
     fn expm1_out(&self, out: &Tensor) -> Result<()>;
+    /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
+    fn exponential(&self, lambd: f64) -> Result<Tensor>;
+    /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
+    fn exponential_with(&self, lambd: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
+    fn exponential_(&self, lambd: f64) -> Result<()>;
+    /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
+    fn exponential_with_(&self, lambd: f64, generator: Option<&Generator>) -> Result<()>;
     /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
@@ -254,6 +377,16 @@ pub trait TensorOps {
         requires_grad: bool,
         memory_format: Option<&str>,
     ) -> Result<Tensor>;
+    /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
+    fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
+    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
+    fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
+    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
+    fn gather_with(&self, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor>;
+    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
+    fn gather_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
+    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
+    fn gather_with_out(&self, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ge<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -274,12 +407,70 @@ pub trait TensorOps {
     fn gt_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `index(Tensor input, Tensor?[] indices) -> Tensor`
+    fn index<'a>(&'a self, indices: impl IntoIterator<Item = Option<&'a Tensor>>) -> Result<Tensor>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<()>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()>;
+    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
+    fn index_add_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
+    fn index_put<'a>(
+        &'a self,
+        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
+        values: &'a Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor>;
+    /// `index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
+    fn index_put_<'a>(
+        &'a self,
+        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
+        values: &'a Tensor,
+        accumulate: bool,
+    ) -> Result<()>;
+    /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
+    fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
+    /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
+    fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
     /// `isfinite(Tensor input) -> Tensor`
     fn isfinite(&self) -> Result<Tensor>;
     /// `isinf(Tensor input) -> Tensor`
     fn isinf(&self) -> Result<Tensor>;
     /// `isnan(Tensor input) -> Tensor`
     fn isnan(&self) -> Result<Tensor>;
+    /// `layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor`
+    fn layer_norm(
+        &self,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+        cudnn_enable: bool,
+    ) -> Result<Tensor>;
+    /// `layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
+    fn layer_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        normalized_shape: &[i64],
+        affine: bool,
+    ) -> Result<[Tensor; 3]>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
     fn le<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -292,6 +483,8 @@ pub trait TensorOps {
     fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<()>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp_out<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
+    fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
     fn log(&self) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
@@ -348,6 +541,8 @@ pub trait TensorOps {
     fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor`
     fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<()>;
+    /// `masked_select(Tensor input, Tensor mask) -> Tensor`
+    fn masked_select(&self, mask: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul(&self, other: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
@@ -386,6 +581,10 @@ pub trait TensorOps {
     fn minimum(&self, other: &Tensor) -> Result<Tensor>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `mm(Tensor input, Tensor mat2) -> Tensor`
+    fn mm(&self, mat2: &Tensor) -> Result<Tensor>;
+    /// `mm(Tensor input, Tensor mat2) -> Tensor`
+    fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `movedim(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -394,8 +593,36 @@ pub trait TensorOps {
     fn mul_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
+    fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor>;
+    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
+    fn multinomial_with(&self, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `mv(Tensor input, Tensor vec) -> Tensor`
+    fn mv(&self, vec: &Tensor) -> Result<Tensor>;
+    /// `mv(Tensor input, Tensor vec) -> Tensor`
+    fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()>;
     /// `narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)`
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
+    /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
+    fn native_cross_entropy(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        label_smoothing: f64,
+    ) -> Result<[Tensor; 2]>;
+    /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
+    fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]>;
+    /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
+    fn native_dropout_with(&self, p: f64, generator: Option<&Generator>) -> Result<[Tensor; 2]>;
+    /// `native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd)`
+    fn native_layer_norm(
+        &self,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -408,6 +635,59 @@ pub trait TensorOps {
     fn neg_(&self) -> Result<()>;
     /// `neg(Tensor input) -> Tensor`
     fn neg_out(&self, out: &Tensor) -> Result<()>;
+    /// `new_empty(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_empty(&self, size: &[i64]) -> Result<Tensor>;
+    /// `new_empty(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_empty_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_full(&self, size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor>;
+    /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_full_with(
+        &self,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `new_ones(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_ones(&self, size: &[i64]) -> Result<Tensor>;
+    /// `new_ones(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_ones_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `new_zeros(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_zeros(&self, size: &[i64]) -> Result<Tensor>;
+    /// `new_zeros(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_zeros_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `nonzero(Tensor input) -> Tensor`
+    fn nonzero(&self) -> Result<Tensor>;
+    /// `nonzero(Tensor input) -> Tensor`
+    fn nonzero_out(&self, out: &Tensor) -> Result<()>;
+    /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal(&self, mean: f64, std: f64) -> Result<Tensor>;
+    /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_(&self, mean: f64, std: f64) -> Result<()>;
+    /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn ones_like(&self) -> Result<Tensor>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -418,6 +698,10 @@ pub trait TensorOps {
         requires_grad: bool,
         memory_format: Option<&str>,
     ) -> Result<Tensor>;
+    /// `outer(Tensor input, Tensor vec2) -> Tensor`
+    fn outer(&self, vec2: &Tensor) -> Result<Tensor>;
+    /// `outer(Tensor input, Tensor vec2) -> Tensor`
+    fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
@@ -430,6 +714,26 @@ pub trait TensorOps {
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn rand_like(&self) -> Result<Tensor>;
+    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn rand_like_with(
+        &self,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randn_like(&self) -> Result<Tensor>;
+    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randn_like_with(
+        &self,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
     fn reciprocal(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
@@ -472,6 +776,24 @@ pub trait TensorOps {
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
+    /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_src_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()>;
+    /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_src_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
+    /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
+    fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor>;
+    /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
+    fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<()>;
+    /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
+    fn scatter_value_out(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
+    /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()>;
+    /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
+    fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
     /// `select(Tensor(a) input, int dim, int index) -> Tensor(a)`
     fn select(&self, dim: i64, index: i64) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
@@ -506,6 +828,10 @@ pub trait TensorOps {
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
     /// `softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor`
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor>;
+    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
+    fn sort(&self, dim: i64, descending: bool) -> Result<[Tensor; 2]>;
+    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
+    fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]>;
     /// `split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]`
     fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `split.sizes(Tensor(a) input, int[] split_size, int dim=0) -> Tensor(a)[]`
@@ -580,8 +906,22 @@ pub trait TensorOps {
     fn to_copy(&self) -> Result<Tensor>;
     /// `to_copy(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor`
     fn to_copy_with(&self, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor>;
+    /// `topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)`
+    fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<[Tensor; 2]>;
     /// `transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a)`
     fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
+    /// `tril(Tensor input, int diagonal=0) -> Tensor`
+    fn tril(&self, diagonal: i64) -> Result<Tensor>;
+    /// `tril(Tensor input, int diagonal=0) -> Tensor`
+    fn tril_(&self, diagonal: i64) -> Result<()>;
+    /// `tril(Tensor input, int diagonal=0) -> Tensor`
+    fn tril_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
+    /// `triu(Tensor input, int diagonal=0) -> Tensor`
+    fn triu(&self, diagonal: i64) -> Result<Tensor>;
+    /// `triu(Tensor input, int diagonal=0) -> Tensor`
+    fn triu_(&self, diagonal: i64) -> Result<()>;
+    /// `triu(Tensor input, int diagonal=0) -> Tensor`
+    fn triu_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
     /// `trunc(Tensor input) -> Tensor`
     fn trunc(&self) -> Result<Tensor>;
     /// `trunc(Tensor input) -> Tensor`
@@ -592,6 +932,14 @@ pub trait TensorOps {
     fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)`
     fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor>;
+    /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
+    fn uniform(&self, from: f64, to: f64) -> Result<Tensor>;
+    /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
+    fn uniform_with(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
+    fn uniform_(&self, from: f64, to: f64) -> Result<()>;
+    /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
+    fn uniform_with_(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<()>;
     /// `unsqueeze(Tensor(a) input, int dim) -> Tensor(a)`
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
@@ -876,6 +1224,91 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addmm_with(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmm_with_(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmm_out(&self, mat1: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmm_with_out(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::ADDMM,
+            ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::logic::ALL,
@@ -986,6 +1419,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::sort::ARGSORT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn argsort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::sort::ARGSORT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(stable)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::as_strided::OP,
@@ -1011,6 +1466,135 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn baddbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn baddbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn baddbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn baddbmm_with_out(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::BADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_fill(&self, p: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_fill_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_fill_(&self, p: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_fill_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -1142,6 +1726,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::products::BMM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn bmm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::BMM,
+            ins: &[Some(self), Some(mat2)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn ceil(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::ceil::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -1201,6 +1803,23 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn cloned(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::creation::new::CLONE, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn cloned_with(&self, memory_format: Option<&str>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::CLONE,
+            ins: &[Some(self)],
+            args: &[memory_format.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -1265,6 +1884,25 @@ impl TensorOps for Tensor {
     fn cos_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn cross_entropy_backward(
+        &self,
+        input: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        logsumexp: &Tensor,
+        ignore_index: i64,
+        label_smoothing: f64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::cross_entropy::BACKWARD,
+            ins: &[Some(self), Some(input), Some(target), weight, Some(logsumexp)],
+            args: &[Arg::Int(ignore_index), Arg::Float(label_smoothing)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -1472,6 +2110,67 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::products::DOT, ins: &[Some(self), Some(tensor)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::DOT,
+            ins: &[Some(self), Some(tensor)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn embedding(
+        &self,
+        indices: &Tensor,
+        padding_idx: i64,
+        scale_grad_by_freq: bool,
+        sparse: bool,
+        start: i64,
+        total: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::embedding::OP,
+            ins: &[Some(self), Some(indices)],
+            args: &[
+                Arg::Int(padding_idx),
+                Arg::Bool(scale_grad_by_freq),
+                Arg::Bool(sparse),
+                Arg::Int(start),
+                Arg::Int(total),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn embedding_backward(
+        &self,
+        indices: &Tensor,
+        num_rows: i64,
+        padding_idx: i64,
+        start: i64,
+        total: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::embedding::BACKWARD,
+            ins: &[Some(self), Some(indices)],
+            args: &[Arg::Int(num_rows), Arg::Int(padding_idx), Arg::Int(start), Arg::Int(total)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn empty_like(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::full::EMPTY_LIKE,
@@ -1625,6 +2324,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn exponential(&self, lambd: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::EXPONENTIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(lambd), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn exponential_with(&self, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::EXPONENTIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(lambd), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn exponential_(&self, lambd: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::EXPONENTIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(lambd), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn exponential_with_(&self, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::EXPONENTIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(lambd), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (value, value_scalar) = split(value);
         let call = Call {
@@ -1756,6 +2499,61 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::linear::FUSED,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[sym(activation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::GATHER_OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn gather_with(&self, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::GATHER_OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::Bool(sparse_grad)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn gather_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::GATHER_OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn gather_with_out(&self, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::GATHER_OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::Bool(sparse_grad)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn ge<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -1868,6 +2666,157 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn index<'a>(&'a self, indices: impl IntoIterator<Item = Option<&'a Tensor>>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        ins.push(Some(self));
+        let n_indices = ins.len();
+        ins.extend(indices.into_iter());
+        let n_indices = ins.len() - n_indices;
+        let call =
+            Call { op: &crate::index::index::OP, ins: &ins, args: &[Arg::Len(n_indices as u32)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_add_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_add_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::index_select::ADD,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_put<'a>(
+        &'a self,
+        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
+        values: &'a Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        ins.push(Some(self));
+        let n_indices = ins.len();
+        ins.extend(indices.into_iter());
+        let n_indices = ins.len() - n_indices;
+        ins.push(Some(values));
+        let call = Call {
+            op: &crate::index::index::PUT,
+            ins: &ins,
+            args: &[Arg::Len(n_indices as u32), Arg::Bool(accumulate)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_put_<'a>(
+        &'a self,
+        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
+        values: &'a Tensor,
+        accumulate: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        ins.push(Some(self));
+        let n_indices = ins.len();
+        ins.extend(indices.into_iter());
+        let n_indices = ins.len() - n_indices;
+        ins.push(Some(values));
+        let call = Call {
+            op: &crate::index::index::PUT,
+            ins: &ins,
+            args: &[Arg::Len(n_indices as u32), Arg::Bool(accumulate)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::index_select::OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::index_select::OP,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn isfinite(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::isfinite::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -1883,6 +2832,43 @@ impl TensorOps for Tensor {
     fn isnan(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::isnan::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn layer_norm(
+        &self,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+        cudnn_enable: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::layer_norm::OP,
+            ins: &[Some(self), weight, bias],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps), Arg::Bool(cudnn_enable)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn layer_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        normalized_shape: &[i64],
+        affine: bool,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::layer_norm::BACKWARD,
+            ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight],
+            args: &[Arg::Ints(normalized_shape), Arg::Bool(affine)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -1955,6 +2941,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::linear::OP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -2214,6 +3211,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::nonzero::MASKED_SELECT,
+            ins: &[Some(self), Some(mask)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::matmul::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
@@ -2382,6 +3390,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::products::MM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::MM,
+            ins: &[Some(self), Some(mat2)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::shape::MOVEDIM,
@@ -2429,6 +3455,46 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::MULTINOMIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn multinomial_with(&self, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::MULTINOMIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn mv(&self, vec: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::products::MV, ins: &[Some(self), Some(vec)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::MV,
+            ins: &[Some(self), Some(vec)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::slice::NARROW,
@@ -2437,6 +3503,62 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn native_cross_entropy(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        label_smoothing: f64,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::nn::cross_entropy::OP,
+            ins: &[Some(self), Some(target), weight],
+            args: &[Arg::Int(ignore_index), Arg::Float(label_smoothing)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::random::dropout::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_dropout_with(&self, p: f64, generator: Option<&Generator>) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::random::dropout::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_layer_norm(
+        &self,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::layer_norm::NATIVE,
+            ins: &[Some(self), weight, bias],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -2494,6 +3616,196 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn new_empty(&self, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_EMPTY,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_empty_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_EMPTY,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_full(&self, size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_FULL,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_full_with(
+        &self,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_FULL,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(size),
+                Arg::from(fill_value.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_ones(&self, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_ONES,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_ones_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_ONES,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_zeros(&self, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_ZEROS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_zeros_with(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::new::NEW_ZEROS,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nonzero(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::index::nonzero::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn nonzero_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::index::nonzero::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn normal(&self, mean: f64, std: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn normal_(&self, mean: f64, std: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn ones_like(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::full::ONES_LIKE,
@@ -2524,6 +3836,24 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::products::OUTER, ins: &[Some(self), Some(vec2)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::products::OUTER,
+            ins: &[Some(self), Some(vec2)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -2586,6 +3916,72 @@ impl TensorOps for Tensor {
             op: &crate::reduce::prod::PROD,
             ins: &[Some(self)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn rand_like(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RAND_LIKE,
+            ins: &[Some(self)],
+            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn rand_like_with(
+        &self,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RAND_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn randn_like(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDN_LIKE,
+            ins: &[Some(self)],
+            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn randn_like_with(
+        &self,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDN_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -2779,6 +4175,105 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_src_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_src_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_value_out(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_ADD,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_ADD,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_ADD,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::slice::SELECT,
@@ -2910,6 +4405,28 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn sort(&self, dim: i64, descending: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::index::sort::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::index::sort::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(stable)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -3211,6 +4728,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::index::sort::TOPK_OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(k), Arg::Int(dim), Arg::Bool(largest), Arg::Bool(sorted)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::transpose::OP,
@@ -3219,6 +4747,72 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn tril(&self, diagonal: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::triangle::TRIL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn tril_(&self, diagonal: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::index::triangle::TRIL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn tril_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::triangle::TRIL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn triu(&self, diagonal: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::triangle::TRIU,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn triu_(&self, diagonal: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::index::triangle::TRIU,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn triu_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::triangle::TRIU,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -3256,6 +4850,50 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn uniform(&self, from: f64, to: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::UNIFORM,
+            ins: &[Some(self)],
+            args: &[Arg::Float(from), Arg::Float(to), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn uniform_with(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::UNIFORM,
+            ins: &[Some(self)],
+            args: &[Arg::Float(from), Arg::Float(to), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn uniform_(&self, from: f64, to: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::UNIFORM,
+            ins: &[Some(self)],
+            args: &[Arg::Float(from), Arg::Float(to), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn uniform_with_(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::UNIFORM,
+            ins: &[Some(self)],
+            args: &[Arg::Float(from), Arg::Float(to), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -3419,6 +5057,387 @@ impl TensorOps for Tensor {
 pub mod functions {
     use super::*;
 
+    /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_adam_<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
+        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        step: &'a Tensor,
+        beta1: f64,
+        beta2: f64,
+        weight_decay: f64,
+        eps: f64,
+        maximize: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_exp_avgs = ins.len();
+        ins.extend(exp_avgs.into_iter().map(Some));
+        let n_exp_avgs = ins.len() - n_exp_avgs;
+        let n_exp_avg_sqs = ins.len();
+        ins.extend(exp_avg_sqs.into_iter().map(Some));
+        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
+        ins.push(Some(lr));
+        ins.push(Some(step));
+        ins.push(None);
+        ins.push(None);
+        let call = Call {
+            op: &crate::optim::ADAM_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_exp_avgs as u32),
+                Arg::Len(n_exp_avg_sqs as u32),
+                Arg::Float(beta1),
+                Arg::Float(beta2),
+                Arg::Float(weight_decay),
+                Arg::Float(eps),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_adam__with<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
+        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        step: &'a Tensor,
+        beta1: f64,
+        beta2: f64,
+        weight_decay: f64,
+        eps: f64,
+        maximize: bool,
+        grad_scale: Option<&'a Tensor>,
+        found_inf: Option<&'a Tensor>,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_exp_avgs = ins.len();
+        ins.extend(exp_avgs.into_iter().map(Some));
+        let n_exp_avgs = ins.len() - n_exp_avgs;
+        let n_exp_avg_sqs = ins.len();
+        ins.extend(exp_avg_sqs.into_iter().map(Some));
+        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
+        ins.push(Some(lr));
+        ins.push(Some(step));
+        ins.push(grad_scale);
+        ins.push(found_inf);
+        let call = Call {
+            op: &crate::optim::ADAM_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_exp_avgs as u32),
+                Arg::Len(n_exp_avg_sqs as u32),
+                Arg::Float(beta1),
+                Arg::Float(beta2),
+                Arg::Float(weight_decay),
+                Arg::Float(eps),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_adamw_<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
+        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        step: &'a Tensor,
+        beta1: f64,
+        beta2: f64,
+        weight_decay: f64,
+        eps: f64,
+        maximize: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_exp_avgs = ins.len();
+        ins.extend(exp_avgs.into_iter().map(Some));
+        let n_exp_avgs = ins.len() - n_exp_avgs;
+        let n_exp_avg_sqs = ins.len();
+        ins.extend(exp_avg_sqs.into_iter().map(Some));
+        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
+        ins.push(Some(lr));
+        ins.push(Some(step));
+        ins.push(None);
+        ins.push(None);
+        let call = Call {
+            op: &crate::optim::ADAMW,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_exp_avgs as u32),
+                Arg::Len(n_exp_avg_sqs as u32),
+                Arg::Float(beta1),
+                Arg::Float(beta2),
+                Arg::Float(weight_decay),
+                Arg::Float(eps),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_adamw__with<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
+        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        step: &'a Tensor,
+        beta1: f64,
+        beta2: f64,
+        weight_decay: f64,
+        eps: f64,
+        maximize: bool,
+        grad_scale: Option<&'a Tensor>,
+        found_inf: Option<&'a Tensor>,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_exp_avgs = ins.len();
+        ins.extend(exp_avgs.into_iter().map(Some));
+        let n_exp_avgs = ins.len() - n_exp_avgs;
+        let n_exp_avg_sqs = ins.len();
+        ins.extend(exp_avg_sqs.into_iter().map(Some));
+        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
+        ins.push(Some(lr));
+        ins.push(Some(step));
+        ins.push(grad_scale);
+        ins.push(found_inf);
+        let call = Call {
+            op: &crate::optim::ADAMW,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_exp_avgs as u32),
+                Arg::Len(n_exp_avg_sqs as u32),
+                Arg::Float(beta1),
+                Arg::Float(beta2),
+                Arg::Float(weight_decay),
+                Arg::Float(eps),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_sgd_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, *, float momentum, float dampening, float weight_decay, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_sgd_<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        momentum_buffers: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        momentum: f64,
+        dampening: f64,
+        weight_decay: f64,
+        nesterov: bool,
+        maximize: bool,
+        is_first_step: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_momentum_buffers = ins.len();
+        ins.extend(momentum_buffers.into_iter().map(Some));
+        let n_momentum_buffers = ins.len() - n_momentum_buffers;
+        ins.push(Some(lr));
+        ins.push(None);
+        ins.push(None);
+        let call = Call {
+            op: &crate::optim::SGD_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_momentum_buffers as u32),
+                Arg::Float(momentum),
+                Arg::Float(dampening),
+                Arg::Float(weight_decay),
+                Arg::Bool(nesterov),
+                Arg::Bool(maximize),
+                Arg::Bool(is_first_step),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_sgd_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, *, float momentum, float dampening, float weight_decay, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_sgd__with<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        momentum_buffers: impl IntoIterator<Item = &'a Tensor>,
+        lr: &'a Tensor,
+        momentum: f64,
+        dampening: f64,
+        weight_decay: f64,
+        nesterov: bool,
+        maximize: bool,
+        is_first_step: bool,
+        grad_scale: Option<&'a Tensor>,
+        found_inf: Option<&'a Tensor>,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_momentum_buffers = ins.len();
+        ins.extend(momentum_buffers.into_iter().map(Some));
+        let n_momentum_buffers = ins.len() - n_momentum_buffers;
+        ins.push(Some(lr));
+        ins.push(grad_scale);
+        ins.push(found_inf);
+        let call = Call {
+            op: &crate::optim::SGD_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_momentum_buffers as u32),
+                Arg::Float(momentum),
+                Arg::Float(dampening),
+                Arg::Float(weight_decay),
+                Arg::Bool(nesterov),
+                Arg::Bool(maximize),
+                Arg::Bool(is_first_step),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange(end: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::OP,
+            ins: &[],
+            args: &[Arg::from(end.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_with(
+        end: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::OP,
+            ins: &[],
+            args: &[
+                Arg::from(end.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::START,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::from(step.into()),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_start_with(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::START,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::from(step.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -3437,7 +5456,7 @@ pub mod functions {
 
     /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
-    pub fn cat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &Tensor) -> Result<()> {
+    pub fn cat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
         let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
         let n_tensors = ins.len();
         ins.extend(tensors.into_iter().map(Some));
@@ -3487,6 +5506,42 @@ pub mod functions {
         one(&call)
     }
 
+    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn eye(n: i64, m: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::EYE,
+            ins: &[],
+            args: &[Arg::Int(n), m.map_or(Arg::None, Arg::Int), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn eye_with(
+        n: i64,
+        m: Option<i64>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::EYE,
+            ins: &[],
+            args: &[
+                Arg::Int(n),
+                m.map_or(Arg::None, Arg::Int),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn full(size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor> {
@@ -3514,6 +5569,51 @@ pub mod functions {
             args: &[
                 Arg::Ints(size),
                 Arg::from(fill_value.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::LINSPACE,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::Int(steps),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_with(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::arange::LINSPACE,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::Int(steps),
                 dtype.map_or(Arg::None, Arg::DType),
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
@@ -3569,6 +5669,192 @@ pub mod functions {
         one(&call)
     }
 
+    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn rand(size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RAND,
+            ins: &[],
+            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn rand_with(
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RAND,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint(high: i64, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_HIGH,
+            ins: &[],
+            args: &[Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_with(
+        high: i64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_HIGH,
+            ins: &[],
+            args: &[
+                Arg::Int(high),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_low(low: i64, high: i64, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT,
+            ins: &[],
+            args: &[Arg::Int(low), Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_low_with(
+        low: i64,
+        high: i64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT,
+            ins: &[],
+            args: &[
+                Arg::Int(low),
+                Arg::Int(high),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randn(size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDN,
+            ins: &[],
+            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randn_with(
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDN,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randperm(n: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDPERM,
+            ins: &[],
+            args: &[Arg::Int(n), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randperm_with(
+        n: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDPERM,
+            ins: &[],
+            args: &[
+                Arg::Int(n),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -3587,7 +5873,7 @@ pub mod functions {
 
     /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
-    pub fn stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &Tensor) -> Result<()> {
+    pub fn stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
         let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
         let n_tensors = ins.len();
         ins.extend(tensors.into_iter().map(Some));

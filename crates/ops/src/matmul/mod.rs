@@ -1,7 +1,9 @@
 //! Matrix products: the rules they share.
 
+pub mod linear;
 #[allow(clippy::module_inception)]
 pub mod matmul;
+pub mod products;
 
 use crate::prelude::*;
 

@@ -1,5 +1,9 @@
 //! Reductions: the rules they share.
 
+pub mod extrema;
+pub mod logic;
+pub mod mean;
+pub mod prod;
 pub mod sum;
 
 use crate::prelude::*;

@@ -1,9 +1,14 @@
 //! Views: ops whose result is another layout of the input's storage. The rules they share.
 
 pub mod as_strided;
+pub mod cat;
 pub mod expand;
+pub mod flip;
 pub mod permute;
 pub mod reshape;
+pub mod shape;
+pub mod slice;
+pub mod split;
 pub mod squeeze;
 pub mod transpose;
 pub mod unsqueeze;

@@ -1,0 +1,168 @@
+//! Sequences: arange, linspace, eye.
+
+use crate::prelude::*;
+
+/// start, end and step as given by the overload: one, two or three numbers.
+fn numbers(c: &Call<'_>) -> Result<(Scalar, Scalar, Scalar)> {
+    let n = c.args.len() - 3;
+    let s = |i: usize| c.arg(i).scalar().ok_or_else(|| Error::type_("arange(): start, end and step must be numbers"));
+    Ok(match n {
+        1 => (Scalar::Int(0), s(0)?, Scalar::Int(1)),
+        _ => (s(0)?, s(1)?, s(2)?),
+    })
+}
+
+fn infer_arange(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let (start, end, step) = numbers(c)?;
+    let n = c.args.len() - 3;
+    let (a, b, s) = (start.to_f64(), end.to_f64(), step.to_f64());
+    if s == 0.0 {
+        return Err(Error::runtime("arange(): step must be nonzero"));
+    }
+    if !a.is_finite() || !b.is_finite() {
+        return Err(Error::runtime(format!("arange(): unsupported range: {a} -> {b}")));
+    }
+    if (s > 0.0) != (b >= a) && a != b {
+        return Err(Error::runtime(format!(
+            "arange(): upper bound and lower bound inconsistent with step sign ({a}, {b}, {s})"
+        )));
+    }
+    let integral = [start, end, step].iter().all(|x| x.category() <= Category::Int);
+    let len = if integral {
+        let (a, b, s) = (start.to_i64() as i128, end.to_i64() as i128, step.to_i64() as i128);
+        let n = (b - a + s - s.signum()) / s;
+        i64::try_from(n).map_err(|_| Error::runtime("arange(): the range has too many elements"))?
+    } else {
+        let n = ((b - a) / s).ceil();
+        if n > i64::MAX as f64 / 16.0 {
+            return Err(Error::runtime(format!("arange(): invalid size, possible overflow ({n} elements)")));
+        }
+        n as i64
+    };
+    let dtype = c.arg(n).dtype().unwrap_or(if integral { DType::I64 } else { default_dtype() });
+    super::push(c, &[len], Arg::DType(dtype), c.arg(n + 1), outs)
+}
+
+fn lower_arange(c: &Call<'_>, outs: &Outs, l: &mut Lowered) -> Result<()> {
+    let (start, _, step) = numbers(c)?;
+    let float =
+        outs[0].dtype().is_differentiable() || start.category() > Category::Int || step.category() > Category::Int;
+    l.output(0).param(float);
+    if float {
+        l.param(start.to_f64()).param(step.to_f64())
+    } else {
+        l.param(start.to_i64()).param(step.to_i64())
+    };
+    Ok(())
+}
+
+const ARANGE_BASE: OpDef = OpDef {
+    faces: Faces::FN,
+    infer: infer_arange,
+    kernel: Kernel::Prim { prim: &ARANGE, lower: lower_arange },
+    sbp: SbpRule::of(Rows::OnlyB),
+    ..OpDef::BASE
+};
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "The numbers from zero to `end` (exclusive).
+
+Example::
+
+    >>> oneflow.arange(3)
+    tensor([0, 1, 2])",
+    samples: || vec![Sample::new(vec![SampleArg::Int(5)]), Sample::new(vec![SampleArg::Float(2.5)])],
+    ..ARANGE_BASE
+};
+
+pub static START: OpDef = OpDef {
+    sig: Sig::parse(
+        "arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "The numbers from `start` to `end` (exclusive) by `step`.
+
+Example::
+
+    >>> oneflow.arange(1, 2, 0.5)
+    tensor([1.0000, 1.5000])",
+    samples: || {
+        let i = SampleArg::Int;
+        vec![Sample::new(vec![i(1), i(9), i(3)]), Sample::new(vec![i(3), i(-4), i(-2)])]
+    },
+    ..ARANGE_BASE
+};
+
+pub static LINSPACE: OpDef = OpDef {
+    sig: Sig::parse(
+        "linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "`steps` numbers, evenly spaced, from `start` to `end` (inclusive).
+
+Example::
+
+    >>> oneflow.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let n = c.int(2)?;
+        if n < 0 {
+            return Err(Error::runtime("linspace(): number of steps must be non-negative"));
+        }
+        super::push(c, &[n], c.arg(3), c.arg(4), outs)
+    },
+    compose: Some(|c, outs| {
+        let n = c.int(2)?;
+        if n < 0 {
+            return Err(Error::runtime("linspace(): number of steps must be non-negative"));
+        }
+        let (a, b) = (c.float(0)?, c.float(1)?);
+        let dtype = c.arg(3).dtype().unwrap_or(default_dtype());
+        let i = f::arange_with(n, Some(DType::F64), c.arg(4).device(), false)?;
+        let step = if n > 1 { (b - a) / (n - 1) as f64 } else { 0.0 };
+        // Counted from the nearer end, so that both ends are exact.
+        let up = i.mul(step)?.add(a)?;
+        let down = i.sub((n - 1) as f64)?.mul(step)?.add(b)?;
+        let values = if n > 1 { i.lt(n as f64 / 2.0)?.r#where(&up, &down)? } else { up };
+        outs.give(if dtype == DType::F64 { values } else { values.to_copy_with(Some(dtype), None)? });
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
+    ..OpDef::BASE
+};
+
+pub static EYE: OpDef = OpDef {
+    sig: Sig::parse(
+        "eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Ones on the diagonal, zeros elsewhere.
+
+Example::
+
+    >>> oneflow.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let n = c.int(0)?;
+        super::push(c, &[n, c.arg(1).int().unwrap_or(n)], c.arg(2), c.arg(3), outs)
+    },
+    compose: Some(|c, outs| {
+        let n = c.int(0)?;
+        let m = c.arg(1).int().unwrap_or(n);
+        if n < 0 || m < 0 {
+            return Err(Error::runtime(format!("eye(): n and m must be greater or equal to 0, got {n} and {m}")));
+        }
+        let device = c.arg(3).device();
+        let range = |k: i64| f::arange_with(k, None, device, false);
+        let same = range(n)?.unsqueeze(1)?.eq(&range(m)?)?;
+        outs.give(same.to_copy_with(Some(c.arg(2).dtype().unwrap_or(default_dtype())), None)?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![Sample::new(vec![SampleArg::Int(3)]), Sample::new(vec![SampleArg::Int(2), SampleArg::Int(4)])],
+    ..OpDef::BASE
+};

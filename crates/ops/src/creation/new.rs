@@ -1,0 +1,144 @@
+//! Tensors like another in dtype and device, of any size.
+
+use crate::prelude::*;
+
+fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    (c.op.infer)(c, outs)?;
+    outs.tensors().iter().try_for_each(Tensor::materialize)
+}
+
+pub static NEW_ZEROS: OpDef = OpDef {
+    sig: Sig::parse(
+        "new_zeros(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Zeros of the given size with the input's dtype and device.
+
+Example::
+
+    >>> oneflow.zeros(1, dtype=oneflow.int64).new_zeros((2,)).dtype
+    oneflow.int64",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
+        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &FILL,
+        lower: |c, _, l| {
+            super::lower_fill(l, {
+                let _ = c;
+                Scalar::Int(0)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
+    ..OpDef::BASE
+};
+
+pub static NEW_ONES: OpDef = OpDef {
+    sig: Sig::parse(
+        "new_ones(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Ones of the given size with the input's dtype and device.
+
+Example::
+
+    >>> oneflow.zeros(1, dtype=oneflow.int64).new_ones((2,)).dtype
+    oneflow.int64",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
+        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &FILL,
+        lower: |c, _, l| {
+            super::lower_fill(l, {
+                let _ = c;
+                Scalar::Int(1)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
+    ..OpDef::BASE
+};
+
+pub static NEW_EMPTY: OpDef = OpDef {
+    sig: Sig::parse(
+        "new_empty(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uninitialised memory of the given size with the input's dtype and device.
+
+Example::
+
+    >>> oneflow.zeros(1, dtype=oneflow.int64).new_empty((2,)).dtype
+    oneflow.int64",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
+        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
+    },
+    kernel: Kernel::Host(allocate),
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![],
+    ..OpDef::BASE
+};
+
+pub static NEW_FULL: OpDef = OpDef {
+    sig: Sig::parse(
+        "new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "A constant of the given size with the input's dtype and device.
+
+Example::
+
+    >>> oneflow.zeros(1, dtype=oneflow.int64).new_full((2,), 7).dtype
+    oneflow.int64",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (d, dev) = (c.dtype_or(2, x.dtype()), c.arg(3).device().unwrap_or(x.device()));
+        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &FILL,
+        lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
+    },
+    sbp: SbpRule::of(Rows::OnlyB),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
+    ..OpDef::BASE
+};
+
+pub static CLONE: OpDef = OpDef {
+    sig: Sig::parse("clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor"),
+    doc: "A copy, in the input's memory order, that keeps the history.
+
+Example::
+
+    >>> oneflow.clone(oneflow.tensor([1., 2.]))
+    tensor([1., 2.])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        if c.arg(0).str() == Some("contiguous_format") {
+            return outs.push(x.dtype(), x.device(), x.sizes());
+        }
+        crate::elementwise::push_broadcast(c, x.dtype(), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &COPY,
+        lower: |_, _, l| {
+            l.input(0).output(0);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    samples: crate::elementwise::unary::samples,
+    ..OpDef::BASE
+};

@@ -1,0 +1,193 @@
+//! Advanced indexing: elements named by tensors of indices, and writing to them.
+//!
+//! Basic indexing is the front end's work; masks have become indices before they come here.
+
+use crate::prelude::*;
+
+/// Where the index dimensions stand in the result, their common shape, and the result's sizes.
+struct Plan {
+    position: usize,
+    shape: Dims,
+    sizes: Dims,
+}
+
+fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
+    let x = c.t(0)?;
+    if indices.len() > x.ndim() {
+        return Err(Error::index(format!(
+            "too many indices for tensor of dimension {} (got {})",
+            x.ndim(),
+            indices.len()
+        )));
+    }
+    let mut shape = Dims::new();
+    for t in indices.iter().flatten() {
+        if t.dtype() != DType::I64 {
+            return Err(Error::index(format!(
+                "tensors used as indices must be long, int, byte or bool tensors, got {} (masks and smaller integers are converted by the front end)",
+                t.dtype()
+            )));
+        }
+        shape = broadcast_shapes(&shape, t.sizes()).map_err(|_| {
+            Error::index(format!(
+                "shape mismatch: indexing tensors could not be broadcast together with shapes {:?}",
+                indices.iter().flatten().map(|t| t.sizes()).collect::<Vec<_>>()
+            ))
+        })?;
+    }
+    let used: SmallVec<[usize; 6]> = indices.iter().enumerate().filter(|(_, t)| t.is_some()).map(|(i, _)| i).collect();
+    let adjacent = used.windows(2).all(|w| w[1] == w[0] + 1);
+    let position = if adjacent { used.first().copied().unwrap_or(0) } else { 0 };
+    let rest = (0..x.ndim()).filter(|i| !used.contains(i));
+    let mut sizes: Dims = rest.map(|i| x.sizes()[i]).collect();
+    sizes.insert_from_slice(position, &shape);
+    Ok(Plan { position, shape, sizes })
+}
+
+/// Index operands: one a dimension of x, broadcast to the common shape.
+fn push_indices(l: &mut Lowered, first: usize, indices: &[Option<&Tensor>], ndim: usize, shape: &[i64]) {
+    for d in 0..ndim {
+        match indices.get(d).copied().flatten() {
+            Some(t) => {
+                l.input_expanded(first + d, t, shape);
+            }
+            None => l.ins.push(None),
+        }
+    }
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("index(Tensor input, Tensor?[] indices) -> Tensor"),
+    doc: "Advanced indexing with int64 tensors, one (or none) a dimension.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let plan = plan(c, c.list(1, 0))?;
+        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &plan.sizes)
+    },
+    kernel: Kernel::Prim {
+        prim: &INDEX,
+        lower: |c, _, l| {
+            let indices = c.list(1, 0);
+            let plan = plan(c, indices)?;
+            l.input(0);
+            push_indices(l, 1, indices, c.t(0)?.ndim(), &plan.shape);
+            l.output(0).param(plan.position as i64).param(plan.shape.len() as i64);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::InsFrom(1, 0b1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let zeros = c.g()?.new_zeros(&c.in_meta(0)?.sizes)?;
+                let indices = (1..c.in_metas.len()).map(|i| c.opt_x(i));
+                zeros.index_put(indices, c.g()?, true)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let n = c.ins.len();
+        let mut ins: SmallVec<[Sbp; 4]> = SmallVec::from_elem(Sbp::B, n);
+        ins[0] = Sbp::P_SUM;
+        rows.push(Row { ins, outs: SmallVec::from_slice(&[Sbp::P_SUM]) });
+        Ok(())
+    })),
+    samples: || {
+        let t = |s: &[i64], i: &[&[i64]]| {
+            let indices = i.iter().map(|s| SampleArg::i64(s, 0, 3)).collect();
+            Sample::new(vec![SampleArg::f32(s), SampleArg::List(indices)])
+        };
+        vec![t(&[3, 4], &[&[2]]), t(&[3, 4], &[&[2, 1], &[3]]), t(&[3], &[&[]])]
+    },
+    ..OpDef::BASE
+};
+
+pub static PUT: OpDef = OpDef {
+    sig: Sig::parse("index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"),
+    doc: "A copy of `input` with `values` (broadcast) written, or added, at the indices.
+
+Example::
+
+    >>> oneflow.index_put(oneflow.zeros(3), (oneflow.tensor([0, 2]),), oneflow.ones(2))
+    tensor([1., 0., 1.])",
+    faces: Faces::FN_METHOD.or(Faces::INPLACE),
+    infer: |c, outs| {
+        let (x, n) = (c.t(0)?, c.list(1, 0).len());
+        let plan = plan(c, c.list(1, 0))?;
+        let v = c.t(1 + n)?;
+        if v.dtype() != x.dtype() {
+            return Err(Error::runtime(format!(
+                "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+                x.dtype().scalar_type_name(),
+                v.dtype().scalar_type_name()
+            )));
+        }
+        let fits = broadcast_shapes(&plan.sizes, v.sizes()).is_ok_and(|s| s.len() >= plan.sizes.len())
+            && v.sizes().iter().rev().zip(plan.sizes.iter().rev()).all(|(a, b)| *a == *b || *a == 1)
+            && v.sizes().iter().rev().skip(plan.sizes.len()).all(|s| *s == 1);
+        if !fits {
+            return Err(Error::runtime(format!(
+                "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
+                v.sizes(),
+                plan.sizes.as_slice()
+            )));
+        }
+        outs.push(x.dtype(), x.device(), x.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &INDEX_PUT,
+        lower: |c, _, l| {
+            let indices = c.list(1, 0);
+            let n = indices.len();
+            let plan = plan(c, indices)?;
+            let v = c.t(1 + n)?;
+            l.init = Some(0);
+            if v.ndim() > plan.sizes.len() {
+                let lead = v.ndim() - plan.sizes.len();
+                l.input_as(1 + n, plan.sizes.clone(), Dims::from_slice(&v.strides()[lead..]), v.offset());
+            } else {
+                l.input_expanded(1 + n, v, &plan.sizes);
+            }
+            push_indices(l, 1, indices, c.t(0)?.ndim(), &plan.shape);
+            l.output(0).param(plan.position as i64).param(plan.shape.len() as i64).param(c.bool(1));
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::InsFrom(1, u32::MAX)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let last = c.in_metas.len() - 1;
+            out.set(0, || {
+                if c.arg(1).bool() {
+                    return Ok(c.g()?.clone());
+                }
+                let zero = c.g()?.new_zeros(&[])?;
+                c.g()?.index_put((1..last).map(|i| c.opt_x(i)), &zero, false)
+            })?;
+            out.set(last, || c.g()?.index((1..last).map(|i| c.opt_x(i))))
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        if !c.bool(1) {
+            return Ok(());
+        }
+        let n = c.ins.len();
+        let mut ins: SmallVec<[Sbp; 4]> = SmallVec::from_elem(Sbp::B, n);
+        ins[0] = Sbp::P_SUM;
+        ins[n - 1] = Sbp::P_SUM;
+        rows.push(Row { ins, outs: SmallVec::from_slice(&[Sbp::P_SUM]) });
+        Ok(())
+    })),
+    samples: || {
+        let list = vec![SampleArg::i64(&[2], 0, 3)];
+        vec![Sample::new(vec![
+            SampleArg::f32(&[3, 4]),
+            SampleArg::List(list),
+            SampleArg::f32(&[4]),
+            SampleArg::Bool(true),
+        ])]
+    },
+    ..OpDef::BASE
+};

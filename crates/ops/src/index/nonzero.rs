@@ -1,0 +1,76 @@
+//! Ops whose result's shape depends on the data: nonzero, masked_select.
+
+use crate::prelude::*;
+
+fn count(x: &Tensor) -> Result<i64> {
+    let n = Tensor::empty(DType::I64, x.device(), &[])?;
+    let mut l = Lowered::new(&COUNT_NONZERO);
+    l.input(0).output(0);
+    run_lowered(&l, &[Some(x)], std::slice::from_ref(&n))?;
+    let host = copy_to_host(&n)?;
+    // SAFETY: the host copy holds one i64.
+    Ok(unsafe { host.data_ptr().cast::<i64>().read() })
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("nonzero(Tensor input) -> Tensor"),
+    doc: "Indices of the non-zero elements, one row each.
+
+Example::
+
+    >>> oneflow.nonzero(oneflow.tensor([0, 3, 0, 4]))
+    tensor([[1],
+            [3]])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: |c, _| {
+        Err(Error::not_implemented(format!(
+            "{}(): the shape of the result depends on the data; it has none before it runs",
+            c.name()
+        )))
+    },
+    shape: ShapeOf::Data,
+    kernel: Kernel::Host(|c, outs| {
+        let x = c.t(0)?;
+        let out = Tensor::empty(DType::I64, x.device(), &[count(x)?, x.ndim() as i64])?;
+        let mut l = Lowered::new(&NONZERO);
+        l.input(0).output(0);
+        run_lowered(&l, &[Some(x)], std::slice::from_ref(&out))?;
+        outs.give(out);
+        Ok(())
+    }),
+    traits: Traits::HOST_SYNC,
+    samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4])]), Sample::new(vec![SampleArg::bool(&[])])],
+    ..OpDef::BASE
+};
+
+pub static MASKED_SELECT: OpDef = OpDef {
+    sig: Sig::parse("masked_select(Tensor input, Tensor mask) -> Tensor"),
+    doc: "The elements where `mask` is true, as a vector.
+
+Example::
+
+    >>> oneflow.masked_select(oneflow.tensor([1., 2., 3.]), oneflow.tensor([True, False, True]))
+    tensor([1., 3.])",
+    faces: Faces::FN_METHOD,
+    infer: |c, _| {
+        Err(Error::not_implemented(format!(
+            "{}(): the shape of the result depends on the data; it has none before it runs",
+            c.name()
+        )))
+    },
+    shape: ShapeOf::Data,
+    compose: Some(|c, outs| {
+        let (x, m) = (c.t(0)?, c.t(1)?);
+        if m.dtype() != DType::Bool {
+            return Err(Error::runtime(format!("masked_select: expected BoolTensor for mask, got {}", m.dtype())));
+        }
+        let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
+        let (x, m) = (x.expand(&sizes)?.reshape(&[-1])?, m.expand(&sizes)?.reshape(&[-1])?);
+        outs.give(x.index_select(0, &m.nonzero()?.reshape(&[-1])?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    traits: Traits::HOST_SYNC,
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::bool(&[3, 4])])],
+    ..OpDef::BASE
+};

@@ -1,0 +1,214 @@
+//! Affine maps, with the bias (and in the fused form an activation) in the product's epilogue.
+
+use super::*;
+
+/// Output sizes of `x @ weight.T`.
+fn sizes(c: &Call<'_>) -> Result<Dims> {
+    let (x, w) = (c.t(0)?, c.t(1)?);
+    let bad = || {
+        Error::runtime(format!(
+            "linear(): mat1 and mat2 shapes cannot be multiplied (input {:?}, weight {:?} transposed)",
+            x.sizes(),
+            w.sizes()
+        ))
+    };
+    if w.ndim() > 2 || w.ndim() == 0 || x.ndim() == 0 || x.sizes()[x.ndim() - 1] != w.sizes()[w.ndim() - 1] {
+        return Err(bad());
+    }
+    if x.dtype() != w.dtype() {
+        return Err(Error::runtime(format!(
+            "linear(): mat1 and mat2 must have the same dtype, but got {} and {}",
+            x.dtype().scalar_type_name(),
+            w.dtype().scalar_type_name()
+        )));
+    }
+    let mut out = Dims::from_slice(&x.sizes()[..x.ndim() - 1]);
+    if w.ndim() == 2 {
+        out.push(w.sizes()[0]);
+    }
+    if let Some(b) = c.opt(2) {
+        let fits = b.ndim() == 0 || b.sizes() == &out[out.len() - b.ndim().min(out.len())..] || b.sizes() == [1];
+        if !fits {
+            return Err(Error::runtime(format!(
+                "linear(): bias {:?} does not match the output {:?}",
+                b.sizes(),
+                out.as_slice()
+            )));
+        }
+    }
+    Ok(out)
+}
+
+fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let s = sizes(c)?;
+    outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &s)
+}
+
+/// Rows of `x` against the transposed weight; leading dims of a contiguous `x` are rows.
+fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, act: Activation) -> Result<()> {
+    let (x, w) = (c.t(0)?, c.t(1)?);
+    if w.ndim() != 2 || (x.ndim() > 2 && !x.is_contiguous()) || c.opt(2).is_some_and(|b| b.dtype() != x.dtype()) {
+        return Err(Error::not_implemented("linear: layouts without rows run the composition"));
+    }
+    let (n, k) = (w.sizes()[0], w.sizes()[1]);
+    let rows: i64 = x.sizes()[..x.ndim() - 1].iter().product();
+    let (rs, cs) = match x.ndim() {
+        2 => (x.strides()[0], x.strides()[1]),
+        _ => (k, *x.strides().last().unwrap_or(&1)),
+    };
+    l.input_as(0, Dims::from_slice(&[rows, k]), Dims::from_slice(&[rs, cs]), x.offset());
+    l.input_as(1, Dims::from_slice(&[k, n]), Dims::from_slice(&[w.strides()[1], w.strides()[0]]), w.offset());
+    match c.opt(2) {
+        None => l.ins.push(None),
+        Some(b) => {
+            let s = if b.numel() == 1 { 0 } else { b.strides()[0] };
+            l.input_as(2, Dims::from_slice(&[rows, n]), Dims::from_slice(&[0, s]), b.offset());
+        }
+    }
+    l.ins.push(None);
+    l.output_as(0, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), outs[0].offset());
+    l.param(act as u64).param(1.0);
+    Ok(())
+}
+
+fn compose(c: &Call<'_>) -> Result<Tensor> {
+    let (x, w) = (c.t(0)?, c.t(1)?);
+    let out = x.matmul(&w.t()?)?;
+    match c.opt(2) {
+        Some(b) => out.add(b),
+        None => Ok(out),
+    }
+}
+
+/// Gradients of x, weight and bias from the gradient before the activation.
+fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
+    let wm = c.in_meta(1)?;
+    if wm.sizes.len() == 1 {
+        out.set(0, || g.unsqueeze(-1)?.mul(c.x(1)?))?;
+        out.set(1, || g.unsqueeze(-1)?.mul(c.x(0)?))?;
+        return out.set(2, || Ok(g.clone()));
+    }
+    let (n, k) = (wm.sizes[0], wm.sizes[1]);
+    out.set(0, || g.matmul(c.x(1)?))?;
+    out.set(1, || g.reshape(&[-1, n])?.transpose(0, 1)?.matmul(&c.x(0)?.reshape(&[-1, k])?))?;
+    out.set(2, || Ok(g.clone()))
+}
+
+fn samples() -> Vec<Sample> {
+    let t = |x: &[i64], w: &[i64], b: Option<&[i64]>| {
+        let bias = b.map_or(SampleArg::None, SampleArg::f32);
+        Sample::new(vec![SampleArg::f32(x), SampleArg::f32(w), bias])
+    };
+    vec![
+        t(&[4, 6], &[8, 6], Some(&[8])),
+        t(&[2, 4, 6], &[8, 6], Some(&[8])),
+        t(&[2, 4, 6], &[8, 6], None),
+        t(&[6], &[8, 6], Some(&[8])),
+        t(&[0, 6], &[8, 6], Some(&[8])),
+    ]
+}
+
+fn linear_rows(c: &Call<'_>, with_bias: bool, rows: &mut Vec<Row>) -> Result<()> {
+    let x = c.t(0)?;
+    let last = x.ndim() - 1;
+    let mut row = |x: Sbp, w: Sbp, b: Sbp, out: Sbp| {
+        let mut ins: SmallVec<[Sbp; 4]> = SmallVec::from_slice(&[x, w]);
+        if with_bias {
+            ins.push(b);
+        }
+        rows.push(Row { ins, outs: SmallVec::from_slice(&[out]) });
+    };
+    let (b, p) = (Sbp::B, Sbp::P_SUM);
+    for i in 0..last {
+        row(Sbp::S(i as u8), b, b, Sbp::S(i as u8));
+    }
+    if c.t(1)?.ndim() == 2 {
+        row(b, Sbp::S(0), Sbp::S(0), Sbp::S(last as u8));
+        row(Sbp::S(last as u8), Sbp::S(1), p, p);
+    }
+    if !with_bias {
+        row(p, b, b, p);
+        row(b, p, b, p);
+    }
+    Ok(())
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"),
+    doc: "`input @ weight.T + bias`.
+
+Example::
+
+    >>> oneflow.nn.functional.linear(oneflow.ones(1, 2), oneflow.ones(3, 2)).shape
+    oneflow.Size([1, 3])",
+    faces: Faces::NN,
+    infer,
+    kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, Activation::None) },
+    compose: Some(|c, outs| {
+        infer(c, &mut Outs::new())?;
+        outs.give(compose(c)?);
+        Ok(())
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b001), Save::In(0, 0b010)],
+        fix: Fix::Broadcast,
+        f: |c, out| grads(c, c.g()?, out),
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| linear_rows(c, c.opt(2).is_some(), rows))),
+    cost,
+    amp: Amp::Lower,
+    samples,
+    ..OpDef::BASE
+};
+
+fn activation(c: &Call<'_>) -> Result<Activation> {
+    match c.str(0)? {
+        "gelu" => Ok(Activation::Gelu),
+        "gelu_tanh" => Ok(Activation::GeluTanh),
+        "relu" => Ok(Activation::Relu),
+        "silu" => Ok(Activation::Silu),
+        other => Err(Error::value(format!("fused_linear(): unknown activation {other:?}"))),
+    }
+}
+
+/// What the compiler puts in place of linear followed by an activation, where nobody needs the value in between.
+pub static FUSED: OpDef = OpDef {
+    sig: Sig::parse("fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor"),
+    doc: "`activation(input @ weight.T + bias)` with the activation in the product's epilogue.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        activation(c)?;
+        infer(c, outs)
+    },
+    kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },
+    compose: Some(|c, outs| {
+        let y = c.t(0)?.linear(c.t(1)?, c.opt(2))?;
+        outs.give(match activation(c)? {
+            Activation::Gelu => y.gelu()?,
+            Activation::GeluTanh => y.gelu_with("tanh")?,
+            Activation::Relu => y.relu()?,
+            Activation::Silu => y.silu()?,
+            Activation::None => y,
+        });
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        linear_rows(c, c.opt(2).is_some(), rows)?;
+        // An activation is not linear: no partial sums through it.
+        rows.retain(|r| !r.outs[0].is_partial());
+        Ok(())
+    })),
+    cost,
+    amp: Amp::Lower,
+    samples: || {
+        samples()
+            .into_iter()
+            .map(|mut s| {
+                s.args.push(SampleArg::Str("gelu"));
+                s
+            })
+            .collect()
+    },
+    ..OpDef::BASE
+};

@@ -1,0 +1,160 @@
+//! Rows of a table by index, and the gradient of the table.
+
+use crate::prelude::*;
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, int start=0, int total=-1) -> Tensor",
+    ),
+    doc: "Rows `indices` of a table [v, d]. `start` and `total` make this part of a table split by rows: indices outside give zeros.",
+    faces: Faces::NN,
+    infer: |c, outs| {
+        let (w, i) = (c.t(0)?, c.t(1)?);
+        if w.ndim() != 2 {
+            return Err(Error::runtime(format!("embedding(): 'weight' must be 2-D, got {:?}", w.sizes())));
+        }
+        if i.dtype() != DType::I64 && i.dtype() != DType::I32 {
+            return Err(Error::runtime(format!(
+                "embedding(): Expected tensor for argument 'indices' to have one of the following scalar types: Long, Int; but got {} instead",
+                i.dtype().scalar_type_name()
+            )));
+        }
+        if c.bool(2) {
+            return Err(Error::not_implemented("embedding(): sparse=True is not supported, use sparse=False"));
+        }
+        if c.bool(1) {
+            return Err(Error::not_implemented("embedding(): scale_grad_by_freq=True is not supported"));
+        }
+        let mut sizes = Dims::from_slice(i.sizes());
+        sizes.push(w.sizes()[1]);
+        outs.push(w.dtype(), w.device(), &sizes)
+    },
+    kernel: Kernel::Prim {
+        prim: &EMBEDDING,
+        lower: |c, _, l| {
+            let total = if c.int(4)? < 0 { c.t(0)?.sizes()[0] } else { c.int(4)? };
+            l.input(0).input(1).output(0).param(c.int(3)?).param(total);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(1, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let rows = c.in_meta(0)?.sizes[0];
+            let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
+            let total = if int(4, -1) < 0 { rows } else { int(4, -1) };
+            out.set(0, || c.g()?.embedding_backward(c.x(1)?, rows, int(0, -1), int(3, 0), total))
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let mut row = |w: Sbp, i: Sbp, out: Sbp| {
+            rows.push(Row { ins: SmallVec::from_slice(&[w, i]), outs: SmallVec::from_slice(&[out]) })
+        };
+        let n = c.t(1)?.ndim();
+        for k in 0..n {
+            row(Sbp::B, Sbp::S(k as u8), Sbp::S(k as u8));
+        }
+        row(Sbp::S(1), Sbp::B, Sbp::S(n as u8));
+        row(Sbp::S(0), Sbp::B, Sbp::P_SUM);
+        row(Sbp::P_SUM, Sbp::B, Sbp::P_SUM);
+        Ok(())
+    }))
+    .with(Localize::Custom(|c, mesh, attrs| {
+        let (start, _, rows) = window(mesh, 0, c.t(0)?.sizes()[0]);
+        let whole = c.t(0)?.sizes()[0];
+        if rows != whole {
+            *attrs = attrs.with(3, Arg::Int(start)).with(4, Arg::Int(whole));
+        }
+        Ok(())
+    })),
+    samples: || {
+        let t = |v: &[i64], i: &[i64]| Sample::new(vec![SampleArg::f32(v), SampleArg::i64(i, 0, v[0])]);
+        vec![t(&[8, 4], &[6]), t(&[8, 4], &[2, 3]), t(&[8, 2], &[]), t(&[3, 4], &[0])]
+    },
+    ..OpDef::BASE
+};
+
+/// This rank's part (start, end, length) of dimension 0 of input `i`, which has `n` rows in all.
+fn window(mesh: &Mesh<'_>, i: usize, n: i64) -> (i64, i64, i64) {
+    let (mut start, mut len) = (0, n);
+    if let Some(Some(sbp)) = mesh.ins.get(i) {
+        for (axis, s) in sbp.iter().enumerate() {
+            if *s == Sbp::S(0) {
+                let (s, l) = balanced_split(len, mesh.sizes[axis], mesh.coords[axis]);
+                start += s;
+                len = l;
+            }
+        }
+    }
+    (start, start + len, len)
+}
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse(
+        "embedding_backward(Tensor grad_output, Tensor indices, int num_rows, int padding_idx, int start, int total) -> Tensor",
+    ),
+    doc: "Gradient of the table: rows of the gradient added up by index.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let g = c.t(0)?;
+        let d = g.sizes().last().copied().unwrap_or(1);
+        outs.push(g.dtype(), g.device(), &[c.int(0)?, d])
+    },
+    kernel: Kernel::Prim {
+        prim: &EMBEDDING_BACKWARD,
+        lower: |c, _, l| {
+            l.input(0).input(1).output(0).param(c.int(2)?).param(c.int(3)?).param(c.int(1)?);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(1, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
+            out.set(0, || {
+                let rows = c.g()?.embedding(c.x(1)?, -1, false, false, int(2, 0), int(3, -1))?;
+                match int(1, -1) {
+                    p if p < 0 => Ok(rows),
+                    p => rows.masked_fill(&c.x(1)?.eq(p)?.unsqueeze(-1)?, 0.0),
+                }
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let mut row = |g: Sbp, i: Sbp, out: Sbp| {
+            rows.push(Row { ins: SmallVec::from_slice(&[g, i]), outs: SmallVec::from_slice(&[out]) })
+        };
+        let n = c.t(1)?.ndim();
+        for k in 0..n {
+            row(Sbp::S(k as u8), Sbp::S(k as u8), Sbp::P_SUM);
+        }
+        row(Sbp::S(n as u8), Sbp::B, Sbp::S(1));
+        row(Sbp::B, Sbp::B, Sbp::S(0));
+        row(Sbp::P_SUM, Sbp::B, Sbp::P_SUM);
+        Ok(())
+    }))
+    .with(Localize::Custom(|c, mesh, attrs| {
+        // A table split by rows: this rank's rows only.
+        let total = c.int(3)?;
+        let (mut start, mut len, mut split) = (0, total, false);
+        for (axis, s) in mesh.outs.first().copied().unwrap_or(&[]).iter().enumerate() {
+            if *s == Sbp::S(0) {
+                let (s, l) = balanced_split(len, mesh.sizes[axis], mesh.coords[axis]);
+                start += s;
+                len = l;
+                split = true;
+            }
+        }
+        if split {
+            *attrs = attrs.with(0, Arg::Int(len)).with(2, Arg::Int(start));
+        }
+        Ok(())
+    })),
+    samples: || {
+        let i = SampleArg::Int;
+        vec![Sample::new(vec![SampleArg::f32(&[2, 3, 4]), SampleArg::i64(&[2, 3], 0, 8), i(8), i(-1), i(0), i(8)])]
+    },
+    ..OpDef::BASE
+};

@@ -1,0 +1,209 @@
+//! Layer normalisation over trailing dimensions, and its backward.
+
+use crate::prelude::*;
+
+/// The number of leading (outer) dims; the trailing ones match `normalized_shape`.
+fn outer(x: &[i64], shape: &[i64], name: &str) -> Result<usize> {
+    if shape.is_empty() || shape.len() > x.len() || x[x.len() - shape.len()..] != *shape {
+        return Err(Error::runtime(format!(
+            "{name}(): Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size {x:?}"
+        )));
+    }
+    Ok(x.len() - shape.len())
+}
+
+fn check_affine(t: Option<&Tensor>, shape: &[i64], what: &str) -> Result<()> {
+    match t {
+        Some(t) if t.sizes() != shape => Err(Error::runtime(format!(
+            "layer_norm(): Expected {what} to be of same shape as normalized_shape, but got {what} of shape {:?} and normalized_shape = {shape:?}",
+            t.sizes()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn not_axes(c: &Call<'_>) -> u32 {
+    let n = c.t(0).map_or(0, Tensor::ndim);
+    let k = c.ints(0).map_or(n, <[i64]>::len);
+    (n.saturating_sub(k)..n).fold(0, |m, d| m | 1 << d)
+}
+
+/// Splits of the outer dims: weight and bias stay whole, statistics follow.
+fn rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let not = not_axes(c);
+    for i in (0..c.t(0)?.ndim()).filter(|i| not >> i & 1 == 0) {
+        let s = Sbp::S(i as u8);
+        let ins = c.ins.iter().flatten().enumerate().map(|(k, _)| if k == 0 { s } else { Sbp::B }).collect();
+        rows.push(Row { ins, outs: SmallVec::from_elem(s, 3) });
+    }
+    Ok(())
+}
+
+pub static NATIVE: OpDef = OpDef {
+    sig: Sig::parse(
+        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd)",
+    ),
+    doc: "Layer norm with the statistics its backward needs.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let (x, shape) = (c.t(0)?, c.ints(0)?);
+        let n = outer(x.sizes(), shape, "layer_norm")?;
+        if !x.dtype().is_float() {
+            return Err(Error::not_implemented(format!(
+                "\"LayerNormKernelImpl\" not implemented for '{}'",
+                x.dtype().scalar_type_name()
+            )));
+        }
+        check_affine(c.opt(1), shape, "weight")?;
+        check_affine(c.opt(2), shape, "bias")?;
+        outs.push(x.dtype(), x.device(), x.sizes())?;
+        let mut stat = Dims::from_slice(&x.sizes()[..n]);
+        stat.resize(x.ndim(), 1);
+        outs.push(x.dtype().compute(), x.device(), &stat)?;
+        outs.push(x.dtype().compute(), x.device(), &stat)
+    },
+    kernel: Kernel::Prim {
+        prim: &LAYER_NORM,
+        lower: |c, outs, l| {
+            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
+            l.input(0).opt_input(1, c.opt(1).is_some()).opt_input(2, c.opt(2).is_some()).output(0);
+            for i in 1..3 {
+                l.output_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[i].offset());
+            }
+            l.param(shape.len() as i64).param(c.float(1)?).param(false);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b111), Save::In(1, 0b1), Save::Out(1, 0b111), Save::Out(2, 0b111)],
+        fix: Fix::None,
+        f: |c, out| {
+            let shape = c.arg(0).ints().unwrap_or(&[]);
+            let (want_x, want_w, want_b) = (out.needs(0), out.needs(1), out.needs(2));
+            let [gx, gw, gb] =
+                c.g()?.layer_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), shape, want_w || want_b)?;
+            let _ = want_x;
+            out.set(0, || Ok(gx))?;
+            out.set(1, || Ok(gw))?;
+            out.set(2, || Ok(gb))
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(rows)),
+    amp: Amp::Float32,
+    traits: Traits::NEEDS_CONTIGUOUS,
+    samples: || {
+        let t = |s: &[i64], n: &[i64], affine: bool| {
+            let p = || if affine { SampleArg::f32(n) } else { SampleArg::None };
+            Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(n.to_vec()), p(), p(), SampleArg::Float(1e-5)])
+        };
+        vec![t(&[4, 6], &[6], true), t(&[2, 3, 4], &[3, 4], true), t(&[2, 3, 4], &[4], false)]
+    },
+    ..OpDef::BASE
+};
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse(
+        "layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    ),
+    doc: "Gradients of layer norm; those of weight and bias are empty unless `affine`.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let (x, shape) = (c.t(1)?, c.ints(0)?);
+        let w = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        outs.push(x.dtype(), x.device(), x.sizes())?;
+        let affine: &[i64] = if c.bool(1) { shape } else { &[0] };
+        outs.push(w, x.device(), affine)?;
+        outs.push(w, x.device(), affine)
+    },
+    kernel: Kernel::Prim {
+        prim: &LAYER_NORM_BACKWARD,
+        lower: |c, _, l| {
+            let (x, shape) = (c.t(1)?, c.ints(0)?);
+            let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
+            l.input(0).input(1);
+            for i in 2..4 {
+                l.input_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), c.t(i)?.offset());
+            }
+            l.opt_input(4, c.opt(4).is_some()).output(0);
+            if c.bool(1) {
+                l.output(1).output(2)
+            } else {
+                l.no_output().no_output()
+            };
+            l.param(shape.len() as i64).param(0.0).param(false);
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let (g, x, mean, rstd, shape) = (c.t(0)?, c.t(1)?, c.t(2)?, c.t(3)?, c.ints(0)?);
+        let n = outer(x.sizes(), shape, "layer_norm")?;
+        let inner: Vec<i64> = (n as i64..x.ndim() as i64).collect();
+        let lead: Vec<i64> = (0..n as i64).collect();
+        // The statistics again, by ops of x: their gradients are part of a second derivative.
+        let xc = x.sub(&x.mean(&inner, true)?)?;
+        let eps = rstd.pow(-2.0)?.sub(&x.sub(mean)?.pow(2.0)?.mean(&inner, true)?)?;
+        let inv = xc.mul(&xc)?.mean(&inner, true)?.add(&eps)?.rsqrt()?;
+        let normed = xc.mul(&inv)?;
+        let gy = match c.opt(4) {
+            Some(w) => g.mul(w)?,
+            None => g.clone(),
+        };
+        let gx =
+            gy.sub(&gy.mean(&inner, true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&inner, true)?)?)?.mul(&inv)?;
+        outs.give(gx);
+        if c.bool(1) {
+            let (gw, gb) = (g.mul(&normed)?, g.clone());
+            outs.give(if lead.is_empty() { gw } else { gw.sum(&lead, false)? });
+            outs.give(if lead.is_empty() { gb } else { gb.sum(&lead, false)? });
+        } else {
+            outs.give(x.new_empty(&[0])?);
+            outs.give(x.new_empty(&[0])?);
+        }
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let x = c.t(1)?;
+        let n = x.ndim() - c.ints(0)?.len();
+        for i in 0..n {
+            let s = Sbp::S(i as u8);
+            let ins = c.ins.iter().flatten().enumerate().map(|(k, _)| if k < 4 { s } else { Sbp::B }).collect();
+            rows.push(Row { ins, outs: SmallVec::from_slice(&[s, Sbp::P_SUM, Sbp::P_SUM]) });
+        }
+        Ok(())
+    })),
+    traits: Traits::NEEDS_CONTIGUOUS,
+    ..OpDef::BASE
+};
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+    ),
+    doc: "Normalises over the trailing dimensions `normalized_shape`, then scales and shifts.
+
+Source: Ba, Kiros and Hinton, \"Layer Normalization\", 2016.
+
+Example::
+
+    >>> oneflow.layer_norm(oneflow.tensor([[1., 3.]]), (2,))
+    tensor([[-1.0000,  1.0000]])",
+    faces: Faces::FN,
+    compose: Some(|c, outs| {
+        let [y, _, _] = c.t(0)?.native_layer_norm(c.ints(0)?, c.opt(1), c.opt(2), c.float(1)?)?;
+        outs.give(y);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    amp: Amp::Float32,
+    samples: || {
+        let t = |s: &[i64], n: &[i64], affine: bool| {
+            let p = || if affine { SampleArg::f32(n) } else { SampleArg::None };
+            Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(n.to_vec()), p(), p(), SampleArg::Float(1e-5)])
+        };
+        vec![t(&[4, 6], &[6], true), t(&[2, 3, 4], &[3, 4], true), t(&[2, 3, 4], &[4], false)]
+    },
+    ..OpDef::BASE
+};

@@ -1,0 +1,349 @@
+//! Draws from distributions: new tensors, `_like` forms, and in-place fills.
+
+use crate::prelude::*;
+
+/// Fills the launch: kind, key, position, the two parameters, no window.
+fn draw(l: &mut Lowered, kind: RandomKind, rng: Arg<'_>, a: impl Into<Word>, b: impl Into<Word>) -> Result<()> {
+    let (seed, offset) = rng.rng()?;
+    l.output(0).param(kind as u64).param(seed).param(offset).param(a).param(b);
+    super::push_whole(l);
+    Ok(())
+}
+
+const DRAW: OpDef = OpDef {
+    faces: Faces::FN,
+    sbp: SbpRule::of(Rows::OnlyB),
+    traits: Traits::RANDOM.or(Traits::ALIAS_OK),
+    ..OpDef::BASE
+};
+
+/// The draw fills a tensor of the input's meta.
+const FILL_WITH: OpDef = OpDef {
+    faces: Faces::INPLACE,
+    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |_, _| Ok(()) },
+    ..DRAW
+};
+
+fn floating(c: &Call<'_>, dtype: DType) -> Result<()> {
+    if dtype.is_float() {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!("\"{}\" not implemented for '{}'", c.name(), dtype.scalar_type_name())))
+}
+
+pub static RAND: OpDef = OpDef {
+    sig: Sig::parse(
+        "rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform numbers in [0, 1).
+
+Example::
+
+    >>> oneflow.rand(2, 3).shape
+    oneflow.Size([2, 3])",
+    infer: |c, outs| {
+        floating(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
+    },
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(1), 0.0, 1.0) },
+    samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
+    ..DRAW
+};
+
+pub static RANDN: OpDef = OpDef {
+    sig: Sig::parse(
+        "randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Standard normal numbers.
+
+Example::
+
+    >>> oneflow.randn(2, 3).shape
+    oneflow.Size([2, 3])",
+    infer: |c, outs| {
+        floating(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
+    },
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(1), 0.0, 1.0) },
+    samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
+    ..DRAW
+};
+
+fn integers(c: &Call<'_>, low: i64, high: i64) -> Result<()> {
+    if low >= high {
+        return Err(Error::runtime(format!(
+            "{}(): random_ expects 'from' to be less than 'to', but got from={low} >= to={high}",
+            c.name()
+        )));
+    }
+    Ok(())
+}
+
+pub static RANDINT_HIGH: OpDef = OpDef {
+    sig: Sig::parse(
+        "randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform integers in [0, high).
+
+Example::
+
+    >>> oneflow.randint(10, (2, 3)).shape
+    oneflow.Size([2, 3])",
+    infer: |c, outs| {
+        integers(c, 0, c.int(0)?)?;
+        let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
+        crate::creation::push(c, c.ints(1)?, Arg::DType(dtype), c.arg(4), outs)
+    },
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(2), 0i64, c.int(0)?) },
+    samples: || vec![Sample::new(vec![SampleArg::Int(9), SampleArg::Ints(vec![3, 4])])],
+    ..DRAW
+};
+
+pub static RANDINT: OpDef = OpDef {
+    sig: Sig::parse(
+        "randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform integers in [low, high).
+
+Example::
+
+    >>> oneflow.randint(5, 10, (2, 3)).shape
+    oneflow.Size([2, 3])",
+    infer: |c, outs| {
+        integers(c, c.int(0)?, c.int(1)?)?;
+        let dtype = c.arg(4).dtype().unwrap_or(DType::I64);
+        crate::creation::push(c, c.ints(2)?, Arg::DType(dtype), c.arg(5), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(3), c.int(0)?, c.int(1)?),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::Int(2), SampleArg::Int(9), SampleArg::Ints(vec![3, 4])])],
+    ..DRAW
+};
+
+/// dtype and device of the input, unless named.
+fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
+    let x = c.t(0)?;
+    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+    floating(c, d)?;
+    outs.push(d, dev, x.sizes())
+}
+
+pub static RAND_LIKE: OpDef = OpDef {
+    sig: Sig::parse(
+        "rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform numbers in [0, 1) of the input's shape.
+
+Example::
+
+    >>> oneflow.rand_like(oneflow.zeros(2)).shape
+    oneflow.Size([2])",
+    infer: |c, outs| like(c, 1, outs),
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(0), 0.0, 1.0) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..DRAW
+};
+
+pub static RANDN_LIKE: OpDef = OpDef {
+    sig: Sig::parse(
+        "randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Standard normal numbers of the input's shape.
+
+Example::
+
+    >>> oneflow.randn_like(oneflow.zeros(2)).shape
+    oneflow.Size([2])",
+    infer: |c, outs| like(c, 1, outs),
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(0), 0.0, 1.0) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..DRAW
+};
+
+pub static UNIFORM: OpDef = OpDef {
+    sig: Sig::parse("uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with uniform numbers in [from, to).
+
+Example::
+
+    >>> oneflow.zeros(2).uniform_(1, 2).shape
+    oneflow.Size([2])",
+    infer: |c, outs| {
+        let (a, b) = (c.float(0)?, c.float(1)?);
+        if a > b {
+            return Err(Error::runtime(format!(
+                "uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
+            )));
+        }
+        floating(c, c.t(0)?.dtype())?;
+        (FILL_WITH.infer)(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(2), c.float(0)?, c.float(1)?),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static NORMAL: OpDef = OpDef {
+    sig: Sig::parse("normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with normal numbers.
+
+Example::
+
+    >>> oneflow.zeros(2).normal_().shape
+    oneflow.Size([2])",
+    infer: |c, outs| {
+        if c.float(1)? < 0.0 {
+            return Err(Error::runtime(format!("normal expects std >= 0.0, but found std {}", c.float(1)?)));
+        }
+        floating(c, c.t(0)?.dtype())?;
+        (FILL_WITH.infer)(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(2), c.float(0)?, c.float(1)?),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static BERNOULLI: OpDef = OpDef {
+    sig: Sig::parse("bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with ones of probability `p` and zeros.
+
+Example::
+
+    >>> oneflow.zeros(2).bernoulli_fill_(1.0)
+    tensor([1., 1.])",
+    infer: |c, outs| {
+        let p = c.float(0)?;
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
+        }
+        (FILL_WITH.infer)(c, outs)
+    },
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static EXPONENTIAL: OpDef = OpDef {
+    sig: Sig::parse("exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with exponential numbers of rate `lambd`.
+
+Example::
+
+    >>> oneflow.zeros(2).exponential_().shape
+    oneflow.Size([2])",
+    infer: |c, outs| {
+        if c.float(0)? <= 0.0 {
+            return Err(Error::runtime(format!("exponential_ expects lambda > 0.0, but found lambda={}", c.float(0)?)));
+        }
+        floating(c, c.t(0)?.dtype())?;
+        (FILL_WITH.infer)(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Exponential, c.arg(1), c.float(0)?, 0.0),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static RANDPERM: OpDef = OpDef {
+    sig: Sig::parse(
+        "randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "A random permutation of 0 .. n-1.
+
+Example::
+
+    >>> sorted(oneflow.randperm(3).tolist())
+    [0, 1, 2]",
+    infer: |c, outs| {
+        let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
+        crate::creation::push(c, &[c.int(0)?], Arg::DType(dtype), c.arg(3), outs)
+    },
+    compose: Some(|c, outs| {
+        let (seed, offset) = c.arg(1).rng()?;
+        let n = c.int(0)?;
+        if n < 0 {
+            return Err(Error::runtime(format!("randperm(): n must be non-negative, got {n}")));
+        }
+        let generator = Generator::new();
+        generator.set_state(seed, offset);
+        let keys = f::rand_with(&[n], Some(&generator), Some(DType::F64), c.arg(3).device(), false)?;
+        let order = keys.argsort(0, false)?;
+        let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
+        outs.give(if dtype == DType::I64 { order } else { order.to_copy_with(Some(dtype), None)? });
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::Int(7)])],
+    ..DRAW
+};
+
+pub static MULTINOMIAL: OpDef = OpDef {
+    sig: Sig::parse(
+        "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+    ),
+    doc: "Indices drawn with the given (unnormalised) probabilities, row by row.
+
+Example::
+
+    >>> oneflow.multinomial(oneflow.tensor([0., 1.]), 1)
+    tensor([1])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let (x, n) = (c.t(0)?, c.int(0)?);
+        if x.ndim() == 0 || x.ndim() > 2 {
+            return Err(Error::runtime(format!("multinomial(): prob_dist must be 1 or 2 dim, got {:?}", x.sizes())));
+        }
+        floating(c, x.dtype())?;
+        let k = x.sizes()[x.ndim() - 1];
+        if n <= 0 {
+            return Err(Error::runtime("multinomial(): cannot sample n_sample <= 0 samples"));
+        }
+        if !c.bool(1) && n > k {
+            return Err(Error::runtime(
+                "multinomial(): cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+            ));
+        }
+        let mut sizes = Dims::from_slice(x.sizes());
+        sizes[x.ndim() - 1] = n;
+        outs.push(DType::I64, x.device(), &sizes)
+    },
+    kernel: Kernel::Host(|c, outs| {
+        (c.op.infer)(c, outs)?;
+        outs.clear();
+        let (x, n) = (c.t(0)?, c.int(0)?);
+        let (seed, offset) = c.arg(2).rng()?;
+        let generator = Generator::new();
+        generator.set_state(seed, offset);
+        let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
+        let k = x.sizes()[x.ndim() - 1];
+        let p = x.reshape(&[rows, k])?.to_copy_with(Some(DType::F32), None)?;
+        let draws = if c.bool(1) { n } else { 1 };
+        // The greatest of p / e with exponential e is a draw with probability p; the n greatest are draws without replacement.
+        let p = p.unsqueeze(1)?.expand(&[rows, draws, k])?.contiguous()?;
+        let e = p.empty_like()?;
+        e.exponential_with_(1.0, Some(&generator))?;
+        let keys = p.div(&e)?;
+        let picked = if c.bool(1) {
+            keys.argmax(Some(-1), false)?
+        } else {
+            let [_, i] = keys.topk(n, -1, true, true)?;
+            i.squeeze_dim(&[1])?
+        };
+        let mut sizes = Dims::from_slice(x.sizes());
+        sizes[x.ndim() - 1] = n;
+        outs.give(picked.reshape(&sizes)?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 1.0), SampleArg::Int(2)])],
+    ..DRAW
+};

@@ -1,0 +1,45 @@
+//! Dropout. The mask depends on the global index of an element: the same for every layout and thread count.
+
+use crate::prelude::*;
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)",
+    ),
+    doc: "Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; also gives the mask of kept elements.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let p = c.float(0)?;
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::value(format!("dropout probability has to be between 0 and 1, but got {p}")));
+        }
+        if !x.dtype().is_float() {
+            return Err(Error::runtime(format!("dropout(): expected a floating point tensor, got {}", x.dtype())));
+        }
+        outs.push(x.dtype(), x.device(), x.sizes())?;
+        outs.push(DType::Bool, x.device(), x.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &DROPOUT,
+        lower: |c, _, l| {
+            let (seed, offset) = c.arg(1).rng()?;
+            l.input(0).output(0).output(1).param(c.float(0)?).param(seed).param(offset);
+            super::push_whole(l);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::Out(1, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let p = c.arg(0).float().unwrap_or(0.0);
+            let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+            out.set(0, || c.g()?.mul(c.y(1)?)?.mul(scale))
+        },
+    },
+    sbp: SbpRule::of(Rows::OnlyB),
+    traits: Traits::RANDOM,
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.25)])],
+    ..OpDef::BASE
+};

@@ -1,0 +1,337 @@
+//! Extremes: amax, amin, max, min (of all, along a dimension, of two tensors), argmax, argmin.
+
+use super::*;
+
+/// A reduction to an extreme has no value for no elements.
+fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
+    let x = c.t(0)?;
+    if x.sizes().iter().enumerate().any(|(i, s)| *s == 0 && mask >> i & 1 == 1) || (x.numel() == 0 && mask == 0) {
+        return Err(Error::index(format!(
+            "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument. (shape {:?})",
+            c.name(),
+            x.sizes()
+        )));
+    }
+    Ok(())
+}
+
+/// The gradient of an extreme, shared by the elements equal to it.
+fn shared(g: &Tensor, x: &Tensor, y: &Tensor, mask: u64, keepdim: bool) -> Result<Tensor> {
+    let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
+    let (g, y) = (unreduce(g, x.sizes(), mask, keepdim)?, unreduce(y, x.sizes(), mask, keepdim)?);
+    let hit = x.eq(&y)?.to_copy_with(Some(x.dtype()), None)?;
+    let n = if dims.is_empty() { hit.clone() } else { hit.sum(dims.as_slice(), true)? };
+    hit.mul(&g.div(&n)?)
+}
+
+pub static AMAX: OpDef = OpDef {
+    sig: Sig::parse("amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
+    doc: "The greatest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
+
+Example::
+
+    >>> oneflow.amax(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
+    tensor([4., 3.])",
+    infer: |c, outs| {
+        let mask = dim_mask("amax", c.arg(0), c.t(0)?.ndim())?;
+        not_empty(c, mask)?;
+        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| {
+            let mask = dim_mask("amax", c.arg(0), c.t(0)?.ndim())?;
+            lower(c, outs, l, ReduceKind::Max, mask)
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let mask = dim_mask("amax", c.arg(0), x.ndim())?;
+                shared(c.g()?, x, c.y(0)?, mask, c.arg(1).bool())
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: 0, keepdim: 1 }),
+    ..super::REDUCE
+};
+
+pub static AMIN: OpDef = OpDef {
+    sig: Sig::parse("amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
+    doc: "The smallest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
+
+Example::
+
+    >>> oneflow.amin(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
+    tensor([1., 2.])",
+    infer: |c, outs| {
+        let mask = dim_mask("amin", c.arg(0), c.t(0)?.ndim())?;
+        not_empty(c, mask)?;
+        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| {
+            let mask = dim_mask("amin", c.arg(0), c.t(0)?.ndim())?;
+            lower(c, outs, l, ReduceKind::Min, mask)
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let mask = dim_mask("amin", c.arg(0), x.ndim())?;
+                shared(c.g()?, x, c.y(0)?, mask, c.arg(1).bool())
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: 0, keepdim: 1 }),
+    ..super::REDUCE
+};
+
+pub static MAX: OpDef = OpDef {
+    sig: Sig::parse("max(Tensor input) -> Tensor"),
+    doc: "The greatest element.
+
+Example::
+
+    >>> oneflow.max(oneflow.tensor([1., 4.]))
+    tensor(4.)",
+    faces: Faces::FN_METHOD,
+    compose: Some(|c, outs| {
+        not_empty(c, dim_mask("max", Arg::None, c.t(0)?.ndim())?)?;
+        outs.give(c.t(0)?.amax(&[], false)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
+    ..super::REDUCE
+};
+
+pub static MAX_DIM: OpDef = OpDef {
+    sig: Sig::parse("max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"),
+    doc: "The greatest elements along a dimension, and where they are.
+
+Example::
+
+    >>> oneflow.max(oneflow.tensor([[1., 4.], [3., 2.]]), 1).indices
+    tensor([1, 0])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask("max", c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, x.dtype(), mask, c.bool(1), outs)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_arg(c, outs, l, true, true) },
+    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+pub static MAX_OTHER: OpDef = OpDef {
+    sig: Sig::parse("max.other(Tensor input, Tensor other) -> Tensor"),
+    doc: "The greater of both operands, elementwise: `maximum`.
+
+Example::
+
+    >>> oneflow.max(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
+    tensor([3., 4.])",
+    faces: Faces::FN_METHOD,
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.maximum(c.t(1)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4])])],
+    ..super::REDUCE
+};
+
+pub static ARGMAX: OpDef = OpDef {
+    sig: Sig::parse("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor"),
+    doc: "Index of the greatest element along a dimension (of the flattened tensor without `dim`).
+
+Example::
+
+    >>> oneflow.argmax(oneflow.tensor([1., 4., 2.]))
+    tensor(1)",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask("argmax", c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &ARG_REDUCE,
+        lower: |c, outs, l| {
+            if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
+                return Err(Error::not_implemented("argmax of all elements: flattened by its composition"));
+            }
+            lower_arg(c, outs, l, true, false)
+        },
+    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let flat = x.reshape(&[-1])?.argmax(Some(0), false)?;
+        let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
+        outs.give(flat.reshape(&sizes)?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+pub static MIN: OpDef = OpDef {
+    sig: Sig::parse("min(Tensor input) -> Tensor"),
+    doc: "The smallest element.
+
+Example::
+
+    >>> oneflow.min(oneflow.tensor([1., 4.]))
+    tensor(1.)",
+    faces: Faces::FN_METHOD,
+    compose: Some(|c, outs| {
+        not_empty(c, dim_mask("min", Arg::None, c.t(0)?.ndim())?)?;
+        outs.give(c.t(0)?.amin(&[], false)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
+    ..super::REDUCE
+};
+
+pub static MIN_DIM: OpDef = OpDef {
+    sig: Sig::parse("min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"),
+    doc: "The smallest elements along a dimension, and where they are.
+
+Example::
+
+    >>> oneflow.min(oneflow.tensor([[1., 4.], [3., 2.]]), 1).indices
+    tensor([0, 1])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask("min", c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, x.dtype(), mask, c.bool(1), outs)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_arg(c, outs, l, false, true) },
+    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+pub static MIN_OTHER: OpDef = OpDef {
+    sig: Sig::parse("min.other(Tensor input, Tensor other) -> Tensor"),
+    doc: "The smalleer of both operands, elementwise: `minimum`.
+
+Example::
+
+    >>> oneflow.min(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
+    tensor([1., 2.])",
+    faces: Faces::FN_METHOD,
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.minimum(c.t(1)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4])])],
+    ..super::REDUCE
+};
+
+pub static ARGMIN: OpDef = OpDef {
+    sig: Sig::parse("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor"),
+    doc: "Index of the smallest element along a dimension (of the flattened tensor without `dim`).
+
+Example::
+
+    >>> oneflow.argmin(oneflow.tensor([1., 4., 2.]))
+    tensor(0)",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask("argmin", c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &ARG_REDUCE,
+        lower: |c, outs, l| {
+            if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
+                return Err(Error::not_implemented("argmin of all elements: flattened by its composition"));
+            }
+            lower_arg(c, outs, l, false, false)
+        },
+    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let flat = x.reshape(&[-1])?.argmin(Some(0), false)?;
+        let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
+        outs.give(flat.reshape(&sizes)?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+fn lower_arg(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool, values: bool) -> Result<()> {
+    let x = c.t(0)?;
+    let dim = wrap_dim(c.arg(0).int().unwrap_or(0), x.ndim())?;
+    let sizes = kept_sizes(x.sizes(), if x.ndim() == 0 { 0 } else { 1 << dim });
+    let strides = contiguous_strides(&sizes);
+    l.input(0);
+    if values {
+        l.output_as(0, sizes.clone(), strides.clone(), outs[0].offset());
+        l.output_as(1, sizes, strides, outs[1].offset());
+    } else {
+        l.no_output().output_as(0, sizes, strides, outs[0].offset());
+    }
+    l.param(is_max).param(dim as i64);
+    Ok(())
+}
+
+/// The gradient of the chosen elements, put back where they came from.
+pub(crate) fn scatter_back(c: &GradCall<'_>, indices: &Tensor) -> Result<Tensor> {
+    let m = c.in_meta(0)?;
+    let dim = wrap_dim(c.arg(0).int().unwrap_or(0), m.sizes.len())?;
+    if m.sizes.is_empty() {
+        return Ok(c.g()?.clone());
+    }
+    let keepdim = c.arg(1).bool();
+    let (g, i) = (unreduce(c.g()?, &m.sizes, 1 << dim, keepdim)?, unreduce(indices, &m.sizes, 1 << dim, keepdim)?);
+    g.new_zeros(&m.sizes)?.scatter_add(dim as i64, &i, &g)
+}
+
+/// Every dim but the reduced one may be split.
+fn along_dim_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let x = c.t(0)?;
+    let Some(dim) = c.arg(0).int() else { return Ok(()) };
+    let (dim, keepdim) = (wrap_dim(dim, x.ndim())?, c.bool(1));
+    for i in (0..x.ndim()).filter(|i| *i != dim) {
+        let to = Sbp::S((i - (!keepdim && i > dim) as usize) as u8);
+        let n = c.op.sig.returns().len();
+        rows.push(Row { ins: SmallVec::from_slice(&[Sbp::S(i as u8)]), outs: SmallVec::from_elem(to, n) });
+    }
+    Ok(())
+}
+
+fn arg_samples() -> Vec<Sample> {
+    let t = |s: &[i64], d, k| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::Bool(k)]);
+    vec![t(&[3, 4], 1, false), t(&[2, 3, 4], 1, true), t(&[5], 0, false), t(&[], 0, false)]
+}

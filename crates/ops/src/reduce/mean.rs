@@ -1,0 +1,126 @@
+//! Mean, variance and standard deviation.
+
+use super::*;
+
+fn mean_dtype(c: &Call<'_>, arg: usize) -> Result<DType> {
+    let d = c.dtype_or(arg, c.t(0)?.dtype());
+    if !d.is_differentiable() {
+        return Err(Error::runtime(format!(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+            d.scalar_type_name()
+        )));
+    }
+    Ok(d)
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"),
+    doc: "Mean of all elements, or over the given dimension(s).
+
+Example::
+
+    >>> oneflow.mean(oneflow.tensor([1., 3.]))
+    tensor(2.)",
+    infer: |c, outs| {
+        let mask = dim_mask("mean", c.arg(0), c.t(0)?.ndim())?;
+        push(c, mean_dtype(c, 2)?, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| {
+            let mask = dim_mask("mean", c.arg(0), c.t(0)?.ndim())?;
+            lower(c, outs, l, ReduceKind::Mean, mask)
+        },
+    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask("mean", c.arg(0), x.ndim())?;
+        let n: i64 = x.sizes().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, s)| *s).product();
+        let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
+        let sum = x.sum_with(dims.as_slice(), c.bool(1), Some(mean_dtype(c, 2)?))?;
+        outs.give(sum.div(n as f64)?);
+        Ok(())
+    }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let m = c.in_meta(0)?;
+                let mask = dim_mask("mean", c.arg(0), m.sizes.len())?;
+                let n = m.numel() as f64 / c.out_metas[0].numel().max(1) as f64;
+                unreduce(c.g()?, &m.sizes, mask, c.arg(1).bool())?.div(n)?.expand(&m.sizes)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Compose),
+    ..super::REDUCE
+};
+
+/// How many are divided by: elements minus the correction.
+fn correction(c: &Call<'_>) -> f64 {
+    c.arg(1).scalar().map_or(1.0, Scalar::to_f64)
+}
+
+fn var(c: &Call<'_>) -> Result<Tensor> {
+    let x = c.t(0)?;
+    if !x.dtype().is_differentiable() {
+        return Err(Error::runtime(format!(
+            "{}(): only support floating point and complex dtypes, got {}",
+            c.name(),
+            x.dtype()
+        )));
+    }
+    let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+    let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
+    let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
+    let centred = x.sub(&x.mean(dims.as_slice(), true)?)?;
+    let sum = centred.mul(&centred)?.sum(dims.as_slice(), c.bool(2))?;
+    sum.div((n as f64 - correction(c)).max(0.0))
+}
+
+pub static VAR: OpDef = OpDef {
+    sig: Sig::parse("var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),
+    doc: "Variance over the given dimension(s), divided by the number of elements minus `correction` (one by default).
+
+Example::
+
+    >>> oneflow.var(oneflow.tensor([1., 3.]))
+    tensor(2.)",
+    compose: Some(|c, outs| {
+        outs.give(var(c)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::f32(&[3, 4])]),
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Ints(vec![1])]),
+        ]
+    },
+    ..super::REDUCE
+};
+
+pub static STD: OpDef = OpDef {
+    sig: Sig::parse("std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),
+    doc: "Standard deviation over the given dimension(s).
+
+Example::
+
+    >>> oneflow.std(oneflow.tensor([1., 3.]))
+    tensor(1.4142)",
+    compose: Some(|c, outs| {
+        outs.give(var(c)?.sqrt()?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::f32(&[3, 4])]),
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Ints(vec![1])]),
+        ]
+    },
+    ..super::REDUCE
+};

@@ -1,0 +1,219 @@
+//! Product of elements, and running sums.
+
+use super::*;
+
+fn out_dtype(c: &Call<'_>, arg: usize) -> Result<DType> {
+    let d = c.t(0)?.dtype();
+    Ok(c.dtype_or(arg, if d.is_differentiable() { d } else { DType::I64 }))
+}
+
+pub static PROD: OpDef = OpDef {
+    sig: Sig::parse("prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"),
+    doc: "Product of all elements, or along a dimension. Integers multiply in int64.
+
+Example::
+
+    >>> oneflow.prod(oneflow.tensor([2., 3.]))
+    tensor(6.)",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
+        push(c, out_dtype(c, 2)?, mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| {
+            let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
+            lower(c, outs, l, ReduceKind::Prod, mask)
+        },
+    },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let mask = dim_mask("prod", c.arg(0), x.ndim())?;
+                let g = unreduce(c.g()?, x.sizes(), mask, c.arg(1).bool())?;
+                // The product of the others: what stands before times what stands behind, right for zeros too.
+                let (flat, dim) = match c.arg(0).int() {
+                    Some(d) if x.ndim() > 0 => (x.clone(), wrap_dim(d, x.ndim())? as i64),
+                    _ => (x.reshape(&[-1])?, 0),
+                };
+                let n = flat.sizes()[dim as usize];
+                if n == 0 {
+                    return g.expand(x.sizes());
+                }
+                let one = flat.slice(dim, Some(0), Some(1), 1)?.ones_like()?;
+                let before = f::cat([&one, &flat.slice(dim, Some(0), Some(n - 1), 1)?], dim)?.cumprod(dim)?;
+                let turned = flat.flip(&[dim])?;
+                let behind =
+                    f::cat([&one, &turned.slice(dim, Some(0), Some(n - 1), 1)?], dim)?.cumprod(dim)?.flip(&[dim])?;
+                before.mul(&behind)?.reshape(x.sizes())?.mul(&g)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    samples: || {
+        let t = |s: &[i64]| SampleArg::f32(s);
+        vec![Sample::new(vec![t(&[3, 4])]), Sample::new(vec![t(&[3, 4]), SampleArg::Int(1)]), Sample::new(vec![t(&[])])]
+    },
+    ..super::REDUCE
+};
+
+fn lower_scan(c: &Call<'_>, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
+    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
+    l.input(0).output(0).param(kind as u64).param(dim as i64);
+    Ok(())
+}
+
+fn not_axes(c: &Call<'_>) -> u32 {
+    let n = c.t(0).map_or(0, Tensor::ndim);
+    c.int(0).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
+}
+
+const SCAN_BASE: OpDef = OpDef {
+    faces: Faces::ALL,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        wrap_dim(c.int(0)?, x.ndim())?;
+        outs.push(out_dtype(c, 1)?, x.device(), x.sizes())
+    },
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    samples: || {
+        let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
+        vec![t(&[3, 4], 0), t(&[3, 4], -1), t(&[5], 0), t(&[0, 3], 1)]
+    },
+    ..OpDef::BASE
+};
+
+pub static CUMSUM: OpDef = OpDef {
+    sig: Sig::parse("cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor"),
+    doc: "Running sum along a dimension.
+
+Example::
+
+    >>> oneflow.cumsum(oneflow.tensor([1., 2., 3.]), 0)
+    tensor([1., 3., 6.])",
+    kernel: Kernel::Prim { prim: &SCAN, lower: |c, _, l| lower_scan(c, l, ReduceKind::Sum) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let d = c.arg(0).int().unwrap_or(0);
+            out.set(0, || {
+                let g = c.g()?;
+                if g.ndim() == 0 { Ok(g.clone()) } else { g.flip(&[d])?.cumsum(d)?.flip(&[d]) }
+            })
+        },
+    },
+    ..SCAN_BASE
+};
+
+pub static CUMPROD: OpDef = OpDef {
+    sig: Sig::parse("cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor"),
+    doc: "Running product along a dimension.
+
+Example::
+
+    >>> oneflow.cumprod(oneflow.tensor([1., 2., 3.]), 0)
+    tensor([1., 2., 6.])",
+    kernel: Kernel::Prim { prim: &SCAN, lower: |c, _, l| lower_scan(c, l, ReduceKind::Prod) },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let d = c.arg(0).int().unwrap_or(0);
+            out.set(0, || {
+                let (g, x) = (c.g()?, c.x(0)?);
+                if g.ndim() == 0 {
+                    return Ok(g.clone());
+                }
+                // Right where no element is zero; torch's rule for zeros is not differentiable twice either.
+                g.mul(c.y(0)?)?.flip(&[d])?.cumsum(d)?.flip(&[d])?.div(x)
+            })
+        },
+    },
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.3, 2.0), SampleArg::Int(1)])],
+    ..SCAN_BASE
+};
+
+pub static LOGSUMEXP: OpDef = OpDef {
+    sig: Sig::parse("logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor"),
+    doc: "`log(sum(exp(x)))` over dimension(s), without overflow.
+
+Example::
+
+    >>> oneflow.logsumexp(oneflow.tensor([0., 0.]), 0)
+    tensor(0.6931)",
+    faces: Faces::FN_METHOD,
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let x = &if x.dtype().is_differentiable() { x.clone() } else { x.to_copy_with(Some(default_dtype()), None)? };
+        let dims = c.ints(0)?;
+        if x.numel() == 0 {
+            outs.give(x.exp()?.sum(dims, c.bool(1))?.log()?);
+            return Ok(());
+        }
+        let top = x.amax(dims, true)?;
+        // An infinite maximum is the answer itself: subtracting it would give NaN.
+        let top = top.isfinite()?.r#where(&top, 0.0)?;
+        let sum = x.sub(&top)?.exp()?.sum(dims, true)?.log()?.add(&top)?;
+        let out = if c.bool(1) {
+            sum
+        } else {
+            let mask = dim_mask("logsumexp", c.arg(0), x.ndim())?;
+            let sizes: Dims =
+                x.sizes().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 0).map(|(_, s)| *s).collect();
+            sum.reshape(&sizes)?
+        };
+        outs.give(out);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Ints(vec![1])])],
+    ..super::REDUCE
+};
+
+pub static NORM: OpDef = OpDef {
+    sig: Sig::parse(
+        "vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
+    ),
+    doc: "Vector norm over all elements or the given dimension(s).",
+    faces: Faces::PRIVATE,
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let x = &match c.arg(3).dtype() {
+            Some(d) if d != x.dtype() => x.to_copy_with(Some(d), None)?,
+            _ => x.clone(),
+        };
+        let dims = c.arg(1).ints();
+        let ord = c.arg(0).scalar().map_or(2.0, Scalar::to_f64);
+        let keep = c.bool(2);
+        let out = if ord == 2.0 {
+            x.mul(x)?.sum(dims, keep)?.sqrt()?
+        } else if ord == 1.0 {
+            x.abs()?.sum(dims, keep)?
+        } else if ord == f64::INFINITY {
+            x.abs()?.amax(dims.unwrap_or(&[]), keep)?
+        } else if ord == f64::NEG_INFINITY {
+            x.abs()?.amin(dims.unwrap_or(&[]), keep)?
+        } else if ord == 0.0 {
+            x.ne(0.0)?.sum_with(dims, keep, Some(x.dtype()))?
+        } else {
+            x.abs()?.pow(ord)?.sum(dims, keep)?.pow(1.0 / ord)?
+        };
+        outs.give(out);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || {
+        vec![
+            Sample::new(vec![SampleArg::f32(&[3, 4])]),
+            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.0)]),
+        ]
+    },
+    ..super::REDUCE
+};

@@ -1,0 +1,141 @@
+//! Tensors side by side: cat and stack.
+
+use crate::prelude::*;
+
+/// The tensors that count: torch ignores 1-D empty ones.
+fn kept<'a>(c: &Call<'a>) -> Vec<(usize, &'a Tensor)> {
+    c.ins.iter().enumerate().filter_map(|(i, t)| t.map(|t| (i, t))).filter(|(_, t)| t.sizes() != [0]).collect()
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("cat(Tensor[] tensors, int dim=0) -> Tensor"),
+    doc: "The tensors side by side along a dimension; their other sizes agree.
+
+Example::
+
+    >>> oneflow.cat([oneflow.tensor([1]), oneflow.tensor([2, 3])])
+    tensor([1, 2, 3])",
+    faces: Faces::FN.or(Faces::OUT),
+    infer: |c, outs| {
+        if c.ins.is_empty() {
+            return Err(Error::value("cat(): expected a non-empty list of Tensors"));
+        }
+        let first = c.t(0)?;
+        let kept = kept(c);
+        let shape = kept.first().map_or(first, |k| k.1);
+        if let Some((i, _)) = kept.iter().find(|k| k.1.ndim() == 0) {
+            return Err(Error::runtime(format!("zero-dimensional tensor (at position {i}) cannot be concatenated")));
+        }
+        let dim = wrap_dim(c.int(1)?, shape.ndim())?;
+        let mut sizes = Dims::from_slice(shape.sizes());
+        if !kept.is_empty() {
+            sizes[dim] = 0;
+        }
+        let mut dtype = first.dtype();
+        for t in c.ins.iter().flatten() {
+            dtype = oneflow_base::promote(dtype, t.dtype());
+        }
+        for (i, t) in &kept {
+            let same = t.ndim() == shape.ndim() && (0..t.ndim()).all(|d| d == dim || t.sizes()[d] == shape.sizes()[d]);
+            if !same {
+                return Err(Error::runtime(format!(
+                    "cat(): Sizes of tensors must match except in dimension {dim}. Expected {:?} but got {:?} for tensor number {i} in the list.",
+                    shape.sizes(),
+                    t.sizes()
+                )));
+            }
+            sizes[dim] += t.sizes()[dim];
+        }
+        outs.push(dtype, first.device(), &sizes)
+    },
+    kernel: Kernel::Prim {
+        prim: &CONCAT,
+        lower: |c, outs, l| {
+            for (i, _) in kept(c) {
+                l.input(i);
+            }
+            l.output(0).param(wrap_dim(c.int(1)?, outs[0].ndim())? as i64);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let g = c.g()?;
+            let dim = wrap_dim(c.arg(1).int().unwrap_or(0), g.ndim())?;
+            let mut at = 0;
+            for i in 0..c.in_metas.len() {
+                let m = c.in_meta(i)?;
+                if m.sizes.as_slice() == [0] && g.ndim() != 1 {
+                    out.set(i, || g.new_zeros(&[0]))?;
+                    continue;
+                }
+                let n = m.sizes[dim];
+                out.set(i, || g.slice(dim as i64, Some(at), Some(at + n), 1))?;
+                at += n;
+            }
+            Ok(())
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let n = c.ins.len();
+        let dim = wrap_dim(c.int(1)?, c.t(0)?.ndim())?;
+        for i in (0..c.t(0)?.ndim()).filter(|i| *i != dim) {
+            let s = Sbp::S(i as u8);
+            rows.push(Row { ins: SmallVec::from_elem(s, n), outs: SmallVec::from_slice(&[s]) });
+        }
+        rows.push(Row { ins: SmallVec::from_elem(Sbp::P_SUM, n), outs: SmallVec::from_slice(&[Sbp::P_SUM]) });
+        Ok(())
+    })),
+    amp: Amp::Widest,
+    samples: || {
+        let t = |a: &[i64], b: &[i64], d| {
+            Sample::new(vec![SampleArg::List(vec![SampleArg::f32(a), SampleArg::f32(b)]), SampleArg::Int(d)])
+        };
+        vec![t(&[2, 3], &[2, 3], 0), t(&[2, 3], &[2, 1], 1), t(&[2, 0], &[2, 3], -1), t(&[4], &[2], 0)]
+    },
+    ..OpDef::BASE
+};
+
+pub static STACK: OpDef = OpDef {
+    sig: Sig::parse("stack(Tensor[] tensors, int dim=0) -> Tensor"),
+    doc: "Tensors of one shape along a new dimension.
+
+Example::
+
+    >>> oneflow.stack([oneflow.tensor([1, 2]), oneflow.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])",
+    faces: Faces::FN.or(Faces::OUT),
+    compose: Some(|c, outs| {
+        if c.ins.is_empty() {
+            return Err(Error::runtime("stack expects a non-empty TensorList"));
+        }
+        let first = c.t(0)?;
+        let dim = wrap_dim(c.int(1)?, first.ndim() + 1)? as i64;
+        let mut parts = Vec::with_capacity(c.ins.len());
+        for (i, t) in c.ins.iter().flatten().enumerate() {
+            if t.sizes() != first.sizes() {
+                return Err(Error::runtime(format!(
+                    "stack expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {i}",
+                    first.sizes(),
+                    t.sizes()
+                )));
+            }
+            parts.push(t.unsqueeze(dim)?);
+        }
+        outs.give(f::cat(&parts, dim)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    amp: Amp::Widest,
+    samples: || {
+        let t = |a: &[i64], d| {
+            Sample::new(vec![SampleArg::List(vec![SampleArg::f32(a), SampleArg::f32(a)]), SampleArg::Int(d)])
+        };
+        vec![t(&[2, 3], 0), t(&[2, 3], -1), t(&[], 0)]
+    },
+    ..OpDef::BASE
+};

@@ -1,0 +1,57 @@
+//! Reversed dimensions: flip (a copy), roll.
+
+use crate::prelude::*;
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("flip(Tensor input, int[1] dims) -> Tensor"),
+    doc: "A copy with the given dimensions reversed.
+
+Example::
+
+    >>> oneflow.flip(oneflow.tensor([1, 2, 3]), 0)
+    tensor([3, 2, 1])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        for d in c.ints(0)? {
+            wrap_dim(*d, x.ndim())?;
+        }
+        crate::elementwise::push_broadcast(c, x.dtype(), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &COPY,
+        lower: |c, _, l| {
+            let x = c.t(0)?;
+            let mut strides = Dims::from_slice(x.strides());
+            let mut offset = x.offset();
+            for d in c.ints(0)? {
+                let d = wrap_dim(*d, x.ndim())?;
+                if x.ndim() > 0 && x.numel() > 0 {
+                    offset += (x.sizes()[d] - 1) * strides[d];
+                    strides[d] = -strides[d];
+                }
+            }
+            l.input_as(0, Dims::from_slice(x.sizes()), strides, offset).output(0);
+            Ok(())
+        },
+    },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            let dims = c.arg(0).ints().unwrap_or(&[]);
+            out.set(0, || c.g()?.flip(dims))
+        },
+    },
+    sbp: SbpRule::of(Rows::Batch {
+        not_axes: |c| {
+            let n = c.t(0).map_or(0, Tensor::ndim);
+            c.ints(0).map_or(u32::MAX, |d| d.iter().filter_map(|d| wrap_dim(*d, n).ok()).fold(0, |m, d| m | 1 << d))
+        },
+    }),
+    samples: || {
+        let t = |s: &[i64], d: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(d.to_vec())]);
+        vec![t(&[3, 4], &[0]), t(&[3, 4], &[0, -1]), t(&[0, 3], &[1])]
+    },
+    ..OpDef::BASE
+};
