@@ -9,7 +9,7 @@ use std::time::Instant;
 /// Buffers begin at cache lines, as the allocator's do.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([u64; 8]);
+struct Line(#[allow(dead_code)] [u64; 8]);
 
 struct T {
     dtype: DType,

@@ -6,10 +6,17 @@ use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, View};
 use std::cell::Cell;
 
+/// Most bytes a thread keeps between calls.
+const KEPT_BYTES: usize = 16 << 20;
+/// From this length on a radix sort is faster.
+const RADIX_FROM: usize = 1024;
+
 /// Key in the upper half, position in the lower.
 trait Packed: Ord + Copy + 'static {
     fn pack(key: u64, position: usize) -> Self;
     fn position(self) -> usize;
+    /// Byte `i` of the key, the least significant first.
+    fn digit(self, i: usize) -> usize;
     /// The thread's reusable buffer.
     fn with_buffer<R>(f: impl FnOnce(&mut Vec<Self>) -> R) -> R;
 }
@@ -25,12 +32,19 @@ macro_rules! packed {
             fn position(self) -> usize {
                 self as $half as usize
             }
+            #[inline(always)]
+            fn digit(self, i: usize) -> usize {
+                (self >> ($shift + 8 * i)) as u8 as usize
+            }
             fn with_buffer<R>(f: impl FnOnce(&mut Vec<Self>) -> R) -> R {
                 thread_local!(static BUFFER: Cell<Vec<$t>> = const { Cell::new(Vec::new()) });
                 let mut buffer = BUFFER.take();
                 buffer.clear();
                 let r = f(&mut buffer);
-                BUFFER.set(buffer);
+                // A very long row does not hold its memory for ever.
+                if size_of::<$t>() * buffer.capacity() <= KEPT_BYTES {
+                    BUFFER.set(buffer);
+                }
                 r
             }
         }
@@ -127,7 +141,7 @@ impl Order {
     fn apply<P: Packed>(self, k: usize, words: impl Iterator<Item = P>, buffer: &mut Vec<P>) {
         let Order::First { sorted } = self else {
             buffer.extend(words);
-            return buffer.sort_unstable();
+            return if buffer.len() < RADIX_FROM { buffer.sort_unstable() } else { radix_sort(buffer) };
         };
         if k == 0 {
             return;
@@ -153,6 +167,40 @@ impl Order {
             buffer.sort_unstable();
         }
     }
+}
+
+/// Sorts words by key, least significant byte first; each pass is stable, so positions stay in order. Bytes that all keys
+/// share take no pass.
+fn radix_sort<P: Packed>(words: &mut Vec<P>) {
+    let n = words.len();
+    let mut counts = [[0usize; 256]; 8];
+    let n_digits = size_of::<P>() / 2;
+    for w in words.iter() {
+        (0..n_digits).for_each(|i| counts[i][w.digit(i)] += 1);
+    }
+    words.resize(2 * n, words[0]);
+    let (mut from, mut to) = words.split_at_mut(n);
+    let mut passes = 0;
+    for (i, count) in counts[..n_digits].iter_mut().enumerate() {
+        if count[from[0].digit(i)] == n {
+            continue;
+        }
+        let mut start = 0;
+        for c in count.iter_mut() {
+            start += std::mem::replace(c, start);
+        }
+        for w in from.iter() {
+            let at = &mut count[w.digit(i)];
+            to[*at] = *w;
+            *at += 1;
+        }
+        std::mem::swap(&mut from, &mut to);
+        passes += 1;
+    }
+    if passes % 2 == 1 {
+        words.copy_within(n.., 0);
+    }
+    words.truncate(n);
 }
 
 pub unsafe fn sort(l: &Launch<'_>) -> Result<()> {

@@ -86,7 +86,7 @@ fn sort_and_topk() {
 #[test]
 fn long_rows() {
     oneflow_kernels_index::register();
-    for dtype in [DType::F32, DType::F64] {
+    for dtype in REALS {
         let x = with_nan(dtype, &[1, 20_000], Lay::Plain);
         let want = ordered_row(&x, &[0, 0], 1, true);
         let (values, indices) =

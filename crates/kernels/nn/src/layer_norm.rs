@@ -3,7 +3,9 @@
 //! The gradients of weight and bias are summed over fixed blocks of rows and then over the blocks, in order: the same
 //! result for any number of threads.
 
-use crate::mem::{Acc, Float, Reg, Run, by_float, by_register, load, store, total, with_scratch};
+use crate::mem::{
+    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, load, store, total, with_scratch,
+};
 use crate::row::Row;
 use oneflow_base::Result;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
@@ -32,6 +34,7 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (mean, rstd) = (stat(1), stat(2));
     let (x, y, isa) = (Shared::<T>::new(x.ptr), Shared::<T>::new(y.ptr), isa());
     let bytes = (xr.scratch() + yr.scratch()) * size_of::<T>();
+    let stream = outer.len() * n * size_of::<T>() >= STREAM_BYTES;
     split(outer.len(), 0.2 * n as f64 + 20.0, &|r| {
         with_scratch(bytes, |scratch| {
             outer.each(r, |i, off| {
@@ -40,7 +43,7 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 // SAFETY: the offsets are those of rows; the scratch has room for both parts; statistics hold a number a row.
                 unsafe {
                     let x = xr.read(x.at(off[0]), xs);
-                    let k = Forward::<T> { x, y: yr.place(yp, ys), w: w.at(0), b: b.at(0), n, eps, rms };
+                    let k = Forward::<T> { x, y: yr.place(yp, ys), w: w.at(0), b: b.at(0), n, eps, rms, stream };
                     let (m, s) = dispatch(isa, k);
                     yr.finish(yp, ys);
                     if let Some(p) = mean {
@@ -50,7 +53,10 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                         *p.at(i as isize) = s;
                     }
                 }
-            })
+            });
+            if stream {
+                fence();
+            }
         })
     });
     Ok(())
@@ -65,6 +71,7 @@ struct Forward<T: Float> {
     n: usize,
     eps: f64,
     rms: bool,
+    stream: bool,
 }
 
 impl<T: Float> WithSimd for Forward<T> {
@@ -72,7 +79,8 @@ impl<T: Float> WithSimd for Forward<T> {
     type Output = (T::Acc, T::Acc);
     #[inline(always)]
     fn run<S: Simd>(self) -> Self::Output {
-        let Forward { x, y, w, b, n, eps, rms } = self;
+        let Forward { x, y, w, b, n, eps, rms, stream } = self;
+        let stream = stream && aligned(y) && n.is_multiple_of(Reg::<S, T>::WIDTH);
         let scale = T::Acc::splat(1.0 / n as f64);
         // SAFETY: the row and the parameters hold n elements.
         unsafe {
@@ -108,7 +116,11 @@ impl<T: Float> WithSimd for Forward<T> {
                 if !b.is_null() {
                     v = v + load::<Reg<S, T>>(b.add(i), k);
                 }
-                T::store::<S>(v, y.add(i), k);
+                if stream {
+                    T::stream::<S>(v, y.add(i));
+                } else {
+                    T::store::<S>(v, y.add(i), k);
+                }
             });
             (mean, rstd)
         }
@@ -155,6 +167,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
 
     let (block, wanted) = (block_rows(rows), gw.is_some() || gb.is_some());
     let blocks = rows.div_ceil(block);
+    let stream = rows * n * size_of::<T>() >= STREAM_BYTES;
     let sums = if wanted { 2 * n * blocks } else { 0 };
     let bytes = (gr.scratch() + xr.scratch() + or.scratch()) * size_of::<T>();
     with_scratch(sums * size_of::<T::Acc>(), |partial| {
@@ -188,6 +201,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                                 rstd: *rstd.at(i as isize),
                                 n,
                                 rms,
+                                stream,
                             };
                             dispatch(isa, k);
                             if !op.is_null() {
@@ -195,6 +209,9 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                             }
                         }
                     });
+                }
+                if stream {
+                    fence();
                 }
             })
         });
@@ -229,13 +246,15 @@ struct Backward<T: Float> {
     rstd: T::Acc,
     n: usize,
     rms: bool,
+    stream: bool,
 }
 
 impl<T: Float> WithSimd for Backward<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Backward { g, x, gx, w, gw, gb, mean, rstd, n, rms } = self;
+        let Backward { g, x, gx, w, gw, gb, mean, rstd, n, rms, stream } = self;
+        let stream = stream && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH);
         let (m, s) = (Reg::<S, T>::all_of(mean), Reg::<S, T>::all_of(rstd));
         // SAFETY: rows, parameters and sums hold n elements.
         unsafe {
@@ -262,7 +281,12 @@ impl<T: Float> WithSimd for Backward<T> {
                 let gv = T::load::<S>(g.add(i), k);
                 let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
                 let xhat = (T::load::<S>(x.add(i), k) - m) * s;
-                T::store::<S>((-xhat).fma(b, gv - a) * s, gx.add(i), k);
+                let v = (-xhat).fma(b, gv - a) * s;
+                if stream {
+                    T::stream::<S>(v, gx.add(i));
+                } else {
+                    T::store::<S>(v, gx.add(i), k);
+                }
             });
         }
     }

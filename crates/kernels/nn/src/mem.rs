@@ -325,6 +325,9 @@ impl<A: Acc> Run<A> {
     }
 }
 
+/// Most bytes a thread keeps between calls.
+const KEPT_BYTES: usize = 16 << 20;
+
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Line(#[allow(dead_code)] [u8; 64]);
@@ -338,6 +341,9 @@ pub fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
         lines.resize(bytes.div_ceil(64), Line([0; 64]));
     }
     let r = f(lines.as_mut_ptr().cast());
-    SCRATCH.set(lines);
+    // A very long row does not hold its memory for ever.
+    if lines.len() * 64 <= KEPT_BYTES {
+        SCRATCH.set(lines);
+    }
     r
 }

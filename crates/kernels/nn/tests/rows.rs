@@ -91,20 +91,24 @@ fn streamed_rows() {
     let t = Buf::of(DType::I64, &[rows], Lay::Plain, |i| (i % 1024) as f64);
     let big = || Buf::new(DType::F32, &[rows, n], Lay::Plain);
     let (y, gx, gl, lse) = (big(), big(), big(), Buf::of(DType::F32, &[rows], Lay::Plain, |_| 7.0));
-    let all = |x: &Buf, t: &Buf, y: &Buf, gx: &Buf, gl: &Buf, lse: &Buf| {
+    let (ln, gln) = (big(), big());
+    let all = |x: &Buf, t: &Buf, [y, gx, gl, ln, gln]: [&Buf; 5], lse: &Buf| {
         run(&SOFTMAX, &[Some(y)], &[Some(x)], words![1i64, false]).unwrap();
         run(&SOFTMAX_BACKWARD, &[Some(gx)], &[Some(x), Some(y)], words![1i64, false]).unwrap();
         let ins = [Some(lse), Some(x), Some(t), None, Some(lse)];
         run(&CROSS_ENTROPY_BACKWARD, &[Some(gl)], &ins, words![-100i64, 0.0]).unwrap();
+        run(&LAYER_NORM, &[Some(ln), None, None], &[Some(x), None, None], words![1i64, 1e-5, false]).unwrap();
+        let ins = [Some(y), Some(x), None, Some(lse), None];
+        run(&LAYER_NORM_BACKWARD, &[Some(gln), None, None], &ins, words![1i64, 1e-5, true]).unwrap();
     };
-    all(&x, &t, &y, &gx, &gl, &lse);
+    all(&x, &t, [&y, &gx, &gl, &ln, &gln], &lse);
     for r in [0, 17, 8299usize] {
         let part = Buf::of(DType::F32, &[1, n], Lay::Plain, |i| x.get(r * 1024 + i));
         let small = || Buf::new(DType::F32, &[1, n], Lay::Plain);
-        let (py, pgx, pgl) = (small(), small(), small());
+        let parts = [small(), small(), small(), small(), small()];
         let t = Buf::ints(&[1], &[t.get(r) as i64]);
-        all(&part, &t, &py, &pgx, &pgl, &Buf::from(DType::F32, &[1], &[7.0]));
-        for (big, small) in [(&y, &py), (&gx, &pgx), (&gl, &pgl)] {
+        all(&part, &t, parts.each_ref(), &Buf::from(DType::F32, &[1], &[7.0]));
+        for (big, small) in [&y, &gx, &gl, &ln, &gln].into_iter().zip(&parts) {
             assert!((0..1024).all(|i| big.get(r * 1024 + i) == small.get(i)), "row {r}");
         }
     }
@@ -278,4 +282,9 @@ fn wrong_targets_are_index_errors() {
     )
     .unwrap();
     close(&loss, &[4000f64.ln()], 4.0, "masked");
+}
+
+#[test]
+fn other_instruction_sets() {
+    again_on_other_isas();
 }

@@ -88,3 +88,8 @@ fn updates() {
         });
     }
 }
+
+#[test]
+fn other_instruction_sets() {
+    again_on_other_isas();
+}

@@ -213,3 +213,8 @@ fn sgd() {
         }
     }
 }
+
+#[test]
+fn other_instruction_sets() {
+    again_on_other_isas();
+}

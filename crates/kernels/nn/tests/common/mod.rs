@@ -3,7 +3,7 @@
 
 use oneflow_base::{DType, Device, Result, bf16, contiguous_strides, f16};
 use oneflow_ep::Queue;
-use oneflow_kernels_prim::{Launch, Primitive, View, Word};
+use oneflow_kernels_prim::{Isa, Launch, Primitive, View, Word};
 
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
 
@@ -180,5 +180,18 @@ pub fn close(got: &Buf, want: &[f64], tol: f64, what: &str) {
         let g = got.get(i);
         let same = g == *w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= eps * w.abs().max(1.0);
         assert!(same, "{what}: element {i} is {g}, expected {w}");
+    }
+}
+
+/// Runs this binary's tests again on every slower instruction set the machine has.
+pub fn again_on_other_isas() {
+    if std::env::var_os("ONEFLOW_CPU_ISA").is_some() {
+        return;
+    }
+    for isa in Isa::available().split_last().expect("a machine has one").1 {
+        let name = format!("{isa:?}").to_lowercase();
+        let exe = std::env::current_exe().expect("a test has a path");
+        let out = std::process::Command::new(exe).env("ONEFLOW_CPU_ISA", &name).output().expect("the test starts");
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stdout));
     }
 }
