@@ -126,7 +126,11 @@ _BASIC: dict[str, Callable[..., Any]] = {
 }
 
 
-class RestrictedUnpickler(pickle._Unpickler):
+# The implementation in Python: its opcodes are methods that can be replaced one by one. Its type stub is incomplete.
+_Unpickler: Any = pickle._Unpickler
+
+
+class RestrictedUnpickler(_Unpickler):
     """Unpickler over a list of names.
 
     Args:
@@ -143,7 +147,7 @@ class RestrictedUnpickler(pickle._Unpickler):
         self.load_storage = load_storage
 
     dispatch: ClassVar[dict[int, Any]] = {
-        getattr(pickle, name)[0]: pickle._Unpickler.dispatch[getattr(pickle, name)[0]] for name in _OPCODES
+        getattr(pickle, name)[0]: _Unpickler.dispatch[getattr(pickle, name)[0]] for name in _OPCODES
     }
 
     def load(self) -> Any:

@@ -49,10 +49,14 @@ class _Global:
         raise TypeError("stands for a name in a file and cannot be called")
 
 
-class _Pickler(pickle._Pickler):
+# The implementation in Python: how names are written can be replaced. Its type stub is incomplete.
+_PythonPickler: Any = pickle._Pickler
+
+
+class _Pickler(_PythonPickler):
     """Writes tensors as references to storages, under the names PyTorch reads."""
 
-    dispatch: ClassVar[dict[Any, Any]] = pickle._Pickler.dispatch.copy()
+    dispatch: ClassVar[dict[Any, Any]] = _PythonPickler.dispatch.copy()
 
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol=protocol)
@@ -78,7 +82,7 @@ class _Pickler(pickle._Pickler):
             # A tuple subclass: the plain path would write it as a tuple.
             self.save_reduce(*self.reducer_override(obj), obj=obj)
         else:
-            super().save(obj, save_persistent_id)  # type: ignore[misc]  # absent from the type stubs
+            super().save(obj, save_persistent_id)
 
     def _save_name(self, obj: _Global) -> None:
         self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())

@@ -76,6 +76,10 @@ FUNCTIONALS = {
         ),
         [(2, 2, 5), (2, 3, 5), (2, 3, 5)],
     ),
+    "attention grouped": (
+        lambda fw, q, k, v: fw.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        [(2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 5)],
+    ),
     "pad": (lambda fw, x: fw.nn.functional.pad(x, (1, 2, 0, 1), value=3.0), [(2, 3)]),
     "pad negative": (lambda fw, x: fw.nn.functional.pad(x, (-1, 2)), [(2, 3)]),
     "mse": (lambda fw, x, y: fw.nn.functional.mse_loss(x, y), [(3, 4), (3, 4)]),

@@ -196,8 +196,8 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: set either attn_mask or is_causal=True, not both")
     if enable_gqa:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+        key = _repeat_heads(key, query.shape[-3] // key.shape[-3])
+        value = _repeat_heads(value, query.shape[-3] // value.shape[-3])
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1])
     # Scaling the query touches L * E numbers, scaling the scores L * S.
@@ -218,6 +218,13 @@ def scaled_dot_product_attention(
     if dropout_p > 0.0:
         weights = oneflow.dropout(weights, dropout_p, True)
     return weights.matmul(value)
+
+
+def _repeat_heads(x: Tensor, times: int) -> Tensor:
+    """(*, heads, S, E) to (*, heads * times, S, E), each head ``times`` in a row."""
+    shape = list(x.shape)
+    spread = x.unsqueeze(-3).expand(*shape[:-2], times, *shape[-2:])
+    return spread.reshape(*shape[:-3], shape[-3] * times, *shape[-2:])
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
