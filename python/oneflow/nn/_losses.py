@@ -1,4 +1,4 @@
-"""Losses, composed of log_softmax, gather and reductions."""
+"""Losses, composed of ops; class targets of cross entropy go through a fused one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str = "mean") -> str:
@@ -100,11 +100,6 @@ def nll_loss(
     kept = target != ignore_index
     index = target.masked_fill(kept.logical_not(), 0)
     loss = input.gather(class_dim, index.unsqueeze(class_dim)).squeeze(class_dim).neg()
-    return _weigh(loss, index, kept, weight, reduction)
-
-
-def _weigh(loss: Tensor, index: Tensor, kept: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Multiply by class weights, drop what is ignored, reduce; "mean" divides by the weights that are left."""
     factor = kept.to(loss.dtype) if weight is None else weight[index] * kept.to(loss.dtype)
     loss = (loss * factor).masked_fill(kept.logical_not(), 0)
     if reduction == "mean":
@@ -163,26 +158,27 @@ def cross_entropy(
         tensor(1.3863)
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if target.is_floating_point():
         return _with_probabilities(input, target, weight, reduction, label_smoothing)
     class_dim = _check_classes("cross_entropy", input, target, weight)
-    log_probability = input.log_softmax(class_dim)
-    loss = nll_loss(log_probability, target, weight, ignore_index=ignore_index, reduction=reduction)
-    if label_smoothing == 0.0:
-        return loss
-    kept = target != ignore_index
-    index = target.masked_fill(kept.logical_not(), 0)
     n_classes = input.shape[class_dim]
-    spread = _class_weighted(log_probability, weight, class_dim).sum(class_dim).neg()
-    spread = spread.masked_fill(kept.logical_not(), 0)
-    if reduction == "mean":
-        factor = kept.to(input.dtype) if weight is None else weight[index] * kept.to(input.dtype)
-        spread = spread.sum() / factor.sum()
-    else:
-        spread = _reduce(spread, reduction)
-    return loss * (1.0 - label_smoothing) + spread * (label_smoothing / n_classes)
+    # Rows of logits: the fused op holds no probabilities, and its index check is the kernel's.
+    rows = input if input.dim() == 2 else input.movedim(class_dim, -1).reshape(-1, n_classes)
+    classes = target.reshape(-1)
+    losses, _ = _oneflow.native_cross_entropy(rows, classes, weight, ignore_index, label_smoothing)
+    if reduction == "none":
+        return losses.reshape(target.shape)
+    total = losses.sum()
+    if reduction != "mean":
+        return total
+    kept = classes != ignore_index
+    if weight is None:
+        return total / kept.sum()
+    return total / (weight[classes.masked_fill(kept.logical_not(), 0)] * kept.to(input.dtype)).sum()
 
 
 def _with_probabilities(

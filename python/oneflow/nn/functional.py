@@ -93,7 +93,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return oneflow.dropout_(input, p, training) if inplace else oneflow.dropout(input, p, training)
+    if not training or p == 0.0:
+        return input
+    output = _oneflow.native_dropout(input, p)[0]
+    return input.copy_(output) if inplace else output
 
 
 def embedding(
@@ -128,7 +131,8 @@ def embedding(
 def _renormalise_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows of ``weight`` that ``index`` names down to ``max_norm``, in place."""
     with oneflow.no_grad():
-        used = oneflow.unique(index.reshape(-1))
+        # An index that occurs twice is written twice, with the same row.
+        used = index.reshape(-1)
         rows = weight[used]
         norms = rows.abs().pow(norm_type).sum(1, keepdim=True).pow(1.0 / norm_type)
         weight[used] = oneflow.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
@@ -216,7 +220,7 @@ def scaled_dot_product_attention(
         # A row that sees nothing attends to nothing: zeros instead of nan.
         weights = weights.masked_fill(hidden.all(-1, keepdim=True), 0.0)
     if dropout_p > 0.0:
-        weights = oneflow.dropout(weights, dropout_p, True)
+        weights = dropout(weights, dropout_p)
     return weights.matmul(value)
 
 

@@ -6,21 +6,13 @@ import math
 from collections.abc import Iterable
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
-def _norm(tensor: Tensor, norm_type: float) -> Tensor:
-    if norm_type == math.inf:
-        return tensor.abs().max()
-    if norm_type == 2.0:
-        return (tensor * tensor).sum().sqrt()
-    return tensor.abs().pow(norm_type).sum().pow(1.0 / norm_type)
 
 
 @oneflow.no_grad()
@@ -39,8 +31,8 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return oneflow.tensor(0.0)
-    norms = oneflow.stack([_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
-    total = _norm(norms, norm_type)
+    norms = oneflow.stack([_oneflow.vector_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
+    total = _oneflow.vector_norm(norms, norm_type)
     if error_if_nonfinite and not math.isfinite(float(total.item())):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
