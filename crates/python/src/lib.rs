@@ -1,1 +1,50 @@
-//! oneflow-python.
+//! `oneflow._oneflow`: the compiled half of the Python package.
+//!
+//! Arguments in, results out, errors mapped. No maths, no element loops, no policy: what an op means stands in the op table, and
+//! its functions, methods, in-place and `out=` forms are made from there.
+
+mod attrs;
+mod autograd;
+mod call;
+mod class;
+mod classes;
+mod convert;
+mod create;
+mod dlpack;
+mod entry;
+mod gate;
+mod generator;
+mod global;
+mod hand;
+mod index;
+mod methods;
+mod numpy;
+mod object;
+mod operators;
+mod overload;
+mod parse;
+mod scalar;
+mod settings;
+mod size;
+mod storage;
+mod table;
+mod value;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    oneflow_kernels::register_all();
+    oneflow_ops::register();
+    oneflow_autograd::register();
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("OutOfMemoryError", m.py().get_type::<gate::OutOfMemoryError>())?;
+    class::make(m)?;
+    size::add(m)?;
+    classes::add(m)?;
+    generator::add(m)?;
+    autograd::add(m)?;
+    numpy::add(m)?;
+    settings::add(m)?;
+    table::fill(m)
+}

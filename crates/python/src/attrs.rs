@@ -1,0 +1,184 @@
+//! Attributes of the class: what a tensor says of itself, and what may be assigned.
+
+use crate::gate::{OrPending, checked, enter};
+use crate::object::{get_dict, is_tensor, self_tensor, set_dict, tensor_of, track, wrap};
+use crate::operators as ops;
+use crate::{autograd, classes, size, value};
+use oneflow_autograd as ag;
+use oneflow_core::base::{Arg, DeviceType, Error, Result};
+use oneflow_core::{Tensor, bit};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
+
+type Get = unsafe fn(Python<'_>, *mut PyObject, &Tensor) -> Result<*mut PyObject>;
+
+/// # Safety
+/// The interpreter is held.
+unsafe fn boolean(b: bool) -> *mut PyObject {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::PyBool_FromLong(b as _) }
+}
+
+unsafe fn none() -> *mut PyObject {
+    // SAFETY: an immortal object.
+    unsafe {
+        ffi::Py_INCREF(ffi::Py_None());
+        ffi::Py_None()
+    }
+}
+
+macro_rules! getters {
+    ($($f:ident = |$py:ident, $o:ident, $t:ident| $body:expr;)*) => {$(
+        unsafe extern "C" fn $f(o: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+            let get: Get = |$py, $o, $t| {
+                #[allow(unused_unsafe)]
+                // SAFETY: a getter of the class, the interpreter is held.
+                unsafe { $body }
+            };
+            // SAFETY: a getter of the class: `o` is a tensor object.
+            enter(null_mut(), |py| unsafe { get(py, o, self_tensor(o)?) })
+        }
+    )*};
+}
+
+getters! {
+    shape = |_py, _o, t| size::size(t.sizes());
+    dtype = |py, _o, t| Ok(classes::owned(classes::dtype_object(py, t.dtype()).pend(py)?.clone_ref(py)));
+    device = |py, _o, t| Ok(classes::owned(classes::device_object(py, t.device()).pend(py)?));
+    layout = |py, _o, _t| Ok(classes::owned(classes::strided(py).pend(py)?.clone_ref(py)));
+    ndim = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.ndim()));
+    itemsize = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.dtype().size()));
+    nbytes = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.numel() as usize * t.dtype().size()));
+    version = |_py, _o, t| {
+        if t.is_inference() {
+            return Err(Error::runtime("Inference tensors do not track version counter."));
+        }
+        checked(ffi::PyLong_FromLongLong(t.version() as i64))
+    };
+    output_nr = |_py, _o, t| checked(ffi::PyLong_FromLongLong(ag::output_nr(t) as i64));
+    is_leaf = |_py, _o, t| Ok(boolean(ag::is_leaf(t)));
+    requires_grad = |_py, _o, t| Ok(boolean(ag::requires_grad(t)));
+    retains_grad = |_py, _o, t| Ok(boolean(ag::retains_grad(t)));
+    is_cpu = |_py, _o, t| Ok(boolean(t.device().is_cpu()));
+    is_cuda = |_py, _o, t| Ok(boolean(t.device().kind == DeviceType::CUDA));
+    is_meta = |_py, _o, t| Ok(boolean(t.device().is_meta()));
+    is_global = |_py, _o, t| Ok(boolean(t.has_key(bit::GLOBAL)));
+    is_lazy = |_py, _o, t| Ok(boolean(t.has_key(bit::LAZY)));
+    is_sparse = |_py, _o, _t| Ok(boolean(false));
+    grad = |py, o, t| {
+        track(o);
+        Ok(autograd::grad_object(py, t)?.unwrap_or_else(|| none()))
+    };
+    grad_fn = |py, o, _t| Ok(autograd::grad_fn(py, o)?.unwrap_or_else(|| none()));
+    data = |py, _o, t| {
+        let d = t.shallow();
+        d.hide_version();
+        wrap(py, d)
+    };
+    base = |py, _o, t| match t.base() {
+        Some(b) => wrap(py, b.clone()),
+        None => Ok(none()),
+    };
+    transposed = |py, _o, t| {
+        let dims: Vec<i64> = (0..t.ndim() as i64).rev().collect();
+        wrap(py, ops::PERMUTE.one(py, &[Some(t)], &[Arg::Ints(&dims)])?)
+    };
+    matrix_transposed = |py, _o, t| {
+        if t.ndim() < 2 {
+            return Err(Error::runtime(format!(
+                "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
+                t.ndim()
+            )));
+        }
+        wrap(py, ops::TRANSPOSE.one(py, &[Some(t)], &[Arg::Int(-2), Arg::Int(-1)])?)
+    };
+}
+
+type Set = unsafe fn(Python<'_>, *mut PyObject, &Tensor, *mut PyObject) -> Result<()>;
+
+macro_rules! setters {
+    ($($f:ident = |$py:ident, $o:ident, $t:ident, $v:ident| $body:expr;)*) => {$(
+        unsafe extern "C" fn $f(o: *mut PyObject, value: *mut PyObject, _: *mut c_void) -> c_int {
+            let set: Set = |$py, $o, $t, $v| {
+                // SAFETY: a setter of the class, the interpreter is held; the value is null on deletion.
+                unsafe { $body }
+            };
+            // SAFETY: a setter of the class: `o` is a tensor object.
+            enter(-1, |py| unsafe {
+                set(py, o, self_tensor(o)?, value)?;
+                Ok(0)
+            })
+        }
+    )*};
+}
+
+setters! {
+    set_requires_grad = |py, _o, t, v| {
+        match if v.is_null() { None } else { value::boolean(py, v)? } {
+            Some(b) => ag::set_requires_grad(t, b),
+            None => Err(Error::runtime("requires_grad must be a bool")),
+        }
+    };
+    set_grad = |py, o, t, v| {
+        track(o);
+        if v.is_null() || v == ffi::Py_None() {
+            return autograd::assign_grad(t, None);
+        }
+        match tensor_of(v) {
+            Some(g) => autograd::assign_grad(t, Some(g)),
+            None => Err(Error::type_(format!(
+                "assigned grad expected to be a Tensor or None but got grad of type {}",
+                value::type_name(py, v)
+            ))),
+        }
+    };
+    set_data = |py, _o, t, v| {
+        if v.is_null() || !is_tensor(v) {
+            let got = if v.is_null() { "nothing".to_owned() } else { value::type_name(py, v) };
+            return Err(Error::type_(format!("Variable data has to be a tensor, but got {got}")));
+        }
+        match tensor_of(v) {
+            Some(d) => ag::set_data(t, d),
+            None => Err(Error::runtime("Variable data: the tensor was never initialised")),
+        }
+    };
+}
+
+fn property(name: &'static CStr, get: ffi::getter, set: Option<ffi::setter>, doc: &'static CStr) -> ffi::PyGetSetDef {
+    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set, doc: doc.as_ptr(), closure: null_mut() }
+}
+
+/// The table of attributes, ended by an empty entry.
+pub fn table() -> Vec<ffi::PyGetSetDef> {
+    vec![
+        property(c"__dict__", get_dict, Some(set_dict), c""),
+        property(c"shape", shape, None, c"Sizes of the dimensions."),
+        property(c"dtype", dtype, None, c"Type of the elements."),
+        property(c"device", device, None, c"Where the elements are."),
+        property(c"layout", layout, None, c"oneflow.strided."),
+        property(c"ndim", ndim, None, c"Number of dimensions."),
+        property(c"itemsize", itemsize, None, c"Bytes of one element."),
+        property(c"nbytes", nbytes, None, c"Bytes of all elements."),
+        property(c"_version", version, None, c"How often the data was written in place."),
+        property(c"output_nr", output_nr, None, c"Which output of `grad_fn` this is."),
+        property(c"is_leaf", is_leaf, None, c"Whether no recorded op made this tensor."),
+        property(c"requires_grad", requires_grad, Some(set_requires_grad), c"Whether ops on this tensor are recorded."),
+        property(c"retains_grad", retains_grad, None, c"Whether a non-leaf keeps its gradient."),
+        property(c"is_cpu", is_cpu, None, c"Whether the elements are in host memory."),
+        property(c"is_cuda", is_cuda, None, c"Whether the elements are in a CUDA device's memory."),
+        property(c"is_meta", is_meta, None, c"Whether there are no elements, only sizes."),
+        property(c"is_global", is_global, None, c"Whether this is a tensor of a cluster."),
+        property(c"is_lazy", is_lazy, None, c"Whether this is a value of a graph being traced."),
+        property(c"is_sparse", is_sparse, None, c"False: tensors are dense."),
+        property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None."),
+        property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves."),
+        property(c"_grad_fn", grad_fn, None, c""),
+        property(c"data", data, Some(set_data), c"The same data without history; assigning replaces the data."),
+        property(c"_base", base, None, c"The tensor this is a view of, where autograd follows it."),
+        property(c"T", transposed, None, c"Dimensions in reverse order."),
+        property(c"mT", matrix_transposed, None, c"The last two dimensions exchanged."),
+        ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() },
+    ]
+}

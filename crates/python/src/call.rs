@@ -1,0 +1,225 @@
+//! From parsed arguments to an op's results as Python objects.
+
+use crate::gate::{self, checked, pending_set};
+use crate::object::{self_tensor, tensor_of, wrap};
+use crate::overload::{Form, Overload};
+use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
+use crate::{autograd, value};
+use oneflow_core::base::{Error, Result};
+use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, Traits, bit, dispatch};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+/// From this many elements on, other Python threads may run meanwhile: such a call takes tens of microseconds at least.
+const LONG_WORK: i64 = 1 << 17;
+
+/// Calls an op by its overloads: the first whose parameters take the arguments.
+///
+/// # Safety
+/// The given objects are alive during the call; `slf` is a tensor object for methods.
+pub unsafe fn call_op(
+    py: Python<'_>,
+    overloads: &[Overload],
+    form: Form,
+    slf: *mut PyObject,
+    given: Given,
+) -> Result<*mut PyObject> {
+    let mut frame = Frame::new();
+    let mut why = Misfit::TooMany;
+    for o in overloads {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match frame.parse(py, o, form, slf, given)? {
+                Ok(()) => return finish(py, o, form, &mut frame),
+                Err(w) => why = w,
+            }
+        }
+    }
+    Err(misfit(py, overloads, form, given, &why))
+}
+
+/// An operator: two operands, nothing else. `None` where the operands are of other types.
+///
+/// # Safety
+/// Live objects.
+pub unsafe fn call_binary(
+    py: Python<'_>,
+    overloads: &[Overload],
+    form: Form,
+    a: *mut PyObject,
+    b: *mut PyObject,
+) -> Result<Option<*mut PyObject>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (Some(x), [o]) = (tensor_of(a), overloads)
+            && let Some(arg) = o.binary
+        {
+            let mut frame = Frame::new();
+            if !frame.binary(py, o, arg, x, b)? {
+                return Ok(None);
+            }
+            return finish(py, o, form, &mut frame).map(Some);
+        }
+        let args = [a, b];
+        let mut frame = Frame::new();
+        for o in overloads {
+            // Operators of a method's form give the first operand as `self`.
+            let (slf, given) = if form.is_method() {
+                (a, Given { args: args.as_ptr().add(1), n: 1, names: null_mut() })
+            } else {
+                (null_mut(), Given { args: args.as_ptr(), n: 2, names: null_mut() })
+            };
+            if frame.parse(py, o, form, slf, given)?.is_ok() {
+                return finish(py, o, form, &mut frame).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Runs a parsed call.
+#[inline]
+unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>) -> Result<*mut PyObject> {
+    frame.draw();
+    let mut outs = Outs::new();
+    if form.is_inplace() {
+        let Some(dest) = frame.ins[o.self_input] else {
+            return Err(Error::type_(format!("{}_(): argument 'input' must be Tensor", o.op.sig.name)));
+        };
+        run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&[dest]) }, &mut outs)?;
+    } else if !frame.out.is_null() {
+        // SAFETY: the object is an argument of the call.
+        let dest = unsafe { out_tensors(o, frame.out)? };
+        run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&dest) }, &mut outs)?;
+    } else {
+        run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Fresh }, &mut outs)?;
+        if o.requires_grad.is_some_and(|i| frame.args[i as usize].bool()) {
+            for t in outs.tensors() {
+                autograd::set_requires_grad(t, true)?;
+            }
+        }
+    }
+    results(py, o.op, outs)
+}
+
+/// Dispatches, with the interpreter let go if the work is long or other ranks must be waited for.
+#[inline]
+pub fn run(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let mut elements = 0;
+    let mut keys = (c.op.keys)(c.args);
+    for t in c.ins.iter().flatten() {
+        elements += t.numel();
+        keys |= t.keys();
+    }
+    let waits = keys & (1 << bit::GLOBAL) != 0 || c.op.traits.has(Traits::COLLECTIVE);
+    if (elements < LONG_WORK && !waits) || keys & (1 << bit::LAZY) != 0 {
+        return dispatch(c, outs);
+    }
+    run_detached(py, c, outs)
+}
+
+#[cold]
+fn run_detached(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    // Handles of our own: a clone of a borrowed one may touch the wrapper's reference count.
+    let own = |t: &Tensor| t.clone();
+    let ins: SmallVec<[Option<Tensor>; 8]> = c.ins.iter().map(|t| t.map(own)).collect();
+    let dest: SmallVec<[Tensor; 2]> = match c.dest {
+        Dest::Fresh => SmallVec::new(),
+        Dest::Into(d) => d.iter().map(|t| own(t)).collect(),
+    };
+    let in_refs: SmallVec<[Option<&Tensor>; 8]> = ins.iter().map(Option::as_ref).collect();
+    let dest_refs: SmallVec<[&Tensor; 2]> = dest.iter().collect();
+    let dest = if dest.is_empty() { Dest::Fresh } else { Dest::Into(&dest_refs) };
+    let call = Call { op: c.op, ins: &in_refs, args: c.args, dest };
+    gate::detach(py, || dispatch(&call, outs))
+}
+
+/// Results as Python objects: a tensor, a tuple, a named tuple, or `None`.
+#[inline]
+pub fn results(py: Python<'_>, op: &'static OpDef, outs: Outs) -> Result<*mut PyObject> {
+    let mut tensors = outs.into_tensors();
+    match op.sig.returns() {
+        [one] if !one.list => match tensors.pop() {
+            Some(t) => wrap(py, t),
+            None => Err(Error::runtime(format!("{}(): gave no result", op.sig.name))),
+        },
+        // SAFETY: the interpreter is held.
+        [] => unsafe {
+            ffi::Py_INCREF(ffi::Py_None());
+            Ok(ffi::Py_None())
+        },
+        _ => several(py, op, tensors),
+    }
+}
+
+fn several(py: Python<'_>, op: &'static OpDef, tensors: SmallVec<[Tensor; 2]>) -> Result<*mut PyObject> {
+    let returns = op.sig.returns();
+    if returns.len() > 1 && returns.iter().all(|r| !r.name.is_empty() && !r.list) && tensors.len() == returns.len() {
+        let class = named_tuple(op)?;
+        // SAFETY: a struct sequence of as many fields as there are results; each is set once.
+        unsafe {
+            let o = checked(ffi::PyStructSequence_New(class))?;
+            for (i, t) in tensors.into_iter().enumerate() {
+                match wrap(py, t) {
+                    Ok(p) => ffi::PyStructSequence_SetItem(o, i as ffi::Py_ssize_t, p),
+                    Err(e) => {
+                        ffi::Py_DECREF(o);
+                        return Err(e);
+                    }
+                }
+            }
+            return Ok(o);
+        }
+    }
+    tuple_of(py, tensors)
+}
+
+/// A tuple of tensors.
+pub fn tuple_of(py: Python<'_>, tensors: impl IntoIterator<Item = Tensor>) -> Result<*mut PyObject> {
+    let objects = tensors.into_iter().map(|t| wrap(py, t)).collect::<Result<SmallVec<[_; 8]>>>()?;
+    // SAFETY: owned references, given to the tuple.
+    unsafe { value::tuple(objects.into_iter()) }
+}
+
+/// The named tuple class of an op with several results, made on first use.
+fn named_tuple(op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
+    static CLASSES: Mutex<Option<HashMap<&'static str, usize>>> = Mutex::new(None);
+    let mut classes = CLASSES.lock().unwrap_or_else(|e| e.into_inner());
+    let classes = classes.get_or_insert_with(HashMap::new);
+    let key = op.sig.full_name();
+    if let Some(c) = classes.get(key) {
+        return Ok(*c as *mut ffi::PyTypeObject);
+    }
+    let text = |s: &str| CString::new(s).unwrap_or_default().into_raw();
+    let mut fields: Vec<ffi::PyStructSequence_Field> =
+        op.sig.returns().iter().map(|r| ffi::PyStructSequence_Field { name: text(r.name), doc: text("") }).collect();
+    fields.push(ffi::PyStructSequence_Field { name: std::ptr::null(), doc: std::ptr::null() });
+    let fields = fields.leak();
+    let mut desc = ffi::PyStructSequence_Desc {
+        name: text(&format!("oneflow.return_types.{}", op.sig.name)),
+        doc: text(""),
+        fields: fields.as_mut_ptr(),
+        n_in_sequence: op.sig.returns().len() as i32,
+    };
+    // SAFETY: the description is complete and what it points to is never freed.
+    let class = unsafe { ffi::PyStructSequence_NewType(&mut desc) };
+    if class.is_null() {
+        return Err(pending_set());
+    }
+    classes.insert(key, class as usize);
+    Ok(class)
+}
+
+/// The tensor a method is called on.
+///
+/// # Safety
+/// `slf` is a tensor object.
+pub unsafe fn this<'a>(slf: *mut PyObject) -> Result<&'a Tensor> {
+    // SAFETY: the caller's promise.
+    unsafe { self_tensor(slf) }
+}

@@ -1,0 +1,235 @@
+//! `to` and its short forms: the tensor itself where nothing changes, else a copy.
+
+use crate::entry::HandFn;
+use crate::gate::OrPending;
+use crate::hand::{bind, flag, given, wrong};
+use crate::object::{self_tensor, tensor_of, wrap};
+use crate::operators as ops;
+use crate::parse::Given;
+use crate::{classes, value};
+use oneflow_core::Tensor;
+use oneflow_core::base::{Arg, DType, Device, DeviceType, Error, Result, contiguous_strides, intern};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+
+pub const METHODS: &[(&str, &str, HandFn)] = &[
+    (
+        "to",
+        "to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None)\n--\n\nThe tensor with another dtype or on another device; itself where nothing changes.",
+        to,
+    ),
+    (
+        "type",
+        "type($self, dtype=None, non_blocking=False)\n--\n\nThe name of the tensor's type, or the tensor with another dtype.",
+        type_,
+    ),
+    ("type_as", "type_as($self, other)\n--\n\nThe tensor with the dtype and device of another.", type_as),
+    ("cpu", "cpu($self, memory_format=None)\n--\n\nThe tensor in host memory.", cpu),
+    (
+        "cuda",
+        "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nThe tensor in a CUDA device's memory.",
+        cuda,
+    ),
+    ("float", "float($self, memory_format=None)\n--\n\nAs float32.", cast::<{ DType::F32 as u8 }>),
+    ("double", "double($self, memory_format=None)\n--\n\nAs float64.", cast::<{ DType::F64 as u8 }>),
+    ("half", "half($self, memory_format=None)\n--\n\nAs float16.", cast::<{ DType::F16 as u8 }>),
+    ("bfloat16", "bfloat16($self, memory_format=None)\n--\n\nAs bfloat16.", cast::<{ DType::BF16 as u8 }>),
+    ("long", "long($self, memory_format=None)\n--\n\nAs int64.", cast::<{ DType::I64 as u8 }>),
+    ("int", "int($self, memory_format=None)\n--\n\nAs int32.", cast::<{ DType::I32 as u8 }>),
+    ("short", "short($self, memory_format=None)\n--\n\nAs int16.", cast::<{ DType::I16 as u8 }>),
+    ("char", "char($self, memory_format=None)\n--\n\nAs int8.", cast::<{ DType::I8 as u8 }>),
+    ("byte", "byte($self, memory_format=None)\n--\n\nAs uint8.", cast::<{ DType::U8 as u8 }>),
+    ("bool", "bool($self, memory_format=None)\n--\n\nAs bool.", cast::<{ DType::Bool as u8 }>),
+    ("cfloat", "cfloat($self, memory_format=None)\n--\n\nAs complex64.", cast::<{ DType::C64 as u8 }>),
+    ("cdouble", "cdouble($self, memory_format=None)\n--\n\nAs complex128.", cast::<{ DType::C128 as u8 }>),
+];
+
+/// What a conversion asks for.
+#[derive(Default)]
+struct Want {
+    dtype: Option<DType>,
+    device: Option<Device>,
+    copy: bool,
+    format: Option<&'static str>,
+}
+
+/// Converts, with history.
+fn convert(py: Python<'_>, t: &Tensor, w: &Want) -> Result<Tensor> {
+    let dtype = w.dtype.filter(|d| *d != t.dtype());
+    let device = w.device.filter(|d| *d != t.device());
+    if dtype.is_none() && device.is_none() && !w.copy {
+        return match w.format {
+            None | Some("preserve_format") => Ok(t.clone()),
+            Some(f) => ops::CONTIGUOUS.one(py, &[Some(t)], &[Arg::Sym(intern(f))]),
+        };
+    }
+    let args = [dtype.map_or(Arg::None, Arg::DType), device.map_or(Arg::None, Arg::Device)];
+    let made = ops::TO_COPY.one(py, &[Some(t)], &args)?;
+    match w.format {
+        None | Some("preserve_format") => Ok(made),
+        Some(f) => ops::CONTIGUOUS.one(py, &[Some(&made)], &[Arg::Sym(intern(f))]),
+    }
+}
+
+/// Casts and moves, as `as_tensor` and `tensor` do.
+pub fn moved(py: Python<'_>, t: &Tensor, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
+    convert(py, t, &Want { dtype, device, ..Want::default() })
+}
+
+/// A view with other sizes of a tensor whose extra dimensions have size one.
+pub fn viewed(py: Python<'_>, t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let lead = t.ndim() - sizes.len();
+    let strides = &t.strides()[lead..];
+    debug_assert_eq!(contiguous_strides(sizes).len(), strides.len());
+    ops::AS_STRIDED.one(py, &[Some(t)], &[Arg::Ints(sizes), Arg::Ints(strides), Arg::Int(t.offset())])
+}
+
+unsafe fn memory_format(py: Python<'_>, f: &str, o: *mut PyObject) -> Result<Option<&'static str>> {
+    // SAFETY: live objects.
+    unsafe {
+        let Some(o) = given(o) else { return Ok(None) };
+        let b = Bound::from_borrowed_ptr(py, o);
+        let m = b.cast::<classes::PyMemoryFormat>().map_err(|_| wrong(py, f, "memory_format", "memory_format", o))?;
+        Ok(Some(m.get().0))
+    }
+}
+
+/// Places without a name: `to` takes a dtype, a device or a tensor first.
+const UNNAMED: [&str; 4] = ["(1)", "(2)", "(3)", "(4)"];
+
+unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    let [a, b, c, d] = UNNAMED;
+    let names = [a, b, c, d, "dtype", "device", "other", "tensor", "non_blocking", "copy", "memory_format"];
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [first, second, third, fourth, dtype, device, other, tensor, _, copy, format] =
+            bind("to", names, UNNAMED.len(), 0, g)?;
+        let mut w = Want::default();
+        let mut flags: &[*mut PyObject] = &[second, third, fourth];
+        let target = [first, other, tensor].into_iter().find_map(|o| given(o));
+        if let Some(x) = target {
+            let object = Bound::from_borrowed_ptr(py, x);
+            if let Some(y) = tensor_of(x) {
+                (w.dtype, w.device) = (Some(y.dtype()), Some(y.device()));
+            } else if let Some(d) = classes::dtype_of(&object) {
+                w.dtype = Some(d);
+            } else if let Some(d) = classes::device_of(&object).pend(py)? {
+                w.device = Some(d);
+                w.dtype = given(second).and_then(|x| classes::dtype_of(&Bound::from_borrowed_ptr(py, x)));
+                if w.dtype.is_some() || second == ffi::Py_None() {
+                    flags = &flags[1..];
+                }
+            } else {
+                return Err(invalid(py, g));
+            }
+        }
+        if let Some(x) = given(dtype) {
+            let d = classes::dtype_of(&Bound::from_borrowed_ptr(py, x));
+            w.dtype = Some(d.ok_or_else(|| wrong(py, "to", "dtype", "dtype", x))?);
+        }
+        if let Some(x) = given(device) {
+            let d = classes::device_of(&Bound::from_borrowed_ptr(py, x)).pend(py)?;
+            w.device = Some(d.ok_or_else(|| wrong(py, "to", "device", "device", x))?);
+        }
+        // What is left by position: non_blocking, copy.
+        for (i, x) in flags.iter().enumerate().filter(|(_, x)| !x.is_null()) {
+            let on = value::boolean(py, *x)?.filter(|_| i < 2).ok_or_else(|| invalid(py, g))?;
+            w.copy |= i == 1 && on;
+        }
+        w.copy |= flag(py, "to", "copy", copy, false)?;
+        w.format = memory_format(py, "to", format)?;
+        if g.n == 0 && g.names.is_null() {
+            return Err(invalid(py, g));
+        }
+        wrap(py, convert(py, t, &w)?)
+    }
+}
+
+#[cold]
+unsafe fn invalid(py: Python<'_>, g: Given) -> Error {
+    // SAFETY: the arguments of a call.
+    let got: Vec<String> = (0..g.n).map(|i| value::type_name(py, unsafe { *g.args.add(i) })).collect();
+    Error::type_(format!(
+        "to() received an invalid combination of arguments - got ({}), but expected one of:\n * (device device = None, dtype dtype = None, bool non_blocking = False, bool copy = False, *, memory_format memory_format = None)\n * (dtype dtype, bool non_blocking = False, bool copy = False, *, memory_format memory_format = None)\n * (Tensor tensor, bool non_blocking = False, bool copy = False, *, memory_format memory_format = None)",
+        got.join(", ")
+    ))
+}
+
+/// The number of a dtype is the parameter: one method a dtype.
+unsafe fn cast<const D: u8>(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [f] = bind("to", ["memory_format"], 0, 0, g)?;
+        let w = Want { dtype: DType::from_u8(D), format: memory_format(py, "to", f)?, ..Want::default() };
+        wrap(py, convert(py, self_tensor(o)?, &w)?)
+    }
+}
+
+unsafe fn cpu(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [f] = bind("cpu", ["memory_format"], 1, 0, g)?;
+        let w = Want { device: Some(Device::CPU), format: memory_format(py, "cpu", f)?, ..Want::default() };
+        wrap(py, convert(py, self_tensor(o)?, &w)?)
+    }
+}
+
+unsafe fn cuda(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [d, _, f] = bind("cuda", ["device", "non_blocking", "memory_format"], 3, 0, g)?;
+        let device = match given(d) {
+            None => Device::new(DeviceType::CUDA, 0),
+            Some(x) => {
+                let d = classes::device_of(&Bound::from_borrowed_ptr(py, x)).pend(py)?;
+                d.ok_or_else(|| wrong(py, "cuda", "device", "device", x))?
+            }
+        };
+        if device.kind != DeviceType::CUDA {
+            return Err(Error::runtime(format!("Invalid device, must be cuda device, got {device}")));
+        }
+        let w = Want { device: Some(device), format: memory_format(py, "cuda", f)?, ..Want::default() };
+        wrap(py, convert(py, self_tensor(o)?, &w)?)
+    }
+}
+
+unsafe fn type_as(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [other] = bind("type_as", ["other"], 1, 1, g)?;
+        let other = tensor_of(other).ok_or_else(|| wrong(py, "type_as", "other", "Tensor", other))?;
+        wrap(py, moved(py, self_tensor(o)?, Some(other.dtype()), Some(other.device()))?)
+    }
+}
+
+unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [d, _] = bind("type", ["dtype", "non_blocking"], 2, 0, g)?;
+        let Some(d) = given(d) else {
+            let place = if t.device().is_cpu() { String::new() } else { format!("{}.", t.device().kind.name()) };
+            let name = format!("oneflow.{place}{}Tensor", t.dtype().scalar_type_name());
+            return Ok(pyo3::types::PyString::new(py, &name).into_ptr());
+        };
+        let b = Bound::from_borrowed_ptr(py, d);
+        let named = match value::text(d)? {
+            Some(s) => named_type(s),
+            None => classes::dtype_of(&b).map(|d| (d, None)),
+        };
+        let Some((dtype, device)) = named else {
+            return Err(Error::value(format!("invalid type: {}", b.repr().pend(py)?)));
+        };
+        wrap(py, moved(py, t, Some(dtype), device)?)
+    }
+}
+
+/// "torch.FloatTensor", "oneflow.cuda.HalfTensor".
+fn named_type(s: &str) -> Option<(DType, Option<Device>)> {
+    let (place, name) = s.rsplit_once('.')?;
+    let name = name.strip_suffix("Tensor")?;
+    let dtype = DType::ALL.into_iter().find(|d| d.scalar_type_name() == name)?;
+    let device = if place.ends_with("cuda") { Device::new(DeviceType::CUDA, 0) } else { Device::CPU };
+    Some((dtype, Some(device)))
+}

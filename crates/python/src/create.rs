@@ -1,0 +1,369 @@
+//! Tensors from Python data: numbers, nested lists, arrays, other tensors.
+
+use crate::entry::HandFn;
+use crate::gate::{OrPending, pending_set};
+use crate::hand::{bind, flag, given, wrong};
+use crate::object::{tensor_of, wrap};
+use crate::parse::Given;
+use crate::{classes, convert, dlpack, numpy, scalar, value};
+use oneflow_autograd as ag;
+use oneflow_core::base::{DType, Device, Dims, Error, Result, Scalar, promote};
+use oneflow_core::{Tensor, default_dtype};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
+    (
+        "tensor",
+        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\nA new tensor with a copy of `data`: a number, nested lists, an array or a tensor.",
+        tensor,
+    ),
+    (
+        "as_tensor",
+        "as_tensor(data, dtype=None, device=None)\n--\n\n`data` as a tensor, sharing memory where dtype and device allow.",
+        as_tensor,
+    ),
+    (
+        "asarray",
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n--\n\n`obj` as a tensor; `copy` forces (True) or forbids (False) a copy.",
+        asarray,
+    ),
+];
+
+/// Nesting deeper than this is a mistake, or a list that contains itself.
+const MAX_DEPTH: usize = 64;
+
+unsafe fn wanted(
+    py: Python<'_>,
+    function: &str,
+    dtype: *mut PyObject,
+    device: *mut PyObject,
+) -> Result<(Option<DType>, Option<Device>)> {
+    // SAFETY: arguments of a call.
+    unsafe {
+        let dtype = match given(dtype) {
+            None => None,
+            Some(o) => Some(
+                classes::dtype_of(&Bound::from_borrowed_ptr(py, o))
+                    .ok_or_else(|| wrong(py, function, "dtype", "dtype", o))?,
+            ),
+        };
+        let device = match given(device) {
+            None => None,
+            Some(o) => {
+                let d = classes::device_of(&Bound::from_borrowed_ptr(py, o)).pend(py)?;
+                Some(d.ok_or_else(|| wrong(py, function, "device", "device", o))?)
+            }
+        };
+        Ok((dtype, device))
+    }
+}
+
+unsafe fn tensor(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a function call.
+    unsafe {
+        let [data, dtype, device, grad, _pin] =
+            bind("tensor", ["data", "dtype", "device", "requires_grad", "pin_memory"], 1, 1, g)?;
+        let (dtype, device) = wanted(py, "tensor", dtype, device)?;
+        let grad = flag(py, "tensor", "requires_grad", grad, false)?;
+        if tensor_of(data).is_some() {
+            let text = c"To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than tensor(sourceTensor).";
+            if ffi::PyErr_WarnEx(ffi::PyExc_UserWarning, text.as_ptr(), 1) < 0 {
+                return Err(pending_set());
+            }
+        }
+        let t = from_data(py, data, dtype, device)?;
+        if grad {
+            ag::set_requires_grad(&t, true)?;
+        }
+        wrap(py, t)
+    }
+}
+
+unsafe fn as_tensor(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a function call.
+    unsafe {
+        let [data, dtype, device] = bind("as_tensor", ["data", "dtype", "device"], 3, 1, g)?;
+        let (dtype, device) = wanted(py, "as_tensor", dtype, device)?;
+        wrap(py, shared(py, data, dtype, device)?)
+    }
+}
+
+/// The tensor of an object, over the same memory if it can be.
+unsafe fn shared(py: Python<'_>, data: *mut PyObject, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
+    // SAFETY: a live object.
+    unsafe {
+        if let Some(t) = tensor_of(data) {
+            return convert::moved(py, t, dtype, device);
+        }
+        let b = Bound::from_borrowed_ptr(py, data);
+        if numpy::is_array(&b) {
+            return convert::moved(py, &numpy::from_numpy(&b)?, dtype, device);
+        }
+        if is_foreign(&b) {
+            return convert::moved(py, &dlpack::from_dlpack(&b)?, dtype, device);
+        }
+        from_data(py, data, dtype, device)
+    }
+}
+
+fn is_foreign(o: &Bound<'_, PyAny>) -> bool {
+    o.hasattr("__dlpack__").unwrap_or(false) && o.hasattr("__dlpack_device__").unwrap_or(false)
+}
+
+unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a function call.
+    unsafe {
+        let [obj, dtype, device, copy, grad] =
+            bind("asarray", ["obj", "dtype", "device", "copy", "requires_grad"], 1, 1, g)?;
+        let (dtype, device) = wanted(py, "asarray", dtype, device)?;
+        let grad = flag(py, "asarray", "requires_grad", grad, false)?;
+        let copy = match given(copy) {
+            None => None,
+            Some(o) => Some(flag(py, "asarray", "copy", o, false)?),
+        };
+        let b = Bound::from_borrowed_ptr(py, obj);
+        let may_share = tensor_of(obj).is_some() || numpy::is_array(&b) || is_foreign(&b);
+        if copy == Some(false) && !may_share {
+            return Err(Error::value("can't alias arbitrary sequence into a tensor."));
+        }
+        let t = if copy == Some(true) { from_data(py, obj, dtype, device)? } else { shared(py, obj, dtype, device)? };
+        if copy == Some(false) {
+            let from = shared(py, obj, None, None)?;
+            if t.data_ptr() != from.data_ptr() {
+                return Err(Error::value("can't alias tensor with another dtype or on another device"));
+            }
+        }
+        if grad {
+            ag::set_requires_grad(&t, true)?;
+        }
+        wrap(py, t)
+    }
+}
+
+/// The tensor that an index list means: integers, or a mask.
+pub fn index_tensor(py: Python<'_>, o: *mut PyObject) -> Result<Tensor> {
+    // SAFETY: callers pass live objects.
+    unsafe {
+        let t = from_data(py, o, None, None)?;
+        // An empty list is a list of no integers.
+        if t.numel() == 0 && t.dtype().is_float() { convert::moved(py, &t, Some(DType::I64), None) } else { Ok(t) }
+    }
+}
+
+/// A new tensor with a copy of the data.
+///
+/// # Safety
+/// `data` is a live object and the interpreter is held.
+pub unsafe fn from_data(
+    py: Python<'_>,
+    data: *mut PyObject,
+    dtype: Option<DType>,
+    device: Option<Device>,
+) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(t) = tensor_of(data) {
+            return copied(py, &ag::detach(t), dtype, device);
+        }
+        if !value::is_sequence(data) {
+            let b = Bound::from_borrowed_ptr(py, data);
+            if numpy::is_array(&b) {
+                // A copy follows: it does not matter that the array is read-only or runs backwards.
+                let t = numpy::readable(&b)?;
+                return copied(py, &t, dtype, device);
+            }
+            if value::scalar(py, data)?.is_none() && is_foreign(&b) {
+                return copied(py, &dlpack::from_dlpack(&b)?, dtype, device);
+            }
+        }
+        let mut shape = Dims::new();
+        let kind = measure(py, data, &mut shape)?;
+        let found = kind.dtype.unwrap_or_else(default_dtype);
+        let dtype = dtype.unwrap_or(found);
+        let t = Tensor::empty(dtype, Device::CPU, &shape)?;
+        let mut at = t.data_ptr();
+        fill(py, data, &shape, dtype, &mut at)?;
+        match device {
+            Some(d) if !d.is_cpu() => convert::moved(py, &t, None, Some(d)),
+            _ => Ok(t),
+        }
+    }
+}
+
+/// A copy, cast and moved as wanted.
+fn copied(py: Python<'_>, t: &Tensor, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
+    use oneflow_core::base::Arg;
+    let args = [dtype.map_or(Arg::None, Arg::DType), device.map_or(Arg::None, Arg::Device)];
+    crate::operators::TO_COPY.one(py, &[Some(t)], &args)
+}
+
+/// What the numbers of a sequence have in common.
+struct Kind {
+    dtype: Option<DType>,
+}
+
+impl Kind {
+    fn join(&mut self, d: DType) {
+        self.dtype = Some(self.dtype.map_or(d, |have| promote(have, d)));
+    }
+}
+
+/// Sizes by the first element at each depth, and the dtype of all numbers.
+unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims) -> Result<Kind> {
+    let mut kind = Kind { dtype: None };
+    // SAFETY: a live object.
+    unsafe {
+        let mut first = data;
+        let mut held: SmallVec<[Bound<'_, PyAny>; 4]> = SmallVec::new();
+        while let Some(n) = length(first)? {
+            shape.push(n);
+            if shape.len() > MAX_DEPTH {
+                return Err(Error::value("too many dimensions: the nesting is deeper than 64"));
+            }
+            if n == 0 {
+                break;
+            }
+            let next = nth(py, first, 0)?;
+            first = next.as_ptr();
+            held.push(next);
+        }
+        kinds(py, data, shape, 0, &mut kind)?;
+    }
+    Ok(kind)
+}
+
+/// Length of a list, tuple, array or tensor with dimensions, or other sequence; `None` for a number.
+unsafe fn length(o: *mut PyObject) -> Result<Option<i64>> {
+    // SAFETY: a live object.
+    unsafe {
+        if ffi::PyList_Check(o) != 0 {
+            return Ok(Some(ffi::PyList_Size(o) as i64));
+        }
+        if ffi::PyTuple_Check(o) != 0 {
+            return Ok(Some(ffi::PyTuple_Size(o) as i64));
+        }
+        if ffi::PyFloat_Check(o) != 0 || ffi::PyLong_Check(o) != 0 {
+            return Ok(None);
+        }
+        if let Some(t) = tensor_of(o) {
+            return Ok(t.sizes().first().copied());
+        }
+        if ffi::PyUnicode_Check(o) != 0 || ffi::PyBytes_Check(o) != 0 || ffi::PySequence_Check(o) == 0 {
+            return Ok(None);
+        }
+        let n = ffi::PySequence_Size(o);
+        if n < 0 {
+            // A 0-dim array is a sequence without a length.
+            ffi::PyErr_Clear();
+            return Ok(None);
+        }
+        Ok(Some(n as i64))
+    }
+}
+
+unsafe fn nth<'py>(py: Python<'py>, o: *mut PyObject, i: i64) -> Result<Bound<'py, PyAny>> {
+    // SAFETY: a live object.
+    unsafe {
+        let borrowed = if ffi::PyList_Check(o) != 0 {
+            ffi::PyList_GetItem(o, i as ffi::Py_ssize_t)
+        } else if ffi::PyTuple_Check(o) != 0 {
+            ffi::PyTuple_GetItem(o, i as ffi::Py_ssize_t)
+        } else {
+            return Bound::from_owned_ptr_or_err(py, ffi::PySequence_GetItem(o, i as ffi::Py_ssize_t)).pend(py);
+        };
+        Bound::from_borrowed_ptr_or_err(py, borrowed).pend(py)
+    }
+}
+
+unsafe fn kinds(py: Python<'_>, o: *mut PyObject, shape: &[i64], depth: usize, kind: &mut Kind) -> Result<()> {
+    // SAFETY: a live object.
+    unsafe {
+        if depth < shape.len() {
+            match length(o)? {
+                Some(n) if n == shape[depth] => {}
+                Some(n) => {
+                    return Err(Error::value(format!(
+                        "expected sequence of length {} at dim {depth} (got {n})",
+                        shape[depth]
+                    )));
+                }
+                None => return Err(Error::type_("not a sequence")),
+            }
+            if let Some(t) = tensor_of(o) {
+                kind.join(t.dtype());
+                return Ok(());
+            }
+            for i in 0..shape[depth] {
+                kinds(py, nth(py, o, i)?.as_ptr(), shape, depth + 1, kind)?;
+            }
+            return Ok(());
+        }
+        kind.join(match element(py, o)? {
+            (_, Some(d)) => d,
+            (s, None) => s.natural_dtype(default_dtype()),
+        });
+        Ok(())
+    }
+}
+
+/// A number, and its dtype where it is NumPy's or a tensor's.
+unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DType>)> {
+    // SAFETY: a live object.
+    unsafe {
+        if let Some(t) = tensor_of(o) {
+            if t.numel() != 1 {
+                return Err(Error::value("only one element tensors can be converted to Python scalars"));
+            }
+            return Ok((scalar::read(t)?, Some(t.dtype())));
+        }
+        if let Some(s) = value::scalar(py, o)? {
+            let exact = ffi::Py_TYPE(o) == &raw mut ffi::PyFloat_Type || ffi::Py_TYPE(o) == &raw mut ffi::PyLong_Type;
+            let dtype = if exact { None } else { numpy::scalar_dtype(&Bound::from_borrowed_ptr(py, o)) };
+            return Ok((s, dtype));
+        }
+        if length(o)?.is_some() {
+            return Err(Error::value(format!(
+                "expected a number at this depth, but found a sequence ('{}')",
+                value::type_name(py, o)
+            )));
+        }
+        let b = Bound::from_borrowed_ptr(py, o);
+        if numpy::is_array(&b) {
+            let n = b.call_method0("item").pend(py)?;
+            return element(py, n.as_ptr());
+        }
+        if ffi::PyUnicode_Check(o) != 0 {
+            return Err(Error::type_("new(): invalid data type 'str'"));
+        }
+        if ffi::PyFloat_Check(o) == 0 && b.hasattr("__float__").pend(py)? {
+            let f = b.call_method0("__float__").pend(py)?;
+            return element(py, f.as_ptr());
+        }
+        Err(Error::runtime(format!("Could not infer dtype of {}", value::type_name(py, o))))
+    }
+}
+
+unsafe fn fill(py: Python<'_>, o: *mut PyObject, shape: &[i64], dtype: DType, at: &mut *mut u8) -> Result<()> {
+    // SAFETY: a live object; `at` walks over the elements of a tensor of exactly this shape, which `kinds` has checked
+    // and which is checked again, since converting an element may run Python code.
+    unsafe {
+        let Some((n, rest)) = shape.split_first() else {
+            let (s, _) = element(py, o)?;
+            if dtype.is_int() && matches!(s, Scalar::Float(f) if !f.is_finite()) {
+                return Err(Error::value(format!("cannot convert float {} to integer", s.to_f64())));
+            }
+            scalar::store(*at, dtype, s)?;
+            *at = at.add(dtype.size());
+            return Ok(());
+        };
+        if length(o)? != Some(*n) {
+            return Err(Error::runtime("the data changed while it was read"));
+        }
+        for i in 0..*n {
+            fill(py, nth(py, o, i)?.as_ptr(), rest, dtype, at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! The one gate between the languages: errors become exceptions, panics too, and the interpreter is let go for long work.
+//!
+//! No conversion of values happens here.
+
+use oneflow_core::base::{Error, ErrorKind, Result};
+use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pyo3::create_exception!(
+    oneflow,
+    OutOfMemoryError,
+    PyRuntimeError,
+    "Raised when a device has no memory left for an allocation."
+);
+
+thread_local! {
+    /// Whether this thread is known to hold the interpreter. Unknown counts as no: a reference is then given back later.
+    static ATTACHED: Cell<bool> = const { Cell::new(false) };
+}
+
+static HAS_PENDING: AtomicBool = AtomicBool::new(false);
+static PENDING: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Gives one reference back, now or, without the interpreter, at the next gate.
+///
+/// # Safety
+/// The caller owns a reference to `object`.
+pub unsafe fn decref(object: *mut ()) {
+    if ATTACHED.get() {
+        // SAFETY: the interpreter is held, the reference is the caller's.
+        unsafe { ffi::Py_DECREF(object.cast()) };
+    } else {
+        PENDING.lock().unwrap_or_else(|e| e.into_inner()).push(object as usize);
+        HAS_PENDING.store(true, Ordering::Release);
+    }
+}
+
+/// Takes one reference.
+///
+/// # Safety
+/// `object` is alive.
+pub unsafe fn incref(object: *mut ()) {
+    if ATTACHED.get() {
+        // SAFETY: the interpreter is held.
+        unsafe { ffi::Py_INCREF(object.cast()) };
+    } else {
+        // SAFETY: attached here.
+        Python::attach(|_| unsafe { ffi::Py_INCREF(object.cast()) });
+    }
+}
+
+#[cold]
+fn drain() {
+    HAS_PENDING.store(false, Ordering::Relaxed);
+    let list = std::mem::take(&mut *PENDING.lock().unwrap_or_else(|e| e.into_inner()));
+    for p in list {
+        // SAFETY: each entry is an owned reference; the interpreter is held by `enter`.
+        unsafe { ffi::Py_DECREF(p as *mut PyObject) };
+    }
+}
+
+/// Marks the thread as holding the interpreter and gives back what was dropped without it.
+#[inline]
+fn arrive() {
+    ATTACHED.set(true);
+    if HAS_PENDING.load(Ordering::Acquire) {
+        drain();
+    }
+}
+
+/// Runs a function that Python called and that gives a value of the C API: `fail` stands for "an exception is set".
+#[inline]
+pub fn enter<R>(fail: R, f: impl FnOnce(Python<'_>) -> Result<R>) -> R {
+    arrive();
+    // SAFETY: Python calls its slots and functions with the interpreter held.
+    let py = unsafe { Python::assume_attached() };
+    match catch_unwind(AssertUnwindSafe(|| f(py))) {
+        Ok(Ok(r)) => r,
+        Ok(Err(e)) => {
+            raise(py, e);
+            fail
+        }
+        Err(panic) => {
+            raise(py, Error::runtime(format!("internal error: {}", panic_text(&*panic))));
+            fail
+        }
+    }
+}
+
+/// As `enter`, for code that works with owned `Py` handles and so wants PyO3 to know that the thread is attached.
+pub fn enter_owned<R>(fail: R, f: impl FnOnce(Python<'_>) -> PyResult<R>) -> R {
+    enter(fail, |_| Python::attach(|py| f(py).map_err(|e| pending(py, e))))
+}
+
+/// The body of a `#[pyfunction]` or method of a class.
+pub fn run<R>(f: impl FnOnce() -> Result<R>) -> PyResult<R> {
+    arrive();
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(r) => r.map_err(to_py),
+        Err(panic) => Err(PyRuntimeError::new_err(format!("internal error: {}", panic_text(&*panic)))),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(s), _) => s,
+        (_, Some(s)) => s,
+        _ => "panic",
+    }
+}
+
+/// Sets the exception of an error.
+#[cold]
+pub fn raise(py: Python<'_>, e: Error) {
+    to_exception(py, e).restore(py);
+}
+
+/// The exception of an error.
+#[cold]
+pub fn to_py(e: Error) -> PyErr {
+    Python::attach(|py| to_exception(py, e))
+}
+
+fn to_exception(py: Python<'_>, e: Error) -> PyErr {
+    let text = e.text().to_owned();
+    match e.kind() {
+        ErrorKind::Runtime => PyRuntimeError::new_err(text),
+        ErrorKind::Type => PyTypeError::new_err(text),
+        ErrorKind::Value => PyValueError::new_err(text),
+        ErrorKind::Index => PyIndexError::new_err(text),
+        ErrorKind::NotImplemented => PyNotImplementedError::new_err(text),
+        ErrorKind::OutOfMemory => OutOfMemoryError::new_err(text),
+        ErrorKind::Pending => PyErr::take(py).unwrap_or_else(|| PyRuntimeError::new_err(text)),
+    }
+}
+
+/// Leaves an exception waiting in the interpreter and says so in the house's own terms.
+#[cold]
+pub fn pending(py: Python<'_>, e: PyErr) -> Error {
+    e.restore(py);
+    Error::new(ErrorKind::Pending, "an exception is set")
+}
+
+/// The error of a C API call that failed with an exception set.
+#[cold]
+pub fn pending_set() -> Error {
+    Error::new(ErrorKind::Pending, "an exception is set")
+}
+
+/// A C API result that is null on failure.
+#[inline]
+pub fn checked(p: *mut PyObject) -> Result<*mut PyObject> {
+    if p.is_null() { Err(pending_set()) } else { Ok(p) }
+}
+
+/// Brings `PyResult` into the house's terms.
+pub trait OrPending<T> {
+    fn pend(self, py: Python<'_>) -> Result<T>;
+}
+
+impl<T> OrPending<T> for PyResult<T> {
+    fn pend(self, py: Python<'_>) -> Result<T> {
+        self.map_err(|e| pending(py, e))
+    }
+}
+
+/// A closure that is run on this very thread, while another thread may hold the interpreter.
+struct Here<F>(F);
+// SAFETY: `detach` runs the closure on the calling thread; `Send` is only PyO3's way to keep `Python` tokens out.
+unsafe impl<F> Send for Here<F> {}
+
+/// Lets other Python threads run during long work. The closure touches no Python object, and handles that it clones are not
+/// borrowed from a wrapper alone.
+pub fn detach<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            ATTACHED.set(true);
+        }
+    }
+    let here = Here(f);
+    let _back = Back;
+    py.detach(move || {
+        let here = here;
+        ATTACHED.set(false);
+        Here((here.0)())
+    })
+    .0
+}
+
+/// Runs Python code from Rust code that may be detached (hooks, `Function`).
+pub fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ATTACHED.set(self.0);
+        }
+    }
+    Python::attach(|py| {
+        let _restore = Restore(ATTACHED.replace(true));
+        f(py)
+    })
+}
+
+/// Raises what Ctrl-C left behind.
+pub fn check_signals(py: Python<'_>) -> Result<()> {
+    py.check_signals().pend(py)
+}
+
+/// A Python object that may be dropped on any thread, attached or not.
+pub struct Shared(usize);
+
+impl Shared {
+    pub fn new(object: Bound<'_, PyAny>) -> Shared {
+        Shared(object.into_ptr() as usize)
+    }
+    pub fn bind<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        // SAFETY: this owns a reference.
+        unsafe { Bound::from_borrowed_ptr(py, self.0 as *mut PyObject) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: this owns the reference.
+        unsafe { decref(self.0 as *mut ()) };
+    }
+}

@@ -1,0 +1,116 @@
+//! `Generator`: the seed and position of random draws, shared with the core.
+
+use crate::gate::{run, to_py};
+use crate::object::{bound, get};
+use crate::{classes, scalar};
+use oneflow_core::base::{DType, Device, Error, Result, Scalar};
+use oneflow_core::{Generator, Tensor, copy_to_host, default_generator};
+use pyo3::prelude::*;
+
+/// A stream of random numbers. `None`: the default of the calling thread, looked up at each call.
+#[pyclass(frozen, name = "Generator", module = "oneflow", subclass)]
+pub struct PyGenerator(Option<Generator>);
+
+impl PyGenerator {
+    pub fn handle(&self) -> Generator {
+        self.0.clone().unwrap_or_else(default_generator)
+    }
+}
+
+/// Bytes of a state: seed and offset, little-endian.
+const STATE: usize = 16;
+
+#[pymethods]
+impl PyGenerator {
+    #[new]
+    #[pyo3(signature = (device=None))]
+    fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
+        if let Some(d) = device {
+            classes::device_of(d)?
+                .ok_or_else(|| to_py(Error::type_("Generator(): argument 'device' must be a str or a device")))?;
+        }
+        Ok(PyGenerator(Some(Generator::new())))
+    }
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<Py<classes::PyDevice>> {
+        classes::device_object(py, Device::CPU)
+    }
+    /// Starts over from a seed in [-2^63, 2^64).
+    fn manual_seed<'py>(slf: Bound<'py, Self>, seed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let s = match seed.extract::<u64>() {
+            Ok(s) => s,
+            Err(_) => seed.extract::<i64>().map_err(|_| {
+                to_py(Error::runtime("Overflow when unpacking long: a seed is an integer in [-2^63, 2^64)"))
+            })? as u64,
+        };
+        slf.get().handle().manual_seed(s);
+        Ok(slf)
+    }
+    /// Seeds from the operating system and returns the seed.
+    fn seed(&self, py: Python<'_>) -> PyResult<u64> {
+        let bytes: Vec<u8> = py.import("os")?.call_method1("urandom", (8,))?.extract()?;
+        // 53 bits, so that a float holds the seed too.
+        let seed = bytes.iter().fold(0u64, |s, b| s << 8 | *b as u64) >> 11;
+        self.handle().manual_seed(seed);
+        Ok(seed)
+    }
+    fn initial_seed(&self) -> u64 {
+        self.handle().seed()
+    }
+    fn get_state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let t = run(|| {
+            let mut bytes = [0u8; STATE];
+            bytes[..8].copy_from_slice(&self.handle().seed().to_le_bytes());
+            bytes[8..].copy_from_slice(&self.handle().offset().to_le_bytes());
+            // SAFETY: bytes are the elements of uint8.
+            unsafe { Tensor::from_host(&bytes, DType::U8, &[STATE as i64]) }
+        })?;
+        bound(py, t)
+    }
+    fn set_state<'py>(slf: Bound<'py, Self>, state: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        run(|| {
+            let t = get(state).ok_or_else(|| Error::type_("set_state(): argument 'new_state' must be a Tensor"))?;
+            let bytes = state_bytes(t)?;
+            let word = |at: usize| {
+                let mut w = [0u8; 8];
+                w.copy_from_slice(&bytes[at..at + 8]);
+                u64::from_le_bytes(w)
+            };
+            slf.get().handle().set_state(word(0), word(8));
+            Ok(())
+        })?;
+        Ok(slf)
+    }
+    fn clone_state(&self) -> PyGenerator {
+        let g = Generator::new();
+        g.set_state(self.handle().seed(), self.handle().offset());
+        PyGenerator(Some(g))
+    }
+    fn __repr__(&self) -> String {
+        format!("<oneflow.Generator seed={} offset={}>", self.handle().seed(), self.handle().offset())
+    }
+}
+
+fn state_bytes(t: &Tensor) -> Result<[u8; STATE]> {
+    if t.dtype() != DType::U8 || t.numel() != STATE as i64 {
+        return Err(Error::runtime(format!(
+            "RNG state must be a uint8 tensor of {STATE} elements, got {} {:?}",
+            t.dtype(),
+            t.sizes()
+        )));
+    }
+    let host = copy_to_host(t)?;
+    let mut bytes = [0u8; STATE];
+    for (i, b) in bytes.iter_mut().enumerate() {
+        // SAFETY: the host copy is contiguous and holds STATE bytes.
+        if let Scalar::Int(v) = unsafe { scalar::load(host.data_ptr().add(i), DType::U8) } {
+            *b = v as u8;
+        }
+    }
+    Ok(bytes)
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyGenerator>()?;
+    m.add("default_generator", Py::new(m.py(), PyGenerator(None))?)
+}

@@ -1,0 +1,527 @@
+//! `x[...]` and `x[...] = v`: the basic part becomes one view, the advanced part one gather or scatter.
+
+use crate::gate::{self, checked, enter};
+use crate::object::{self_tensor, tensor_of, wrap};
+use crate::operators as ops;
+use crate::{autograd, create, scalar, value};
+use oneflow_core::base::{Arg, DType, Device, Dims, Error, Result, Scalar};
+use oneflow_core::{Tensor, bit};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+/// One step of the basic part, on the dimensions of the tensor as the steps before leave it.
+#[derive(Clone, Copy)]
+enum Step {
+    Select { dim: usize, index: i64 },
+    Slice { dim: usize, start: i64, end: i64, step: i64 },
+    NewDim { dim: usize },
+}
+
+/// An index, taken apart.
+#[derive(Default)]
+struct Plan {
+    steps: SmallVec<[Step; 4]>,
+    /// Dimension after all steps, and the tensor that indexes from there on.
+    tensors: SmallVec<[(usize, Tensor); 2]>,
+    sizes: Dims,
+    strides: Dims,
+    offset: i64,
+}
+
+impl Plan {
+    fn of(t: &Tensor) -> Plan {
+        Plan {
+            sizes: Dims::from_slice(t.sizes()),
+            strides: Dims::from_slice(t.strides()),
+            offset: t.offset(),
+            ..Plan::default()
+        }
+    }
+
+    fn select(&mut self, dim: usize, real_dim: usize, i: i64, ndim: usize) -> Result<()> {
+        if ndim == 0 {
+            return Err(Error::index(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number",
+            ));
+        }
+        let n = self.sizes[dim];
+        if i < -n || i >= n {
+            return Err(Error::index(format!("index {i} is out of bounds for dimension {real_dim} with size {n}")));
+        }
+        let index = if i < 0 { i + n } else { i };
+        self.steps.push(Step::Select { dim, index });
+        self.offset += index * self.strides[dim];
+        self.sizes.remove(dim);
+        self.strides.remove(dim);
+        Ok(())
+    }
+
+    fn slice(&mut self, dim: usize, start: i64, end: i64, step: i64) {
+        let n = self.sizes[dim];
+        if start == 0 && end == n && step == 1 {
+            return;
+        }
+        self.steps.push(Step::Slice { dim, start, end, step });
+        self.offset += start * self.strides[dim];
+        self.sizes[dim] = (end - start).max(0).div_ceil_(step);
+        self.strides[dim] = self.strides[dim].saturating_mul(step);
+    }
+
+    fn new_dim(&mut self, dim: usize) {
+        self.steps.push(Step::NewDim { dim });
+        let stride = match (self.sizes.get(dim), self.strides.get(dim)) {
+            (Some(n), Some(s)) => n * s,
+            _ => 1,
+        };
+        self.sizes.insert(dim, 1);
+        self.strides.insert(dim, stride);
+    }
+}
+
+trait DivCeil {
+    fn div_ceil_(self, d: i64) -> i64;
+}
+impl DivCeil for i64 {
+    /// Of non-negative numbers.
+    fn div_ceil_(self, d: i64) -> i64 {
+        self / d + (self % d != 0) as i64
+    }
+}
+
+/// How many dimensions an item of the index uses up.
+unsafe fn uses(o: *mut PyObject) -> usize {
+    // SAFETY: a live object.
+    unsafe {
+        if o == ffi::Py_None() || o == ffi::Py_Ellipsis() || o == ffi::Py_True() || o == ffi::Py_False() {
+            return 0;
+        }
+        match tensor_of(o) {
+            Some(t) if matches!(t.dtype(), DType::Bool | DType::U8) => t.ndim(),
+            _ => 1,
+        }
+    }
+}
+
+/// Takes an index apart.
+unsafe fn plan(py: Python<'_>, t: &Tensor, index: *mut PyObject) -> Result<Plan> {
+    let mut p = Plan::of(t);
+    let ndim = t.ndim();
+    // SAFETY: live objects; items are borrowed from the index, which the caller keeps.
+    unsafe {
+        if ffi::PyTuple_Check(index) == 0 {
+            let (mut dim, mut real) = (0, 0);
+            item(py, t, &mut p, index, &mut dim, &mut real, ndim.saturating_sub(uses(index)), ndim)?;
+            return Ok(p);
+        }
+        let n = ffi::PyTuple_Size(index);
+        let mut used = 0;
+        for i in 0..n {
+            used += uses(ffi::PyTuple_GetItem(index, i));
+        }
+        if used > ndim {
+            // Lists of booleans are counted once they are tensors; everything else is known now.
+            return Err(Error::index(format!("too many indices for tensor of dimension {ndim}")));
+        }
+        let (mut dim, mut real) = (0, 0);
+        for i in 0..n {
+            item(py, t, &mut p, ffi::PyTuple_GetItem(index, i), &mut dim, &mut real, ndim - used, ndim)?;
+        }
+    }
+    Ok(p)
+}
+
+/// One item. `dim` is the place in the view so far, `real` the place in the tensor itself, `rest` what `...` stands for.
+unsafe fn item(
+    py: Python<'_>,
+    t: &Tensor,
+    p: &mut Plan,
+    o: *mut PyObject,
+    dim: &mut usize,
+    real: &mut usize,
+    rest: usize,
+    ndim: usize,
+) -> Result<()> {
+    // SAFETY: live objects.
+    unsafe {
+        if ffi::Py_TYPE(o) == &raw mut ffi::PyLong_Type {
+            let i = value::int(py, o)?.unwrap_or(0);
+            p.select(*dim, *real, i, ndim)?;
+            *real += 1;
+        } else if ffi::PySlice_Check(o) != 0 {
+            if ndim == 0 {
+                return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
+            }
+            let (start, end, step) = slice_of(o, p.sizes[*dim])?;
+            p.slice(*dim, start, end, step);
+            *dim += 1;
+            *real += 1;
+        } else if o == ffi::Py_Ellipsis() {
+            *dim += rest;
+            *real += rest;
+        } else if o == ffi::Py_None() {
+            p.new_dim(*dim);
+            *dim += 1;
+        } else if o == ffi::Py_True() || o == ffi::Py_False() {
+            p.new_dim(*dim);
+            p.tensors.push((*dim, one_mask(o == ffi::Py_True(), t.device())?));
+            *dim += 1;
+        } else if let Some(x) = tensor_of(o) {
+            tensor_item(t, p, x.clone(), dim, real, ndim)?;
+        } else if value::is_sequence(o) || is_array(py, o) {
+            let x = create::index_tensor(py, o)?;
+            tensor_item(t, p, x, dim, real, ndim)?;
+        } else if let Some(i) = value::int(py, o)? {
+            p.select(*dim, *real, i, ndim)?;
+            *real += 1;
+        } else {
+            return Err(Error::index(format!(
+                "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
+                value::type_name(py, o)
+            )));
+        }
+    }
+    Ok(())
+}
+
+unsafe fn is_array(py: Python<'_>, o: *mut PyObject) -> bool {
+    // SAFETY: a live object.
+    let b = unsafe { Bound::from_borrowed_ptr(py, o) };
+    b.hasattr("__array_interface__").unwrap_or(false) && b.hasattr("ndim").unwrap_or(false)
+}
+
+/// `x[True]`: a mask over a new dimension of size one.
+fn one_mask(on: bool, device: Device) -> Result<Tensor> {
+    let m = Tensor::empty(DType::Bool, Device::CPU, &[1])?;
+    // SAFETY: a host tensor of one byte.
+    unsafe { *m.data_ptr() = on as u8 };
+    on_device(m, device)
+}
+
+fn on_device(t: Tensor, device: Device) -> Result<Tensor> {
+    if t.device() == device || device.is_meta() {
+        return Ok(t);
+    }
+    // SAFETY: the interpreter is held by every caller of this file.
+    let py = unsafe { Python::assume_attached() };
+    ops::TO_COPY.one(py, &[Some(&t)], &[Arg::None, Arg::Device(device)])
+}
+
+fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut usize, ndim: usize) -> Result<()> {
+    let mask = matches!(x.dtype(), DType::Bool | DType::U8);
+    if !mask && !x.dtype().is_int() {
+        return Err(Error::index(format!(
+            "tensors used as indices must be long, int, byte or bool tensors (got {})",
+            x.dtype()
+        )));
+    }
+    if x.ndim() == 0 && !x.has_key(bit::LAZY) {
+        let s = scalar::read(&x)?;
+        if !mask {
+            if let Scalar::Int(i) = s {
+                p.select(*dim, *real, i, ndim)?;
+                *real += 1;
+            }
+            return Ok(());
+        }
+        p.new_dim(*dim);
+        p.tensors.push((*dim, one_mask(s.to_f64() != 0.0, t.device())?));
+        *dim += 1;
+        return Ok(());
+    }
+    let used = if mask { x.ndim() } else { 1 };
+    if *dim + used > p.sizes.len() {
+        return Err(Error::index(format!("too many indices for tensor of dimension {ndim}")));
+    }
+    p.tensors.push((*dim, x));
+    *dim += used;
+    *real += used;
+    Ok(())
+}
+
+/// Start, end (not before start) and step of a slice over `n` elements.
+unsafe fn slice_of(o: *mut PyObject, n: i64) -> Result<(i64, i64, i64)> {
+    let (mut start, mut stop, mut step) = (0, 0, 0);
+    // SAFETY: a live slice object.
+    unsafe {
+        if ffi::PySlice_Unpack(o, &mut start, &mut stop, &mut step) < 0 {
+            return Err(gate::pending_set());
+        }
+        if step <= 0 {
+            return Err(Error::value("step must be greater than zero"));
+        }
+        ffi::PySlice_AdjustIndices(n as ffi::Py_ssize_t, &mut start, &mut stop, step);
+        Ok((start as i64, (stop.max(start)) as i64, step as i64))
+    }
+}
+
+/// Applies the basic part: one strided view where that is right for autograd, else an op a step.
+fn view(py: Python<'_>, t: &Tensor, p: &Plan) -> Result<Tensor> {
+    let local = t.keys() & (1 << bit::GLOBAL | 1 << bit::LAZY) == 0 && !t.device().is_meta();
+    let recorded = autograd::requires_grad(t) && oneflow_autograd::is_grad_enabled();
+    // The gradient of a strided view is exact for a dense tensor at the start of its storage.
+    let dense = t.is_contiguous() && t.offset() == 0;
+    let strided = local && p.steps.len() != 1 && (!recorded || dense) || local && !recorded && !named(p.steps.first());
+    if p.steps.is_empty() || strided {
+        let args = [Arg::Ints(&p.sizes), Arg::Ints(&p.strides), Arg::Int(p.offset)];
+        if local {
+            return ops::AS_STRIDED.one(py, &[Some(t)], &args);
+        }
+        return alias(py, t);
+    }
+    let mut at = t.clone();
+    for s in &p.steps {
+        at = match *s {
+            Step::Select { dim, index } => {
+                ops::SELECT.one(py, &[Some(&at)], &[Arg::Int(dim as i64), Arg::Int(index)])?
+            }
+            Step::Slice { dim, start, end, step } => ops::SLICE.one(
+                py,
+                &[Some(&at)],
+                &[Arg::Int(dim as i64), Arg::Int(start), Arg::Int(end), Arg::Int(step)],
+            )?,
+            Step::NewDim { dim } => ops::UNSQUEEZE.one(py, &[Some(&at)], &[Arg::Int(dim as i64)])?,
+        };
+    }
+    Ok(at)
+}
+
+/// Whether a lone step has an op of its own.
+fn named(s: Option<&Step>) -> bool {
+    match s {
+        Some(Step::Select { .. }) => ops::SELECT.exists(),
+        Some(Step::Slice { .. }) => ops::SLICE.exists(),
+        Some(Step::NewDim { .. }) => true,
+        None => false,
+    }
+}
+
+/// A new view of the whole tensor.
+pub fn alias(py: Python<'_>, t: &Tensor) -> Result<Tensor> {
+    ops::EXPAND.one(py, &[Some(t)], &[Arg::Ints(t.sizes()), Arg::Bool(false)])
+}
+
+/// The tensor list of the advanced part: absent in the dimensions before and between.
+fn listed(p: &Plan, device: Device) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+    let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+    let mut dim = 0;
+    for (at, x) in &p.tensors {
+        while dim < *at {
+            list.push(None);
+            dim += 1;
+        }
+        dim += if matches!(x.dtype(), DType::Bool | DType::U8) { x.ndim() } else { 1 };
+        list.push(Some(if x.device() == device { x.clone() } else { on_device(x.clone(), device)? }));
+    }
+    Ok(list)
+}
+
+pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a slot call: live objects, `o` is a tensor object.
+        unsafe {
+            let t = self_tensor(o)?;
+            let p = plan(py, t, index)?;
+            if p.tensors.is_empty() {
+                return wrap(py, view(py, t, &p)?);
+            }
+            let viewed = if p.steps.is_empty() { None } else { Some(view(py, t, &p)?) };
+            let x = viewed.as_ref().unwrap_or(t);
+            let list = listed(&p, x.device())?;
+            let mut ins: SmallVec<[Option<&Tensor>; 6]> = SmallVec::new();
+            ins.push(Some(x));
+            ins.extend(list.iter().map(Option::as_ref));
+            wrap(py, ops::INDEX.one(py, &ins, &[Arg::Len(list.len() as u32)])?)
+        }
+    })
+}
+
+pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut PyObject) -> c_int {
+    enter(-1, |py| {
+        // SAFETY: a slot call: live objects, `o` is a tensor object.
+        unsafe {
+            if v.is_null() {
+                return Err(Error::type_("Tensor does not support deleting items"));
+            }
+            let t = self_tensor(o)?;
+            let p = plan(py, t, index)?;
+            let number = if tensor_of(v).is_some() { None } else { value::scalar(py, v)? };
+            let whole = p.steps.is_empty() && !p.tensors.is_empty();
+            let viewed = if whole { t.clone() } else { view(py, t, &p)? };
+            if p.tensors.is_empty() {
+                match number {
+                    Some(s) => ops::FILL.inplace(&[Some(&viewed), None], &[s.into()])?,
+                    None => copy(py, &viewed, v)?,
+                }
+                return Ok(0);
+            }
+            put(py, &viewed, &p, number, v)?;
+            Ok(0)
+        }
+    })
+}
+
+/// `view = v`, where leading dimensions of size one in the value do not count.
+unsafe fn copy(py: Python<'_>, to: &Tensor, v: *mut PyObject) -> Result<()> {
+    // SAFETY: a live object.
+    let src = unsafe { value_tensor(py, v, to)? };
+    let extra = src.ndim().saturating_sub(to.ndim());
+    let src = if extra > 0 && src.sizes()[..extra].iter().all(|n| *n == 1) {
+        let sizes = Dims::from_slice(&src.sizes()[extra..]);
+        crate::convert::viewed(py, &src, &sizes)?
+    } else {
+        src
+    };
+    ops::COPY.inplace(&[Some(to), Some(&src)], &[Arg::Bool(false)])
+}
+
+/// The tensor that a value is: itself, or made from a list, array or number in the target's dtype.
+unsafe fn value_tensor(py: Python<'_>, v: *mut PyObject, like: &Tensor) -> Result<Tensor> {
+    // SAFETY: a live object.
+    unsafe {
+        if let Some(t) = tensor_of(v) {
+            return Ok(t.clone());
+        }
+        if value::is_sequence(v) || is_array(py, v) {
+            return create::from_data(py, v, Some(like.dtype()), None);
+        }
+        Err(Error::type_(format!("can't assign a {} to a {} tensor", value::type_name(py, v), like.dtype().name())))
+    }
+}
+
+unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: *mut PyObject) -> Result<()> {
+    if let ([(0, mask)], Some(s)) = (p.tensors.as_slice(), number)
+        && mask.dtype() == DType::Bool
+        && mask.sizes() == &to.sizes()[..mask.ndim().min(to.ndim())]
+        && ops::MASKED_FILL.exists()
+    {
+        let mut mask = on_device(mask.clone(), to.device())?;
+        for _ in mask.ndim()..to.ndim() {
+            mask = ops::UNSQUEEZE.one(py, &[Some(&mask)], &[Arg::Int(-1)])?;
+        }
+        return ops::MASKED_FILL.inplace(&[Some(to), Some(&mask), None], &[s.into()]);
+    }
+    let src = match number {
+        Some(s) => on_device(scalar::tensor(s, to.dtype())?, to.device())?,
+        // SAFETY: a live object.
+        None => unsafe { value_tensor(py, v, to)? },
+    };
+    let list = listed(p, to.device())?;
+    let mut ins: SmallVec<[Option<&Tensor>; 6]> = SmallVec::new();
+    ins.push(Some(to));
+    ins.extend(list.iter().map(Option::as_ref));
+    ins.push(Some(&src));
+    ops::INDEX_PUT.inplace(&ins, &[Arg::Len(list.len() as u32), Arg::Bool(false)])
+}
+
+pub unsafe extern "C" fn len(o: *mut PyObject) -> ffi::Py_ssize_t {
+    enter(-1, |_| {
+        // SAFETY: a slot call.
+        let t = unsafe { self_tensor(o)? };
+        match t.sizes().first() {
+            Some(n) => Ok(*n as ffi::Py_ssize_t),
+            None => Err(Error::type_("len() of a 0-d tensor")),
+        }
+    })
+}
+
+/// `iter(x)`: over a tuple of the parts.
+pub unsafe extern "C" fn iter(o: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a slot call; the tuple is ours.
+        unsafe {
+            let t = self_tensor(o)?;
+            if t.ndim() == 0 {
+                return Err(Error::type_("iteration over a 0-d tensor"));
+            }
+            let parts = if ops::UNBIND.exists() {
+                ops::UNBIND.all(py, &[Some(t)], &[Arg::Int(0)])?.into_tensors().into_vec()
+            } else {
+                let part = |i| {
+                    let mut p = Plan::of(t);
+                    p.select(0, 0, i, t.ndim())?;
+                    view(py, t, &p)
+                };
+                (0..t.sizes()[0]).map(part).collect::<Result<Vec<_>>>()?
+            };
+            let tuple = crate::call::tuple_of(py, parts)?;
+            let it = ffi::PyObject_GetIter(tuple);
+            ffi::Py_DECREF(tuple);
+            checked(it)
+        }
+    })
+}
+
+/// For sequence protocols that ask by number.
+pub unsafe extern "C" fn sequence_item(o: *mut PyObject, i: ffi::Py_ssize_t) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a slot call.
+        unsafe {
+            let t = self_tensor(o)?;
+            let mut p = Plan::of(t);
+            p.select(0, 0, i as i64, t.ndim())?;
+            wrap(py, view(py, t, &p)?)
+        }
+    })
+}
+
+/// An integer of a one-element integer tensor (`range(x)`, `list[x]`).
+pub unsafe extern "C" fn index_number(o: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |_| {
+        // SAFETY: a slot call.
+        unsafe {
+            let t = self_tensor(o)?;
+            if t.numel() != 1 || !(t.dtype().is_int() || t.dtype() == DType::Bool) {
+                return Err(Error::type_("only integer tensors of a single element can be converted to an index"));
+            }
+            checked(ffi::PyLong_FromLongLong(scalar::read(t)?.to_i64()))
+        }
+    })
+}
+
+pub unsafe extern "C" fn int_number(o: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |_| {
+        // SAFETY: a slot call.
+        unsafe {
+            match scalar::read(self_tensor(o)?)? {
+                // Python's own conversion: it refuses infinities and keeps every digit.
+                Scalar::Float(f) => checked(ffi::PyLong_FromDouble(f)),
+                Scalar::Complex(..) => {
+                    Err(Error::runtime("value cannot be converted to type int64_t without overflow"))
+                }
+                s => checked(ffi::PyLong_FromLongLong(s.to_i64())),
+            }
+        }
+    })
+}
+
+pub unsafe extern "C" fn float_number(o: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |_| {
+        // SAFETY: a slot call.
+        unsafe {
+            match scalar::read(self_tensor(o)?)? {
+                Scalar::Complex(_, i) if i != 0.0 => {
+                    Err(Error::runtime("value cannot be converted to type double without overflow"))
+                }
+                s => checked(ffi::PyFloat_FromDouble(s.to_f64())),
+            }
+        }
+    })
+}
+
+pub unsafe extern "C" fn truth(o: *mut PyObject) -> c_int {
+    enter(-1, |_| {
+        // SAFETY: a slot call.
+        let t = unsafe { self_tensor(o)? };
+        match t.numel() {
+            1 => Ok(match scalar::read(t)? {
+                Scalar::Complex(r, i) => (r != 0.0 || i != 0.0) as c_int,
+                s => (s.to_f64() != 0.0) as c_int,
+            }),
+            0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),
+            _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
+        }
+    })
+}

@@ -1,0 +1,351 @@
+//! Methods of the class that are no ops: questions about the layout, numbers out of the tensor, gradients, identity.
+
+use crate::entry::HandFn;
+use crate::gate::{OrPending, checked};
+use crate::hand::{again, bind, boolean, flag, given, none, wrong};
+use crate::object::{self_tensor, tensor_of, track, wrap, wrap_as};
+use crate::parse::Given;
+use crate::{autograd, classes, scalar, size, storage, value};
+use oneflow_autograd as ag;
+use oneflow_core::base::{Error, Result, Scalar, contiguous_strides, wrap_dim};
+use oneflow_core::{Tensor, copy_to_host};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+
+/// Name, documentation with signature, function.
+pub const METHODS: &[(&str, &str, HandFn)] = &[
+    ("size", "size($self, dim=None)\n--\n\nSizes, or the size of one dimension.", tensor_size),
+    ("stride", "stride($self, dim=None)\n--\n\nSteps in elements, or the step of one dimension.", stride),
+    ("dim", "dim($self)\n--\n\nNumber of dimensions.", dim),
+    ("ndimension", "ndimension($self)\n--\n\nNumber of dimensions.", dim),
+    ("numel", "numel($self)\n--\n\nNumber of elements.", numel),
+    ("nelement", "nelement($self)\n--\n\nNumber of elements.", numel),
+    ("element_size", "element_size($self)\n--\n\nBytes of one element.", element_size),
+    ("storage_offset", "storage_offset($self)\n--\n\nFirst element in the storage, in elements.", storage_offset),
+    ("data_ptr", "data_ptr($self)\n--\n\nAddress of the first element.", data_ptr),
+    ("untyped_storage", "untyped_storage($self)\n--\n\nThe memory that views share.", untyped_storage),
+    (
+        "is_contiguous",
+        "is_contiguous($self, memory_format=...)\n--\n\nWhether elements lie in order without gaps.",
+        is_contiguous,
+    ),
+    ("is_floating_point", "is_floating_point($self)\n--\n\nWhether the dtype is a float.", is_floating_point),
+    ("is_complex", "is_complex($self)\n--\n\nWhether the dtype is complex.", is_complex),
+    ("is_signed", "is_signed($self)\n--\n\nWhether the dtype has negative numbers.", is_signed),
+    ("is_inference", "is_inference($self)\n--\n\nWhether the tensor was made in inference mode.", is_inference),
+    ("is_pinned", "is_pinned($self)\n--\n\nFalse: host memory is not pinned.", is_pinned),
+    ("is_same_size", "is_same_size($self, other)\n--\n\nWhether both have the same sizes.", is_same_size),
+    ("is_set_to", "is_set_to($self, tensor)\n--\n\nWhether both are the same view of the same storage.", is_set_to),
+    ("get_device", "get_device($self)\n--\n\nIndex of the device, -1 for the host.", get_device),
+    ("item", "item($self)\n--\n\nThe one element as a Python number.", item),
+    ("tolist", "tolist($self)\n--\n\nThe elements as nested lists; a number for a 0-dim tensor.", tolist),
+    ("detach", "detach($self)\n--\n\nThe same data without history.", detach),
+    ("detach_", "detach_($self)\n--\n\nForgets the history in place.", detach_),
+    (
+        "requires_grad_",
+        "requires_grad_($self, requires_grad=True)\n--\n\nSets whether ops are recorded.",
+        requires_grad_,
+    ),
+    ("retain_grad", "retain_grad($self)\n--\n\nKeeps the gradient of a non-leaf in `grad`.", retain_grad),
+    (
+        "register_hook",
+        "register_hook($self, hook)\n--\n\nCalls `hook(grad)` whenever the gradient was computed.",
+        register_hook,
+    ),
+    (
+        "register_post_accumulate_grad_hook",
+        "register_post_accumulate_grad_hook($self, hook)\n--\n\nCalls `hook(tensor)` once the gradient is in `grad`.",
+        register_post_hook,
+    ),
+    (
+        "backward",
+        "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nAccumulates gradients into the leaves.",
+        backward,
+    ),
+    ("as_subclass", "as_subclass($self, cls)\n--\n\nThe same data as an object of a subclass.", as_subclass),
+    ("__complex__", "__complex__($self)\n--\n\n", complex),
+];
+
+/// Static methods.
+pub const STATIC: &[(&str, &str, HandFn)] = &[(
+    "_make_subclass",
+    "_make_subclass(cls, data, requires_grad=False)\n--\n\nThe same data, without history, as an object of a subclass.",
+    make_subclass,
+)];
+
+/// A method without arguments.
+macro_rules! plain {
+    ($($f:ident = |$py:ident, $o:ident, $t:ident| $body:expr;)*) => {$(
+        unsafe fn $f($py: Python<'_>, $o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+            // SAFETY: a method call: `self` and the arguments are alive, the interpreter is held.
+            unsafe {
+                bind::<0>(stringify!($f), [], 0, 0, g)?;
+                let $t = self_tensor($o)?;
+                $body
+            }
+        }
+    )*};
+}
+
+plain! {
+    dim = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.ndim()));
+    numel = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.numel()));
+    element_size = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.dtype().size()));
+    storage_offset = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.offset()));
+    data_ptr = |_py, _o, t| checked(ffi::PyLong_FromSize_t(if t.numel() == 0 { 0 } else { t.data_ptr() as usize }));
+    untyped_storage = |py, _o, t| Ok(storage::of(py, t).pend(py)?.into_ptr());
+    is_floating_point = |_py, _o, t| Ok(boolean(t.dtype().is_float()));
+    is_complex = |_py, _o, t| Ok(boolean(t.dtype().is_complex()));
+    is_signed = |_py, _o, t| Ok(boolean(!matches!(t.dtype(), oneflow_core::base::DType::Bool | oneflow_core::base::DType::U8)));
+    is_inference = |_py, _o, t| Ok(boolean(t.is_inference()));
+    is_pinned = |_py, _o, _t| Ok(boolean(false));
+    get_device = |_py, _o, t| checked(ffi::PyLong_FromLongLong(if t.device().is_cpu() { -1 } else { t.device().index as i64 }));
+    item = |_py, _o, t| number(scalar::read(t)?);
+    tolist = |_py, _o, t| list_of(t);
+    detach = |py, _o, t| wrap(py, ag::detach(t));
+    detach_ = |_py, o, t| {
+        ag::detach_(t)?;
+        Ok(again(o))
+    };
+    retain_grad = |_py, _o, t| {
+        ag::retain_grad(t)?;
+        Ok(none())
+    };
+    complex = |_py, _o, t| match scalar::read(t)? {
+        Scalar::Complex(r, i) => checked(ffi::PyComplex_FromDoubles(r, i)),
+        s => checked(ffi::PyComplex_FromDoubles(s.to_f64(), 0.0)),
+    };
+}
+
+/// A Python number.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn number(s: Scalar) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise.
+    checked(unsafe {
+        match s {
+            Scalar::Bool(b) => boolean(b),
+            Scalar::Int(i) => ffi::PyLong_FromLongLong(i),
+            Scalar::Float(f) => ffi::PyFloat_FromDouble(f),
+            Scalar::Complex(r, i) => ffi::PyComplex_FromDoubles(r, i),
+        }
+    })
+}
+
+unsafe fn tensor_size(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [d] = bind("size", ["dim"], 1, 0, g)?;
+        match given(d) {
+            None => size::size(t.sizes()),
+            Some(d) => {
+                let i = value::int(py, d)?.ok_or_else(|| wrong(py, "size", "dim", "int", d))?;
+                checked(ffi::PyLong_FromLongLong(t.sizes()[dim_index(t, i)?]))
+            }
+        }
+    }
+}
+
+/// A dimension that must exist: 0-dim tensors have none.
+fn dim_index(t: &Tensor, i: i64) -> Result<usize> {
+    if t.ndim() == 0 {
+        return Err(Error::index(format!("Dimension specified as {i} but tensor has no dimensions")));
+    }
+    wrap_dim(i, t.ndim())
+}
+
+unsafe fn stride(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [d] = bind("stride", ["dim"], 1, 0, g)?;
+        match given(d) {
+            None => value::int_tuple(t.strides()),
+            Some(d) => {
+                let i = value::int(py, d)?.ok_or_else(|| wrong(py, "stride", "dim", "int", d))?;
+                checked(ffi::PyLong_FromLongLong(t.strides()[dim_index(t, i)?]))
+            }
+        }
+    }
+}
+
+unsafe fn is_contiguous(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [f] = bind("is_contiguous", ["memory_format"], 1, 0, g)?;
+        let Some(f) = given(f) else { return Ok(boolean(t.is_contiguous())) };
+        let b = Bound::from_borrowed_ptr(py, f);
+        let f = b
+            .cast::<classes::PyMemoryFormat>()
+            .map_err(|_| wrong(py, "is_contiguous", "memory_format", "memory_format", f))?;
+        Ok(boolean(match f.get().0 {
+            "channels_last" => t.ndim() == 4 && is_channels_last(t),
+            "channels_last_3d" => t.ndim() == 5 && is_channels_last(t),
+            "preserve_format" => {
+                return Err(Error::runtime("preserve memory format is unsupported by the contiguous operator"));
+            }
+            _ => t.is_contiguous(),
+        }))
+    }
+}
+
+/// Dense with the channels innermost.
+fn is_channels_last(t: &Tensor) -> bool {
+    let n = t.ndim();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.remove(1);
+    order.push(1);
+    let sizes: Vec<i64> = order.iter().map(|&d| t.sizes()[d]).collect();
+    let dense = contiguous_strides(&sizes);
+    order.iter().zip(&dense).all(|(&d, s)| t.sizes()[d] == 1 || t.strides()[d] == *s)
+}
+
+unsafe fn is_same_size(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [other] = bind("is_same_size", ["other"], 1, 1, g)?;
+        let b = tensor_of(other).ok_or_else(|| wrong(py, "is_same_size", "other", "Tensor", other))?;
+        Ok(boolean(self_tensor(o)?.sizes() == b.sizes()))
+    }
+}
+
+unsafe fn is_set_to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [other] = bind("is_set_to", ["tensor"], 1, 1, g)?;
+        let b = tensor_of(other).ok_or_else(|| wrong(py, "is_set_to", "tensor", "Tensor", other))?;
+        let a = self_tensor(o)?;
+        let shared = matches!((a.storage(), b.storage()), (Some(x), Some(y)) if x.same(y));
+        Ok(boolean(shared && a.sizes() == b.sizes() && a.strides() == b.strides() && a.offset() == b.offset()))
+    }
+}
+
+unsafe fn requires_grad_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [on] = bind("requires_grad_", ["requires_grad"], 1, 0, g)?;
+        let on = flag(py, "requires_grad_", "requires_grad", on, true)?;
+        ag::set_requires_grad(self_tensor(o)?, on)?;
+        Ok(again(o))
+    }
+}
+
+unsafe fn register_hook(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [hook] = bind("register_hook", ["hook"], 1, 1, g)?;
+        hooked(py, o, hook, false)
+    }
+}
+
+unsafe fn register_post_hook(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [hook] = bind("register_post_accumulate_grad_hook", ["hook"], 1, 1, g)?;
+        hooked(py, o, hook, true)
+    }
+}
+
+unsafe fn hooked(py: Python<'_>, o: *mut PyObject, hook: *mut PyObject, after: bool) -> Result<*mut PyObject> {
+    // SAFETY: live objects.
+    unsafe {
+        track(o);
+        let (tensor, hook) = (Bound::from_borrowed_ptr(py, o), Bound::from_borrowed_ptr(py, hook));
+        let handle = autograd::register_hook(&tensor, hook, after).pend(py)?;
+        Ok(Py::new(py, handle).pend(py)?.into_ptr())
+    }
+}
+
+unsafe fn backward(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [gradient, retain, create, inputs] =
+            bind("backward", ["gradient", "retain_graph", "create_graph", "inputs"], 4, 0, g)?;
+        let gradient = match given(gradient) {
+            None => None,
+            Some(g) => Some(tensor_of(g).cloned().ok_or_else(|| {
+                Error::type_(format!("gradients can be either Tensors or None, but got {}", value::type_name(py, g)))
+            })?),
+        };
+        let create = flag(py, "backward", "create_graph", create, false)?;
+        let retain = match given(retain) {
+            Some(r) => flag(py, "backward", "retain_graph", r, create)?,
+            None => create,
+        };
+        let inputs = given(inputs).map(|i| Bound::from_borrowed_ptr(py, i));
+        autograd::backward(py, self_tensor(o)?, gradient, retain, create, inputs)?;
+        Ok(none())
+    }
+}
+
+/// The class that an argument names.
+unsafe fn class_of(py: Python<'_>, function: &str, o: *mut PyObject) -> Result<*mut ffi::PyTypeObject> {
+    // SAFETY: a live object.
+    if unsafe { ffi::PyType_Check(o) } == 0 {
+        return Err(wrong(py, function, "cls", "type", o));
+    }
+    Ok(o.cast())
+}
+
+unsafe fn as_subclass(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [class] = bind("as_subclass", ["cls"], 1, 1, g)?;
+        let class = class_of(py, "as_subclass", class)?;
+        let t = self_tensor(o)?;
+        // A view by an op keeps the history.
+        let alias = if ag::requires_grad(t) { crate::index::alias(py, t)? } else { t.shallow() };
+        wrap_as(py, class, alias)
+    }
+}
+
+unsafe fn make_subclass(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a call of a static method.
+    unsafe {
+        let [class, data, grad] = bind("_make_subclass", ["cls", "data", "requires_grad"], 3, 2, g)?;
+        let class = class_of(py, "_make_subclass", class)?;
+        let t = tensor_of(data).ok_or_else(|| wrong(py, "_make_subclass", "data", "Tensor", data))?;
+        let on = flag(py, "_make_subclass", "requires_grad", grad, false)?;
+        let own = ag::detach(t);
+        if on {
+            ag::set_requires_grad(&own, true)?;
+        }
+        wrap_as(py, class, own)
+    }
+}
+
+/// Nested lists of a tensor's elements.
+///
+/// # Safety
+/// The interpreter is held.
+unsafe fn list_of(t: &Tensor) -> Result<*mut PyObject> {
+    let host = if t.device().is_cpu() && t.storage().is_some() { t.clone() } else { copy_to_host(t)? };
+    // SAFETY: the elements of a host tensor lie at its pointer, in its strides.
+    unsafe { nested(host.data_ptr(), &host, 0) }
+}
+
+unsafe fn nested(p: *mut u8, t: &Tensor, dim: usize) -> Result<*mut PyObject> {
+    // SAFETY: `p` is the first element of the sub-tensor of the first `dim` indices; the interpreter is held.
+    unsafe {
+        if dim == t.ndim() {
+            return number(scalar::load(p, t.dtype()));
+        }
+        let (n, step) = (t.sizes()[dim], t.strides()[dim] as isize * t.dtype().size() as isize);
+        let list = checked(ffi::PyList_New(n as ffi::Py_ssize_t))?;
+        for i in 0..n {
+            match nested(p.wrapping_offset(i as isize * step), t, dim + 1) {
+                Ok(o) => {
+                    ffi::PyList_SetItem(list, i as ffi::Py_ssize_t, o);
+                }
+                Err(e) => {
+                    ffi::Py_DECREF(list);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(list)
+    }
+}

@@ -1,0 +1,128 @@
+//! Single numbers out of and into tensor memory.
+
+use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16};
+use oneflow_core::{Tensor, copy_to_host};
+
+/// The one element of a tensor.
+pub fn read(t: &Tensor) -> Result<Scalar> {
+    if t.numel() != 1 {
+        return Err(Error::runtime(format!("a Tensor with {} elements cannot be converted to Scalar", t.numel())));
+    }
+    if t.device().is_cpu() && t.storage().is_some() {
+        // SAFETY: a host tensor with one element.
+        return Ok(unsafe { load(t.data_ptr(), t.dtype()) });
+    }
+    let host = copy_to_host(t)?;
+    // SAFETY: as above.
+    Ok(unsafe { load(host.data_ptr(), host.dtype()) })
+}
+
+/// # Safety
+/// `p` points to an element of this dtype.
+pub unsafe fn load(p: *const u8, dtype: DType) -> Scalar {
+    // SAFETY: the caller's promise; `read_unaligned` as foreign memory may lie anywhere.
+    unsafe {
+        match dtype {
+            DType::Bool => Scalar::Bool(*p != 0),
+            DType::U8 => Scalar::Int(*p as i64),
+            DType::I8 => Scalar::Int(*p.cast::<i8>() as i64),
+            DType::I16 => Scalar::Int(p.cast::<i16>().read_unaligned() as i64),
+            DType::I32 => Scalar::Int(p.cast::<i32>().read_unaligned() as i64),
+            DType::I64 => Scalar::Int(p.cast::<i64>().read_unaligned()),
+            DType::F16 => Scalar::Float(p.cast::<f16>().read_unaligned().to_f64()),
+            DType::BF16 => Scalar::Float(p.cast::<bf16>().read_unaligned().to_f64()),
+            DType::F32 => Scalar::Float(p.cast::<f32>().read_unaligned() as f64),
+            DType::F64 => Scalar::Float(p.cast::<f64>().read_unaligned()),
+            DType::C64 => {
+                let [r, i] = p.cast::<[f32; 2]>().read_unaligned();
+                Scalar::Complex(r as f64, i as f64)
+            }
+            DType::C128 => {
+                let [r, i] = p.cast::<[f64; 2]>().read_unaligned();
+                Scalar::Complex(r, i)
+            }
+        }
+    }
+}
+
+/// Writes a number as an element of `dtype`. Integers that do not fit are an error, as is a complex number for a real dtype.
+///
+/// # Safety
+/// `p` points to room for an element of this dtype.
+#[inline]
+pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
+    macro_rules! int {
+        ($t:ty) => {{
+            let v = match s {
+                Scalar::Int(i) => i,
+                other => return store_other(p, dtype, other),
+            };
+            let v = <$t>::try_from(v).map_err(|_| {
+                Error::runtime(format!("value cannot be converted to type {dtype} without overflow: {v}"))
+            })?;
+            p.cast::<$t>().write_unaligned(v)
+        }};
+    }
+    if let Scalar::Complex(..) = s
+        && !dtype.is_complex()
+    {
+        return Err(Error::runtime(format!(
+            "value cannot be converted to type {dtype} without overflow: a complex number"
+        )));
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dtype {
+            DType::Bool => *p = (s.to_f64() != 0.0) as u8,
+            DType::U8 => int!(u8),
+            DType::I8 => int!(i8),
+            DType::I16 => int!(i16),
+            DType::I32 => int!(i32),
+            DType::I64 => int!(i64),
+            DType::F16 => p.cast::<f16>().write_unaligned(f16::from_f64(s.to_f64())),
+            DType::BF16 => p.cast::<bf16>().write_unaligned(bf16::from_f64(s.to_f64())),
+            DType::F32 => p.cast::<f32>().write_unaligned(s.to_f64() as f32),
+            DType::F64 => p.cast::<f64>().write_unaligned(s.to_f64()),
+            DType::C64 | DType::C128 => {
+                let (r, i) = match s {
+                    Scalar::Complex(r, i) => (r, i),
+                    s => (s.to_f64(), 0.0),
+                };
+                if dtype == DType::C64 {
+                    p.cast::<[f32; 2]>().write_unaligned([r as f32, i as f32]);
+                } else {
+                    p.cast::<[f64; 2]>().write_unaligned([r, i]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A bool or a float for an integer dtype: truncated, as long as it is a number that fits.
+#[cold]
+fn store_other(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
+    let f = s.to_f64();
+    if !f.is_finite() || f.abs() >= 9.3e18 {
+        return Err(Error::runtime(format!("value cannot be converted to type {dtype} without overflow: {f}")));
+    }
+    // SAFETY: the caller of `store` promised room for the element.
+    unsafe { store(p, dtype, Scalar::Int(f as i64)) }
+}
+
+/// A new 0-dim host tensor.
+pub fn tensor(s: Scalar, dtype: DType) -> Result<Tensor> {
+    let t = Tensor::empty(dtype, Device::CPU, &[])?;
+    // SAFETY: the fresh tensor has one element of this dtype.
+    unsafe { store(t.data_ptr(), dtype, s)? };
+    Ok(t)
+}
+
+/// The dtype that a number takes beside a tensor: the tensor's, unless the number is of a higher category.
+pub fn dtype_beside(s: Scalar, like: Option<DType>, default: DType) -> DType {
+    match like {
+        Some(d) if s.category() <= d.category() => d,
+        Some(d @ (DType::F64 | DType::C128)) => s.natural_dtype(d),
+        _ => s.natural_dtype(default),
+    }
+}

@@ -1,0 +1,68 @@
+//! Process-wide settings: default dtype, threads; and the promotion rules as functions.
+
+use crate::classes::{PyDType, dtype_object, dtype_of};
+use crate::gate::run;
+use oneflow_core::base::{Category, Error, promote};
+use oneflow_ep::cpu;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+
+#[pyfunction]
+fn get_default_dtype(py: Python<'_>) -> PyResult<&Py<PyDType>> {
+    dtype_object(py, oneflow_core::default_dtype())
+}
+
+#[pyfunction]
+fn set_default_dtype(d: &Bound<'_, PyAny>) -> PyResult<()> {
+    run(|| {
+        let d = dtype_of(d).ok_or_else(|| {
+            Error::type_("invalid dtype object: only floating-point types are supported as the default type")
+        })?;
+        oneflow_core::set_default_dtype(d)
+    })
+}
+
+#[pyfunction]
+fn get_num_threads() -> usize {
+    cpu::num_threads()
+}
+
+#[pyfunction]
+fn set_num_threads(n: i64) -> PyResult<()> {
+    if n <= 0 {
+        return Err(PyRuntimeError::new_err("set_num_threads expects a positive integer"));
+    }
+    cpu::set_num_threads(n as usize);
+    Ok(())
+}
+
+fn dtype_arg(o: &Bound<'_, PyAny>, function: &str) -> PyResult<oneflow_core::base::DType> {
+    dtype_of(o).ok_or_else(|| PyTypeError::new_err(format!("{function}(): arguments must be dtypes")))
+}
+
+/// The dtype that both promote to.
+#[pyfunction]
+fn promote_types<'py>(
+    py: Python<'py>,
+    type1: &Bound<'_, PyAny>,
+    type2: &Bound<'_, PyAny>,
+) -> PyResult<&'py Py<PyDType>> {
+    dtype_object(py, promote(dtype_arg(type1, "promote_types")?, dtype_arg(type2, "promote_types")?))
+}
+
+/// Whether results of dtype `from_` may be written into dtype `to`: categories only grow.
+#[pyfunction]
+fn can_cast(from_: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (from, to) = (dtype_arg(from_, "can_cast")?, dtype_arg(to, "can_cast")?);
+    let (a, b) = (from.category(), to.category());
+    Ok(a <= b && !(b == Category::Bool && a != Category::Bool))
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;
+    m.add_function(wrap_pyfunction!(set_num_threads, m)?)?;
+    m.add_function(wrap_pyfunction!(promote_types, m)?)?;
+    m.add_function(wrap_pyfunction!(can_cast, m)?)
+}

@@ -1,0 +1,184 @@
+//! `Size`: a tuple of ints that knows its product. A raw heap type, since the stable ABI has no other way to extend `tuple`.
+
+use crate::gate::{self, OrPending, checked, enter};
+use oneflow_core::base::{Error, Result};
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+use pyo3::prelude::*;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(null_mut());
+/// From 3.14 on a tuple caches its hash, which only its own constructor sets up.
+static PLAIN_ALLOC: AtomicBool = AtomicBool::new(false);
+
+/// A new Size.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn size(values: &[i64]) -> Result<*mut PyObject> {
+    let class = TYPE.load(Ordering::Relaxed);
+    // SAFETY: the fresh tuple has room for the values and is not shared yet.
+    unsafe {
+        if !PLAIN_ALLOC.load(Ordering::Relaxed) {
+            let t = crate::value::int_tuple(values)?;
+            let made = from_tuple(t);
+            ffi::Py_DECREF(t);
+            return made;
+        }
+        let o = checked(ffi::PyType_GenericAlloc(class, values.len() as ffi::Py_ssize_t))?;
+        for (i, v) in values.iter().enumerate() {
+            ffi::PyTuple_SetItem(o, i as ffi::Py_ssize_t, ffi::PyLong_FromLongLong(*v));
+        }
+        Ok(o)
+    }
+}
+
+/// # Safety
+/// `t` is a tuple of ints and the interpreter is held.
+unsafe fn from_tuple(t: *mut PyObject) -> Result<*mut PyObject> {
+    // SAFETY: tuple's own constructor, called for a subclass with one argument.
+    unsafe {
+        let new = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
+        let new: ffi::newfunc = std::mem::transmute(new);
+        let args = checked(ffi::PyTuple_New(1))?;
+        ffi::Py_INCREF(t);
+        ffi::PyTuple_SetItem(args, 0, t);
+        let o = new(TYPE.load(Ordering::Relaxed), args, null_mut());
+        ffi::Py_DECREF(args);
+        checked(o)
+    }
+}
+
+unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a constructor call; the values are checked to be ints before they are kept.
+        unsafe {
+            let new = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
+            let new: ffi::newfunc = std::mem::transmute(new);
+            let o = checked(new(class, args, kwargs))?;
+            for i in 0..ffi::PyTuple_Size(o) {
+                let item = ffi::PyTuple_GetItem(o, i);
+                if ffi::PyLong_Check(item) == 0 {
+                    let name = crate::value::type_name(py, item);
+                    ffi::Py_DECREF(o);
+                    return Err(Error::type_(format!("Size() takes an iterable of 'int' (item {i} is '{name}')")));
+                }
+            }
+            Ok(o)
+        }
+    })
+}
+
+unsafe extern "C" fn repr(o: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a slot call.
+        let items: Vec<i64> = unsafe { Bound::from_borrowed_ptr(py, o) }.extract().pend(py)?;
+        Ok(pyo3::types::PyString::new(py, &format!("oneflow.Size({items:?})")).into_ptr())
+    })
+}
+
+/// Calls a slot of `tuple` and makes a Size of the tuple it gives.
+unsafe fn through(slot: c_int, call: impl FnOnce(*mut c_void) -> *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |_| {
+        // SAFETY: a slot of a built-in type, called with what Python called ours with.
+        unsafe {
+            let made = checked(call(ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, slot)))?;
+            if ffi::Py_TYPE(made) != &raw mut ffi::PyTuple_Type || !all_ints(made) {
+                return Ok(made);
+            }
+            let o = from_tuple(made);
+            ffi::Py_DECREF(made);
+            o
+        }
+    })
+}
+
+unsafe fn all_ints(t: *mut PyObject) -> bool {
+    // SAFETY: a tuple of live objects.
+    unsafe { (0..ffi::PyTuple_Size(t)).all(|i| ffi::PyLong_Check(ffi::PyTuple_GetItem(t, i)) != 0) }
+}
+
+unsafe extern "C" fn concat(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the slot has this type.
+    unsafe { through(ffi::Py_sq_concat, |f| std::mem::transmute::<*mut c_void, ffi::binaryfunc>(f)(a, b)) }
+}
+
+unsafe extern "C" fn repeat(a: *mut PyObject, n: ffi::Py_ssize_t) -> *mut PyObject {
+    // SAFETY: the slot has this type.
+    unsafe { through(ffi::Py_sq_repeat, |f| std::mem::transmute::<*mut c_void, ffi::ssizeargfunc>(f)(a, n)) }
+}
+
+unsafe extern "C" fn subscript(a: *mut PyObject, key: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the slot has this type.
+    unsafe { through(ffi::Py_mp_subscript, |f| std::mem::transmute::<*mut c_void, ffi::binaryfunc>(f)(a, key)) }
+}
+
+unsafe extern "C" fn numel(o: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: a method call on a Size.
+        let items: Vec<i64> = unsafe { Bound::from_borrowed_ptr(py, o) }.extract().pend(py)?;
+        let n = oneflow_core::base::numel(&items)?;
+        // SAFETY: the interpreter is held.
+        checked(unsafe { ffi::PyLong_FromLongLong(n) })
+    })
+}
+
+unsafe extern "C" fn reduce(o: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    gate::enter_owned(null_mut(), |py| {
+        // SAFETY: a method call on a Size.
+        let o = unsafe { Bound::from_borrowed_ptr(py, o) };
+        let items: Vec<i64> = o.extract()?;
+        let class = o.get_type();
+        Ok((class, (pyo3::types::PyTuple::new(py, items)?,)).into_pyobject(py)?.into_ptr())
+    })
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    let methods: &'static mut [ffi::PyMethodDef; 3] = Box::leak(Box::new([
+        ffi::PyMethodDef {
+            ml_name: c"numel".as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: numel },
+            ml_flags: ffi::METH_NOARGS,
+            ml_doc: c"numel($self)\n--\n\nProduct of the sizes.".as_ptr(),
+        },
+        ffi::PyMethodDef {
+            ml_name: c"__reduce__".as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: reduce },
+            ml_flags: ffi::METH_NOARGS,
+            ml_doc: std::ptr::null(),
+        },
+        ffi::PyMethodDef::zeroed(),
+    ]));
+    let mut slots = [
+        slot(ffi::Py_tp_new, new as *mut c_void),
+        slot(ffi::Py_tp_repr, repr as *mut c_void),
+        slot(ffi::Py_sq_concat, concat as *mut c_void),
+        slot(ffi::Py_sq_repeat, repeat as *mut c_void),
+        slot(ffi::Py_mp_subscript, subscript as *mut c_void),
+        slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_doc, c"Sizes of a tensor: a tuple of ints.".as_ptr() as *mut c_void),
+        slot(0, null_mut()),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"oneflow.Size".as_ptr(),
+        basicsize: 0,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    let base = py.get_type::<pyo3::types::PyTuple>();
+    // SAFETY: the specification is complete; what it points to is copied or leaked.
+    let class = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, base.as_ptr()))? };
+    TYPE.store(class.as_ptr().cast(), Ordering::Release);
+    PLAIN_ALLOC.store(py.version_info() < (3, 14), Ordering::Relaxed);
+    let name = class.getattr("__name__")?;
+    m.add(name.cast::<pyo3::types::PyString>()?.clone(), &class)?;
+    std::mem::forget(class);
+    Ok(())
+}
+
+fn slot(slot: c_int, pfunc: *mut c_void) -> ffi::PyType_Slot {
+    ffi::PyType_Slot { slot, pfunc }
+}
