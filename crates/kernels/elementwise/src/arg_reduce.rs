@@ -163,8 +163,9 @@ impl<T: Io> Job<T> {
             }
             for k in 0..n_lanes {
                 let (v, j) = (lane_best[k], lane_index[k] + k as i64);
-                let same = v == best || (v != v && best != best);
-                if k == 0 || wins(v, best, self.is_max) || (same && j < index) {
+                // Neither wins: both are the same number, or both NaN; the first stays.
+                let ties = !wins(v, best, self.is_max) && !wins(best, v, self.is_max);
+                if k == 0 || wins(v, best, self.is_max) || (ties && j < index) {
                     (best, index) = (v, j);
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::io::Io;
 use crate::nest::Nest;
-use crate::tiles::{STREAM_BYTES, for_each_tile, stream_copy};
+use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use crate::transpose;
 use oneflow_base::{Category, DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
@@ -154,6 +154,7 @@ unsafe fn contiguous(src: *const u8, dst: *mut u8, n: usize) {
         unsafe {
             if n >= STREAM_BYTES {
                 stream_copy(from.at(a as isize), to.at(a as isize), b - a);
+                fence();
             } else {
                 std::ptr::copy_nonoverlapping(from.at(a as isize).cast_const(), to.at(a as isize), b - a);
             }

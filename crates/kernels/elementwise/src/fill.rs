@@ -2,9 +2,10 @@
 
 use crate::io::Io;
 use crate::nest::Nest;
+use crate::tiles::{STREAM_BYTES, fence};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Launch, View, Word};
+use oneflow_kernels_prim::{Launch, Register, Simd, View, WithSimd, Word, dispatch, isa};
 
 /// A number of the launch as the bytes of an element; complex numbers get no imaginary part.
 fn element(dtype: DType, is_float: bool, value: Word) -> Result<[u8; 16]> {
@@ -17,9 +18,9 @@ fn element(dtype: DType, is_float: bool, value: Word) -> Result<[u8; 16]> {
     // SAFETY: one element is at most sixteen bytes.
     unsafe {
         if is_float {
-            f64::store(kind)?(&value.f64(), 1, bytes.as_mut_ptr(), 1);
+            <f64 as Io>::store(kind)?(&value.f64(), 1, bytes.as_mut_ptr(), 1);
         } else {
-            i64::store(kind)?(&value.i64(), 1, bytes.as_mut_ptr(), 1);
+            <i64 as Io>::store(kind)?(&value.i64(), 1, bytes.as_mut_ptr(), 1);
         }
     }
     Ok(bytes)
@@ -58,11 +59,12 @@ unsafe fn fill_as<E: Copy + Send + Sync>(out: View<'_>, v: E) {
     let nest = Nest::new(out.sizes, &[out.strides]);
     let (n, stride) = (nest.inner(), nest.inner_strides()[0]);
     let dst = Shared::<E>::new(out.ptr);
+    let stream = out.numel() * size_of::<E>() >= STREAM_BYTES;
     let run = |at: isize, n: usize| {
         // SAFETY: the run lies in the view. Complex numbers may be less aligned than their size.
         unsafe {
             if stride == 1 {
-                (0..n as isize).for_each(|i| dst.at(at + i).write_unaligned(v));
+                fill_run(dst.at(at), n, v, stream);
             } else {
                 (0..n as isize).for_each(|i| dst.at(at + i * stride).write_unaligned(v));
             }
@@ -85,6 +87,59 @@ unsafe fn fill_as<E: Copy + Send + Sync>(out: View<'_>, v: E) {
     }
 }
 
+/// One contiguous run.
+unsafe fn fill_run<E: Copy>(dst: *mut E, n: usize, v: E, stream: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if size_of::<E>() == 1 {
+            return std::ptr::write_bytes(dst.cast::<u8>(), *(&raw const v).cast::<u8>(), n);
+        }
+        let n_head = n.min(PATTERN / size_of::<E>());
+        (0..n_head).for_each(|i| dst.add(i).write_unaligned(v));
+        if n_head == n {
+            return;
+        }
+        // The head is a whole number of elements: its bytes, repeated, are the rest.
+        let mut pattern = [0u8; PATTERN];
+        std::ptr::copy_nonoverlapping(dst.cast::<u8>(), pattern.as_mut_ptr(), PATTERN);
+        dispatch(isa(), Repeat(&pattern, dst.cast(), n * size_of::<E>(), stream));
+    }
+}
+
+/// Bytes of the widest register.
+const PATTERN: usize = 64;
+
+/// Repeats a pattern over bytes.
+struct Repeat<'a>(&'a [u8; PATTERN], *mut u8, usize, bool);
+impl WithSimd for Repeat<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Repeat(pattern, dst, n, stream) = self;
+        let w = size_of::<S::F32>();
+        // SAFETY: the destination holds `n` bytes, more than a pattern. A register is a whole number of elements, so
+        // every store begins with one.
+        unsafe {
+            let mut i = 0;
+            if stream && (dst as usize).is_multiple_of(w) {
+                let v = S::F32::load(pattern.as_ptr().cast());
+                while i + w <= n {
+                    v.stream(dst.add(i).cast());
+                    i += w;
+                }
+                fence();
+            } else {
+                let v = S::F32::load(pattern.as_ptr().cast());
+                while i + w <= n {
+                    v.store(dst.add(i).cast());
+                    i += w;
+                }
+            }
+            std::ptr::copy_nonoverlapping(pattern.as_ptr(), dst.add(i), n - i);
+        }
+    }
+}
+
 pub unsafe fn arange(l: &Launch<'_>) -> Result<()> {
     let out = l.output(0)?;
     if out.ndim() != 1 {
@@ -93,27 +148,36 @@ pub unsafe fn arange(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the launch's contract.
     unsafe {
         if l.param(0)?.bool() {
-            let (start, step) = (l.param(1)?.f64(), l.param(2)?.f64());
-            sequence::<f64>(out, |i| start + i as f64 * step)
+            sequence::<f64>(out, l.param(1)?.f64(), l.param(2)?.f64(), |a, s, i| a + i as f64 * s)
         } else {
-            let (start, step) = (l.param(1)?.i64(), l.param(2)?.i64());
-            sequence::<i64>(out, |i| start.wrapping_add((i as i64).wrapping_mul(step)))
+            let next = |a: i64, s: i64, i: usize| a.wrapping_add((i as i64).wrapping_mul(s));
+            sequence::<i64>(out, l.param(1)?.i64(), l.param(2)?.i64(), next)
         }
     }
 }
 
-unsafe fn sequence<T: Io>(out: View<'_>, f: impl Fn(usize) -> T + Sync) -> Result<()> {
+/// A piece of a sequence: first index, where it goes, start, step, and the rule.
+struct Piece<'a, T, F>(usize, &'a mut [T], T, T, F);
+impl<T: Io, F: Fn(T, T, usize) -> T> WithSimd for Piece<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (i, v) in self.1.iter_mut().enumerate() {
+            *v = (self.4)(self.2, self.3, self.0 + i);
+        }
+    }
+}
+
+unsafe fn sequence<T: Io>(out: View<'_>, start: T, step: T, f: impl Fn(T, T, usize) -> T + Sync + Copy) -> Result<()> {
     const CHUNK: usize = 512;
     let store = T::store(out.dtype)?;
     let (n, stride) = (out.numel(), out.strides[0] as isize);
     let dst = Shared::<u8>::new(out.ptr);
-    rows::split(n.div_ceil(CHUNK), CHUNK as f64 * 0.5, &|r| {
+    rows::split(n.div_ceil(CHUNK), CHUNK as f64 * 0.3, &|r| {
         let mut buf = [T::default(); CHUNK];
         for c in r {
             let m = CHUNK.min(n - c * CHUNK);
-            for (i, b) in buf.iter_mut().enumerate().take(m) {
-                *b = f(c * CHUNK + i);
-            }
+            dispatch(isa(), Piece(c * CHUNK, &mut buf[..m], start, step, f));
             let at = (c * CHUNK) as isize * stride * out.dtype.size() as isize;
             // SAFETY: the chunk lies in the view.
             unsafe { store(buf.as_ptr(), m, dst.at(at), stride) };

@@ -4,7 +4,8 @@
 //! the general walk.
 
 use crate::io::{Io, by_compute};
-use crate::tiles::{STREAM_BYTES, for_each_tile};
+use crate::nest::Nest;
+use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
 use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Tile, View, isa};
@@ -12,6 +13,8 @@ use smallvec::SmallVec;
 
 /// Bytes of all operands below which a launch stays on its caller (some twenty microseconds).
 const INLINE_BYTES: usize = 512 << 10;
+/// Rows shorter than this are gathered into tiles.
+const SHORT: usize = 8;
 
 pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     let Some(expr) = l.expr else {
@@ -57,7 +60,7 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
     }
     let n = out.numel();
     let bytes = n * size_of::<T>();
-    if linear && bytes < STREAM_BYTES {
+    if linear {
         let dst = out.ptr.cast::<T>();
         if bytes * (1 + expr.arity) < INLINE_BYTES {
             // SAFETY: all operands hold `n` elements (one where the step is 0); aliasing is as the launch's contract says.
@@ -68,13 +71,59 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
         }
         return Ok(());
     }
+    if n == 0 {
+        return Ok(());
+    }
     let ins: SmallVec<[View<'_>; 4]> = (0..expr.arity).map(|i| l.input(i)).collect::<Result<_>>()?;
+    if out.dtype == T::DTYPE && ins.iter().all(|v| v.dtype == T::DTYPE) {
+        let strides: SmallVec<[&[i64]; 4]> =
+            std::iter::once(out.strides).chain(ins.iter().map(|v| v.strides)).collect();
+        let nest = Nest::new(out.sizes, &strides);
+        let inner = nest.inner_strides();
+        if inner[0] == 1 && inner.iter().all(|s| matches!(s, 0 | 1)) && nest.inner() >= SHORT {
+            // SAFETY: the launch's contract.
+            unsafe { by_rows(&nest, tile, &ins, out.ptr, &params) };
+            return Ok(());
+        }
+    }
     let f = |n: usize, ins: &[*const T], steps: &[usize], outs: &[*mut T]| {
         // SAFETY: the walk hands out `n` valid elements of every operand.
         unsafe { tile(n, ins.as_ptr(), steps.as_ptr(), outs[0], params.as_ptr()) }
     };
     // SAFETY: the launch's contract.
     unsafe { for_each_tile(&[out], &ins, &f) }
+}
+
+/// Rows that every operand walks by one or stays on, used where they lie: a bias, a column.
+unsafe fn by_rows<T: Io>(nest: &Nest, tile: Tile<T>, ins: &[View<'_>], out: *mut u8, params: &[T; MAX_PARAMS]) {
+    /// Elements of a piece of a row.
+    const PIECE: usize = 16 << 10;
+    let (n, inner, arity) = (nest.inner(), nest.inner_strides(), ins.len());
+    let out = Shared::<T>::new(out);
+    let mut srcs = [Shared::<T>::new(std::ptr::null_mut()); MAX_INPUTS];
+    let mut steps = [0usize; MAX_INPUTS];
+    for (k, v) in ins.iter().enumerate() {
+        srcs[k] = Shared::new(v.ptr);
+        steps[k] = inner[k + 1] as usize;
+    }
+    let pieces = n.div_ceil(PIECE);
+    let ns = n.min(PIECE) as f64 * 0.1 * (1 + arity) as f64 + 10.0;
+    rows::split(nest.rows(1) * pieces, ns, &|r| {
+        let mut walk = nest.walk(1, r.start / pieces);
+        for unit in r {
+            let col = unit % pieces * PIECE;
+            let mut at = [std::ptr::null::<T>(); MAX_INPUTS];
+            for k in 0..arity {
+                at[k] = srcs[k].at(walk.offsets[k + 1] + (col * steps[k]) as isize);
+            }
+            let dst = out.at(walk.offsets[0] + col as isize);
+            // SAFETY: the piece lies in its row; rows are disjoint.
+            unsafe { tile(PIECE.min(n - col), at.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+            if col + PIECE >= n {
+                walk.next();
+            }
+        }
+    });
 }
 
 /// One run cut into pieces of whole cache lines for the pool. Where it is cut does not change an element.
@@ -95,6 +144,8 @@ unsafe fn parallel<T: Io>(
         *s = Shared::new(p.cast_mut().cast());
     }
     let arity = ptrs.len();
+    let apart = ptrs.iter().all(|p| !std::ptr::eq(*p, dst.at(0)));
+    let stream = n * size_of::<T>() >= STREAM_BYTES && apart;
     rows::split(pieces, GRAIN as f64 * 0.1 * (1 + arity) as f64, &|r| {
         let (a, b) = (r.start * GRAIN, n.min(r.end * GRAIN));
         let mut at = [std::ptr::null::<T>(); MAX_INPUTS];
@@ -102,8 +153,41 @@ unsafe fn parallel<T: Io>(
             at[i] = srcs[i].at((a * steps[i]) as isize);
         }
         // SAFETY: `a..b` lies within the operands; pieces are disjoint.
-        unsafe { tile(b - a, at.as_ptr(), steps.as_ptr(), dst.at(a as isize), params.as_ptr()) };
+        unsafe {
+            if stream {
+                streamed(b - a, tile, &mut at[..arity], steps, dst.at(a as isize), params);
+            } else {
+                tile(b - a, at.as_ptr(), steps.as_ptr(), dst.at(a as isize), params.as_ptr());
+            }
+        }
     });
+}
+
+/// Through a few cache lines and then past the caches: in small steps, so that loads and stores to memory alternate.
+unsafe fn streamed<T: Io>(
+    n: usize,
+    tile: Tile<T>,
+    at: &mut [*const T],
+    steps: &[usize; MAX_INPUTS],
+    dst: *mut T,
+    params: &[T; MAX_PARAMS],
+) {
+    const STEP: usize = 128;
+    let mut buf = [T::default(); STEP];
+    let mut i = 0;
+    while i < n {
+        let m = STEP.min(n - i);
+        // SAFETY: the caller's operands hold `n` elements.
+        unsafe {
+            tile(m, at.as_ptr(), steps.as_ptr(), buf.as_mut_ptr(), params.as_ptr());
+            stream_copy(buf.as_ptr().cast(), dst.add(i).cast(), m * size_of::<T>());
+            for (p, s) in at.iter_mut().zip(steps) {
+                *p = p.add(m * s);
+            }
+        }
+        i += m;
+    }
+    fence();
 }
 
 /// An integer divided by zero is an error before anything is written.
@@ -112,7 +196,7 @@ unsafe fn refuse_zero(expr: &Expr, v: View<'_>) -> Result<()> {
     if v.numel() == 0 {
         return Ok(());
     }
-    let nest = crate::nest::Nest::new(v.sizes, &[v.strides]);
+    let nest = Nest::new(v.sizes, &[v.strides]);
     let (n, stride) = (nest.inner(), nest.inner_strides()[0]);
     let mut walk = nest.walk(1, 0);
     let mut buf = [0i64; 256];

@@ -6,7 +6,7 @@
 
 use crate::io::{Load, Store, by_compute, unsupported};
 use crate::nest::{Nest, Walk};
-use crate::vector::{All, Any, Fold, Max, Min, Prod, Reduce, Sum, fold_columns, fold_run};
+use crate::vector::{All, Any, Fold, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
 use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
@@ -173,7 +173,7 @@ impl<T: Reduce, F: Fold> WithSimd for Whole<T, F> {
         while i < self.1 {
             let m = BLOCK.min(self.1 - i);
             // SAFETY: the block lies in the run.
-            acc = T::join_wide::<F>(acc, unsafe { fold_run::<S, T, F>(self.0.add(i), m) }.widen());
+            acc = T::join_wide::<F>(acc, unsafe { T::fold_run::<S, F>(self.0.add(i), m) }.widen());
             i += m;
         }
         acc
@@ -228,7 +228,7 @@ impl<T: Reduce> Job<'_, T> {
         let mut i = a;
         let mut col = a % m;
         let mut walk: Option<Walk<'_>> = (self.reduced.ndim() > 1).then(|| self.reduced.walk(1, a / m));
-        let mut buf = [T::default(); BLOCK / 4];
+        let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BLOCK / 4];
         while i < b {
             let n = (m - col).min(b - i).min(if self.direct { BLOCK } else { BLOCK / 4 });
             let offset = base + walk.as_ref().map_or(0, |w| w.offsets[0]) + col as isize * stride;
@@ -236,10 +236,10 @@ impl<T: Reduce> Job<'_, T> {
             // SAFETY: the run lies in the input.
             let v = unsafe {
                 if self.direct {
-                    fold_run::<S, T, F>(src.cast(), n)
+                    T::fold_run::<S, F>(src.cast(), n)
                 } else {
-                    (self.load)(src, stride, n, buf.as_mut_ptr());
-                    fold_run::<S, T, F>(buf.as_ptr(), n)
+                    (self.load)(src, stride, n, buf.as_mut_ptr().cast());
+                    T::fold_run::<S, F>(buf.as_ptr().cast(), n)
                 }
             };
             acc = T::join_wide::<F>(acc, v.widen());
@@ -260,7 +260,7 @@ impl<T: Reduce> Job<'_, T> {
     unsafe fn columns<S: Simd, F: Fold>(&self, units: std::ops::Range<usize>, (n_cols, xs, os): (usize, isize, isize)) {
         const BUF_ROWS: usize = 16;
         let strips = n_cols.div_ceil(STRIP);
-        let mut buf = [T::default(); BUF_ROWS * STRIP];
+        let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BUF_ROWS * STRIP];
         for u in units {
             let (p, strip, k) = (u % self.n_pieces, u / self.n_pieces % strips, u / self.n_pieces / strips);
             let (mut row, end) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
@@ -279,13 +279,13 @@ impl<T: Reduce> Job<'_, T> {
                 unsafe {
                     if self.direct {
                         let src = self.x.at(offset * self.size);
-                        fold_columns::<S, T, F>(src.cast(), stride, n, width, acc.as_mut_ptr());
+                        T::fold_columns::<S, F>(src.cast(), stride, n, width, acc.as_mut_ptr());
                     } else {
                         for r in 0..n {
                             let src = self.x.at((offset + r as isize * stride) * self.size);
-                            (self.load)(src, xs, width, buf.as_mut_ptr().add(r * STRIP));
+                            (self.load)(src, xs, width, buf.as_mut_ptr().cast::<T>().add(r * STRIP));
                         }
-                        fold_columns::<S, T, F>(buf.as_ptr(), STRIP as isize, n, width, acc.as_mut_ptr());
+                        T::fold_columns::<S, F>(buf.as_ptr().cast(), STRIP as isize, n, width, acc.as_mut_ptr());
                     }
                 }
                 row += n;

@@ -3,6 +3,7 @@
 
 use crate::io::{Io, Load, Store};
 use crate::nest::{Nest, Walk};
+use crate::transpose;
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::{Register, Simd, View, WithSimd, dispatch, isa, rows};
 use smallvec::SmallVec;
@@ -60,7 +61,6 @@ struct Plan<'a, T> {
     n_outs: usize,
     /// Rows and columns of a tile.
     block: (usize, usize),
-    stream: bool,
     f: TileFn<'a, T>,
 }
 
@@ -116,16 +116,7 @@ pub unsafe fn for_each_tile<T: Io>(outs: &[View<'_>], ins: &[View<'_>], f: TileF
     } else {
         (1, if all_direct { LONG } else { TILE })
     };
-    let bytes = n * T::DTYPE.size();
-    let stream = all_direct && outs.len() == 1 && bytes >= STREAM_BYTES && ins.iter().all(|v| v.ptr != outs[0].ptr);
-    let plan = Plan {
-        block: if stream { (block.0, block.1.min(TILE)) } else { block },
-        nest,
-        operands,
-        n_outs: outs.len(),
-        stream: stream && block.0 == 1,
-        f,
-    };
+    let plan = Plan { block, nest, operands, n_outs: outs.len(), f };
     let rows = plan.nest.rows(1);
     let units = rows.div_ceil(plan.block.0) * inner.div_ceil(plan.block.1);
     // A quarter of a nanosecond for an element of an operand.
@@ -187,7 +178,7 @@ impl<T: Io> Plan<'_, T> {
                 if !is_out && stride == 0 {
                     steps[o] = 0;
                 }
-                if op.same && (stride == 1 || steps[o] == 0) && !(is_out && self.stream) {
+                if op.same && (stride == 1 || steps[o] == 0) {
                     ptrs[o] = at(o).cast();
                 } else if !is_out {
                     (op.load)(at(o), stride, if steps[o] == 0 { 1 } else { n }, ptrs[o]);
@@ -198,11 +189,7 @@ impl<T: Io> Plan<'_, T> {
                 if ptrs[o] != buffers[o] {
                     continue;
                 }
-                if self.stream {
-                    stream_copy(ptrs[o].cast(), at(o), n * size_of::<T>());
-                } else {
-                    (self.operands[o].store)(ptrs[o], n, at(o), strides[o]);
-                }
+                (self.operands[o].store)(ptrs[o], n, at(o), strides[o]);
             }
         }
     }
@@ -230,10 +217,19 @@ impl<T: Io> Plan<'_, T> {
                     (self.operands[o].load)(self.operands[o].ptr, 0, 1, buffers[o]);
                 }
             }
+            // Operands whose rows lie side by side are turned as blocks, where the rows are of one dimension.
+            let outer = self.nest.ndim() - 2;
+            let one_dim = walk.at(outer) + n_rows <= self.nest.sizes[outer];
+            let turned =
+                |o: usize| one_dim && self.operands[o].same && self.nest.strides(outer)[o] == 1 && strides[o] > 1;
+            for o in (self.n_outs..self.operands.len()).filter(|o| steps[*o] == 1 && turned(*o)) {
+                let src = at(o, walk.offsets[o]).cast::<T>();
+                transpose::block(src, strides[o], buffers[o], n_cols as isize, n_rows, n_cols);
+            }
             let start = walk.clone();
             for r in 0..n_rows {
                 for o in self.n_outs..self.operands.len() {
-                    if steps[o] == 1 {
+                    if steps[o] == 1 && !turned(o) {
                         (self.operands[o].load)(at(o, walk.offsets[o]), strides[o], n_cols, buffers[o].add(r * n_cols));
                     }
                 }
@@ -284,12 +280,17 @@ impl WithSimd for StreamCopy {
     }
 }
 
-/// Copies `n` bytes past the caches. Ends with a fence, so that other threads may read.
+/// Copies `n` bytes past the caches; `fence` must follow before other threads read.
 ///
 /// # Safety
 /// Both ranges are valid for `n` bytes and do not overlap.
 pub unsafe fn stream_copy(src: *const u8, dst: *mut u8, n: usize) {
     dispatch(isa(), StreamCopy(src, dst, n));
+}
+
+/// Makes streamed stores visible to other threads.
+#[inline(always)]
+pub fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of every x86-64.
     unsafe {

@@ -1,4 +1,4 @@
-//! What a reduction folds with: registers of every compute type, and the folds.
+//! What reductions fold with: the operations, and loops over runs and columns of every compute type.
 
 use crate::io::Io;
 use oneflow_kernels_prim::{I64, Num, Register, Simd};
@@ -12,10 +12,12 @@ pub trait Fold: 'static {
     fn prepare<L: Num>(x: L) -> L {
         x
     }
+    /// The lanes of a register joined.
+    fn across<R: Register>(v: R) -> R::Elem;
 }
 
 macro_rules! folds {
-    ($($name:ident $id:expr, |$a:ident, $b:ident| $join:expr, |$x:ident| $prepare:expr;)*) => {$(
+    ($($name:ident $id:expr, |$a:ident, $b:ident| $join:expr, |$x:ident| $prepare:expr, $across:ident;)*) => {$(
         pub struct $name;
         impl Fold for $name {
             const ID: f64 = $id;
@@ -27,160 +29,51 @@ macro_rules! folds {
             fn prepare<L: Num>($x: L) -> L {
                 $prepare
             }
+            #[inline(always)]
+            fn across<R: Register>(v: R) -> R::Elem {
+                v.$across()
+            }
         }
     )*};
 }
 folds! {
-    Sum 0.0, |a, b| a + b, |x| x;
-    Prod 1.0, |a, b| a * b, |x| x;
-    Max f64::NEG_INFINITY, |a, b| a.maximum(b), |x| x;
-    Min f64::INFINITY, |a, b| a.minimum(b), |x| x;
-    Any 0.0, |a, b| a.maximum(b), |x| L::from_mask(x.is_true());
-    All 1.0, |a, b| a.minimum(b), |x| L::from_mask(x.is_true());
+    Sum 0.0, |a, b| a + b, |x| x, sum;
+    Prod 1.0, |a, b| a * b, |x| x, product;
+    Max f64::NEG_INFINITY, |a, b| a.maximum(b), |x| x, max_of;
+    Min f64::INFINITY, |a, b| a.minimum(b), |x| x, min_of;
+    Any 0.0, |a, b| a.maximum(b), |x| L::from_mask(x.is_true()), max_of;
+    All 1.0, |a, b| a.minimum(b), |x| L::from_mask(x.is_true()), min_of;
 }
 
-/// A register of a compute type.
-pub trait Vector: Copy {
-    type Elem: Copy;
-    const WIDTH: usize;
-    fn splat(v: f64) -> Self;
-    /// # Safety
-    /// `p` is valid for `WIDTH` reads.
-    unsafe fn load(p: *const Self::Elem) -> Self;
-    /// # Safety
-    /// `p` is valid for `n <= WIDTH` reads.
-    unsafe fn load_partial_or(p: *const Self::Elem, n: usize, fill: Self) -> Self;
-    /// # Safety
-    /// `p` is valid for `WIDTH` writes.
-    unsafe fn store(self, p: *mut Self::Elem);
-    fn join<F: Fold>(self, o: Self) -> Self;
-    fn prepare<F: Fold>(self) -> Self;
-    /// The lanes joined pairwise.
-    fn across<F: Fold>(self) -> Self::Elem;
-}
-
-/// A float register.
-#[derive(Clone, Copy)]
-pub struct Float<R>(pub R);
-
-impl<R: Register> Vector for Float<R>
-where
-    R::Elem: Num,
-{
-    type Elem = R::Elem;
-    const WIDTH: usize = R::WIDTH;
-    #[inline(always)]
-    fn splat(v: f64) -> Self {
-        Float(R::splat(v))
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const R::Elem) -> Self {
-        // SAFETY: the caller's.
-        Float(unsafe { R::load(p) })
-    }
-    #[inline(always)]
-    unsafe fn load_partial_or(p: *const R::Elem, n: usize, fill: Self) -> Self {
-        // SAFETY: the caller's.
-        Float(unsafe { R::load_partial_or(p, n, fill.0) })
-    }
-    #[inline(always)]
-    unsafe fn store(self, p: *mut R::Elem) {
-        // SAFETY: the caller's.
-        unsafe { self.0.store(p) }
-    }
-    #[inline(always)]
-    fn join<F: Fold>(self, o: Self) -> Self {
-        Float(F::join(self.0, o.0))
-    }
-    #[inline(always)]
-    fn prepare<F: Fold>(self) -> Self {
-        Float(F::prepare(self.0))
-    }
-    #[inline(always)]
-    fn across<F: Fold>(self) -> R::Elem {
-        let mut a = [R::Elem::default(); 16];
-        // SAFETY: no register is wider than sixteen lanes.
-        unsafe { self.0.store(a.as_mut_ptr()) };
-        let mut n = R::WIDTH;
-        while n > 1 {
-            n /= 2;
-            for i in 0..n {
-                a[i] = F::join(a[i], a[i + n]);
-            }
-        }
-        a[0]
-    }
-}
-
-/// Eight integers; the compiler makes registers of them.
-#[derive(Clone, Copy)]
-pub struct Ints([I64; 8]);
-
-impl Vector for Ints {
-    type Elem = i64;
-    const WIDTH: usize = 8;
-    #[inline(always)]
-    fn splat(v: f64) -> Self {
-        Ints([I64::splat(v); 8])
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const i64) -> Self {
-        // SAFETY: the caller's.
-        Ints(unsafe { p.cast::<[I64; 8]>().read_unaligned() })
-    }
-    #[inline(always)]
-    unsafe fn load_partial_or(p: *const i64, n: usize, fill: Self) -> Self {
-        let mut v = fill;
-        for i in 0..n.min(8) {
-            // SAFETY: the caller's.
-            v.0[i] = I64(unsafe { p.add(i).read_unaligned() });
-        }
-        v
-    }
-    #[inline(always)]
-    unsafe fn store(self, p: *mut i64) {
-        // SAFETY: the caller's.
-        unsafe { p.cast::<[I64; 8]>().write_unaligned(self.0) }
-    }
-    #[inline(always)]
-    fn join<F: Fold>(mut self, o: Self) -> Self {
-        for i in 0..8 {
-            self.0[i] = F::join(self.0[i], o.0[i]);
-        }
-        self
-    }
-    #[inline(always)]
-    fn prepare<F: Fold>(mut self) -> Self {
-        for i in 0..8 {
-            self.0[i] = F::prepare(self.0[i]);
-        }
-        self
-    }
-    #[inline(always)]
-    fn across<F: Fold>(self) -> i64 {
-        let mut acc = self.0[0];
-        for v in &self.0[1..] {
-            acc = F::join(acc, *v);
-        }
-        acc.0
-    }
-}
-
-/// A compute type with its registers and the wider type in which blocks are joined.
+/// A compute type: how runs and columns of it are folded, and the wider type in which blocks are joined.
 pub trait Reduce: Io {
-    type Reg<S: Simd>: Vector<Elem = Self>;
     type Wide: Copy + Default + Send + Sync;
     fn widen(self) -> Self::Wide;
     fn narrow(w: Self::Wide) -> Self;
     fn join_wide<F: Fold>(a: Self::Wide, b: Self::Wide) -> Self::Wide;
     fn id<F: Fold>() -> Self::Wide;
     fn divide(w: Self::Wide, n: usize) -> Self::Wide;
+    /// One contiguous run.
+    ///
+    /// # Safety
+    /// `p` is valid for `n` reads.
+    unsafe fn fold_run<S: Simd, F: Fold>(p: *const Self, n: usize) -> Self;
+    /// Joins `n_rows` rows of `n_cols` columns into `acc`, column by column.
+    ///
+    /// # Safety
+    /// Rows are `stride` elements apart and valid for reads; `acc` holds `n_cols` numbers.
+    unsafe fn fold_columns<S: Simd, F: Fold>(
+        p: *const Self,
+        stride: isize,
+        n_rows: usize,
+        n_cols: usize,
+        acc: *mut Self::Wide,
+    );
 }
 
 macro_rules! float_reduce {
     ($t:ident $reg:ident) => {
         impl Reduce for $t {
-            type Reg<S: Simd> = Float<S::$reg>;
             type Wide = f64;
             #[inline(always)]
             fn widen(self) -> f64 {
@@ -202,14 +95,30 @@ macro_rules! float_reduce {
             fn divide(w: f64, n: usize) -> f64 {
                 w / n as f64
             }
+            #[inline(always)]
+            unsafe fn fold_run<S: Simd, F: Fold>(p: *const $t, n: usize) -> $t {
+                // SAFETY: the caller's.
+                unsafe { fold_run::<S::$reg, F>(p, n) }
+            }
+            #[inline(always)]
+            unsafe fn fold_columns<S: Simd, F: Fold>(
+                p: *const $t,
+                stride: isize,
+                n_rows: usize,
+                n_cols: usize,
+                acc: *mut f64,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { fold_columns::<S::$reg, F>(p, stride, n_rows, n_cols, acc, |a, v| F::join(a, v as f64)) }
+            }
         }
     };
 }
 float_reduce!(f32 F32);
 float_reduce!(f64 F64);
 
+/// Integer folds may be reordered, so the compiler vectorises the plain loops.
 impl Reduce for i64 {
-    type Reg<S: Simd> = Ints;
     type Wide = i64;
     #[inline(always)]
     fn widen(self) -> i64 {
@@ -231,58 +140,80 @@ impl Reduce for i64 {
     fn divide(w: i64, n: usize) -> i64 {
         if n == 0 { 0 } else { w.div_euclid(n as i64) }
     }
+    #[inline(always)]
+    unsafe fn fold_run<S: Simd, F: Fold>(p: *const i64, n: usize) -> i64 {
+        let mut acc = I64::splat(F::ID);
+        for i in 0..n {
+            // SAFETY: the caller's.
+            acc = F::join(acc, F::prepare(I64(unsafe { p.add(i).read_unaligned() })));
+        }
+        acc.0
+    }
+    #[inline(always)]
+    unsafe fn fold_columns<S: Simd, F: Fold>(
+        p: *const i64,
+        stride: isize,
+        n_rows: usize,
+        n_cols: usize,
+        acc: *mut i64,
+    ) {
+        for r in 0..n_rows as isize {
+            for c in 0..n_cols {
+                // SAFETY: the caller's.
+                unsafe {
+                    let v = F::prepare(I64(p.offset(r * stride).add(c).read_unaligned()));
+                    *acc.add(c) = F::join(I64(*acc.add(c)), v).0;
+                }
+            }
+        }
+    }
 }
 
-/// One contiguous run joined in independent chains of registers.
-///
-/// # Safety
-/// `p` is valid for `n` reads.
+/// A float run: eight chains of registers, then one, then the rest.
 #[inline(always)]
-pub unsafe fn fold_run<S: Simd, T: Reduce, F: Fold>(p: *const T, n: usize) -> T {
-    let w = T::Reg::<S>::WIDTH;
-    let id = T::Reg::<S>::splat(F::ID);
-    let mut acc = [id; 8];
+unsafe fn fold_run<R: Register, F: Fold>(p: *const R::Elem, n: usize) -> R::Elem {
+    let w = R::WIDTH;
+    let id = R::splat(F::ID);
+    let mut acc = id;
     let mut i = 0;
     // SAFETY: every load stays below `n`.
     unsafe {
-        while i + 8 * w <= n {
-            for (k, a) in acc.iter_mut().enumerate() {
-                *a = a.join::<F>(T::Reg::<S>::load(p.add(i + k * w)).prepare::<F>());
+        if n >= 8 * w {
+            let mut chains = [id; 8];
+            while i + 8 * w <= n {
+                for (k, a) in chains.iter_mut().enumerate() {
+                    *a = F::join(*a, F::prepare(R::load(p.add(i + k * w))));
+                }
+                i += 8 * w;
             }
-            i += 8 * w;
+            let [a, b, c, d, e, f, g, h] = chains;
+            acc = F::join(F::join(F::join(a, b), F::join(c, d)), F::join(F::join(e, f), F::join(g, h)));
         }
-        let mut k = 0;
         while i + w <= n {
-            acc[k] = acc[k].join::<F>(T::Reg::<S>::load(p.add(i)).prepare::<F>());
+            acc = F::join(acc, F::prepare(R::load(p.add(i))));
             i += w;
-            k = (k + 1) % 8;
         }
         if i < n {
             // The identity is its own preparation for every fold.
-            acc[7] = acc[7].join::<F>(T::Reg::<S>::load_partial_or(p.add(i), n - i, id).prepare::<F>());
+            acc = F::join(acc, F::prepare(R::load_partial_or(p.add(i), n - i, id)));
         }
     }
-    let quads =
-        [acc[0].join::<F>(acc[1]), acc[2].join::<F>(acc[3]), acc[4].join::<F>(acc[5]), acc[6].join::<F>(acc[7])];
-    quads[0].join::<F>(quads[1]).join::<F>(quads[2].join::<F>(quads[3])).across::<F>()
+    F::across(acc)
 }
 
-/// Joins `n_rows` rows of `n_cols` columns into `acc`, column by column.
-///
-/// # Safety
-/// Rows are `stride` elements apart and valid for reads; `acc` holds `n_cols` numbers.
 #[inline(always)]
-pub unsafe fn fold_columns<S: Simd, T: Reduce, F: Fold>(
-    p: *const T,
+unsafe fn fold_columns<R: Register, F: Fold>(
+    p: *const R::Elem,
     stride: isize,
     n_rows: usize,
     n_cols: usize,
-    acc: *mut T::Wide,
+    acc: *mut f64,
+    join: impl Fn(f64, R::Elem) -> f64,
 ) {
     const REGS: usize = 4;
-    let w = T::Reg::<S>::WIDTH;
-    let id = T::Reg::<S>::splat(F::ID);
-    let mut buf = [T::default(); 16 * REGS];
+    let w = R::WIDTH;
+    let id = R::splat(F::ID);
+    let mut buf = [R::Elem::default(); 16 * REGS];
     let mut col = 0;
     // SAFETY: columns stay below `n_cols`; the buffer holds four of the widest registers.
     unsafe {
@@ -293,7 +224,7 @@ pub unsafe fn fold_columns<S: Simd, T: Reduce, F: Fold>(
                 for r in 0..n_rows as isize {
                     let row = p.offset(r * stride).add(col);
                     for (k, a) in regs.iter_mut().enumerate() {
-                        *a = a.join::<F>(T::Reg::<S>::load(row.add(k * w)).prepare::<F>());
+                        *a = F::join(*a, F::prepare(R::load(row.add(k * w))));
                     }
                 }
             } else {
@@ -305,7 +236,7 @@ pub unsafe fn fold_columns<S: Simd, T: Reduce, F: Fold>(
                     }
                     for r in 0..n_rows as isize {
                         let row = p.offset(r * stride).add(col + from);
-                        *a = a.join::<F>(T::Reg::<S>::load_partial_or(row, lanes, id).prepare::<F>());
+                        *a = F::join(*a, F::prepare(R::load_partial_or(row, lanes, id)));
                     }
                 }
             }
@@ -314,7 +245,7 @@ pub unsafe fn fold_columns<S: Simd, T: Reduce, F: Fold>(
             }
             for (i, v) in buf.iter().enumerate().take(m) {
                 let a = acc.add(col + i);
-                *a = T::join_wide::<F>(*a, v.widen());
+                *a = join(*a, *v);
             }
             col += m;
         }

@@ -14,6 +14,7 @@
 
 use crate::lanes::{I64, Ints, Isa, Lanes, Num, Register, Sym, text};
 use oneflow_base::DType;
+use std::mem::MaybeUninit;
 use std::sync::RwLock;
 
 /// Scalars a formula may read; a tile's parameter pointer is valid for this many.
@@ -43,6 +44,9 @@ pub trait IntFormula<const N: usize> {
 /// 0); `p` points at `MAX_PARAMS` scalars. `out` may be exactly an input with step 1, and overlaps inputs in no other way.
 pub type Tile<T> = unsafe fn(n: usize, ins: *const *const T, steps: *const usize, out: *mut T, p: *const T);
 
+/// A formula on one number: inputs and scalars.
+type Reference<T> = fn(&[T], &[T]) -> T;
+
 /// One tile for each `Isa`.
 type Tiles<T> = [Tile<T>; 3];
 
@@ -55,9 +59,9 @@ pub struct Expr {
     f32: Option<Tiles<f32>>,
     f64: Option<Tiles<f64>>,
     i64: Option<Tiles<i64>>,
-    eval_f32: Option<fn(&[f32], &[f32]) -> f32>,
-    eval_f64: Option<fn(&[f64], &[f64]) -> f64>,
-    eval_i64: Option<fn(&[i64], &[i64]) -> i64>,
+    eval_f32: Option<Reference<f32>>,
+    eval_f64: Option<Reference<f64>>,
+    eval_i64: Option<Reference<i64>>,
     text: fn(DType) -> (String, usize),
 }
 
@@ -341,48 +345,38 @@ unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
     out: *mut i64,
     p: *const i64,
 ) {
-    const CHUNK: usize = 16;
-    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`.
+    const CHUNK: usize = 128;
+    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`. Only the first `m` entries of the arrays are
+    // read, and those have been written.
     unsafe {
         let mut params = [I64(0); MAX_PARAMS];
         for (k, v) in params.iter_mut().enumerate() {
             *v = I64(*p.add(k));
         }
-        let mut buf = [[I64(0); CHUNK]; N];
-        let mut step = [0usize; N];
+        let mut buf = [[MaybeUninit::<I64>::uninit(); CHUNK]; N];
+        let mut res = [MaybeUninit::<I64>::uninit(); CHUNK];
         for k in 0..N {
-            step[k] = *steps.add(k);
-            if step[k] == 0 && n > 0 {
-                buf[k] = [I64(**ins.add(k)); CHUNK];
+            if *steps.add(k) == 0 && n > 0 {
+                buf[k] = [MaybeUninit::new(I64(**ins.add(k))); CHUNK];
             }
         }
         let mut i = 0;
         while i < n {
             let m = CHUNK.min(n - i);
             for k in 0..N {
-                if step[k] != 0 {
-                    let src = (*ins.add(k)).add(i).cast::<I64>();
-                    if m == CHUNK {
-                        buf[k] = src.cast::<[I64; CHUNK]>().read_unaligned();
-                    } else {
-                        std::ptr::copy_nonoverlapping(src, buf[k].as_mut_ptr(), m);
-                    }
+                if *steps.add(k) != 0 {
+                    let src = (*ins.add(k)).add(i).cast::<MaybeUninit<I64>>();
+                    std::ptr::copy_nonoverlapping(src, buf[k].as_mut_ptr(), m);
                 }
             }
-            let mut res = [I64(0); CHUNK];
-            for j in 0..CHUNK {
+            for j in 0..m {
                 let mut x = [I64(0); N];
                 for k in 0..N {
-                    x[k] = buf[k][j];
+                    x[k] = buf[k].get_unchecked(j).assume_init();
                 }
-                res[j] = F::call(x, &params);
+                res.get_unchecked_mut(j).write(F::call(x, &params));
             }
-            let dst = out.add(i).cast::<I64>();
-            if m == CHUNK {
-                dst.cast::<[I64; CHUNK]>().write_unaligned(res);
-            } else {
-                std::ptr::copy_nonoverlapping(res.as_ptr(), dst, m);
-            }
+            std::ptr::copy_nonoverlapping(res.as_ptr().cast::<i64>(), out.add(i), m);
             i += m;
         }
     }

@@ -194,6 +194,15 @@ impl F32x8 {
         }
     }
     #[inline(always)]
+    fn max_lanes(self) -> f32 {
+        // SAFETY: see above.
+        unsafe {
+            let x = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps::<1>(x, x)))
+        }
+    }
+    #[inline(always)]
     fn exponent_bits(self) -> Self {
         // SAFETY: see above.
         unsafe {
@@ -228,6 +237,14 @@ impl F64x4 {
         unsafe {
             let x = _mm_add_pd(_mm256_castpd256_pd128(self.0), _mm256_extractf128_pd::<1>(self.0));
             _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+        }
+    }
+    #[inline(always)]
+    fn max_lanes(self) -> f64 {
+        // SAFETY: see above.
+        unsafe {
+            let x = _mm_max_pd(_mm256_castpd256_pd128(self.0), _mm256_extractf128_pd::<1>(self.0));
+            _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)))
         }
     }
     #[inline(always)]

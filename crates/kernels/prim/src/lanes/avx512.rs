@@ -61,7 +61,7 @@ macro_rules! bits {
     (
         $reg:ident $mask:ident $mask_raw:ident $elem:ident $ones:expr,
         $cmp:ident $blend:ident $max:ident $min:ident $scale:ident $xor:ident $and:ident $andnot:ident $or:ident
-        $maskz_load:ident $mask_load:ident $mask_store:ident $reduce:ident $getexp:ident $getmant:ident $scalef:ident
+        $maskz_load:ident $mask_load:ident $mask_store:ident $reduce:ident $reduce_max:ident $getexp:ident $getmant:ident $scalef:ident
     ) => {
         // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for AVX-512, which runs
         // only where the machine has it.
@@ -162,6 +162,11 @@ macro_rules! bits {
                 unsafe { $reduce(self.0) }
             }
             #[inline(always)]
+            fn max_lanes(self) -> $elem {
+                // SAFETY: see above.
+                unsafe { $reduce_max(self.0) }
+            }
+            #[inline(always)]
             fn scale_bits(self, n: Self) -> Self {
                 // SAFETY: see above.
                 Self(unsafe { $scalef(self.0, n.0) })
@@ -182,11 +187,11 @@ macro_rules! bits {
 
 bits!(F32x16 Mask16 __mmask16 f32 1u32,
     _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_max_ps _mm512_min_ps _mm512_roundscale_ps _mm512_xor_ps _mm512_and_ps
-    _mm512_andnot_ps _mm512_or_ps _mm512_maskz_loadu_ps _mm512_mask_loadu_ps _mm512_mask_storeu_ps _mm512_reduce_add_ps _mm512_getexp_ps
+    _mm512_andnot_ps _mm512_or_ps _mm512_maskz_loadu_ps _mm512_mask_loadu_ps _mm512_mask_storeu_ps _mm512_reduce_add_ps _mm512_reduce_max_ps _mm512_getexp_ps
     _mm512_getmant_ps _mm512_scalef_ps);
 bits!(F64x8 Mask8 __mmask8 f64 1u32,
     _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_max_pd _mm512_min_pd _mm512_roundscale_pd _mm512_xor_pd _mm512_and_pd
-    _mm512_andnot_pd _mm512_or_pd _mm512_maskz_loadu_pd _mm512_mask_loadu_pd _mm512_mask_storeu_pd _mm512_reduce_add_pd _mm512_getexp_pd
+    _mm512_andnot_pd _mm512_or_pd _mm512_maskz_loadu_pd _mm512_mask_loadu_pd _mm512_mask_storeu_pd _mm512_reduce_add_pd _mm512_reduce_max_pd _mm512_getexp_pd
     _mm512_getmant_pd _mm512_scalef_pd);
 
 impl F32x16 {

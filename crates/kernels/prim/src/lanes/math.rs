@@ -19,7 +19,7 @@ fn poly<R: Lanes>(x: R, c: &[f64]) -> R {
 }
 
 const LN2: [f64; 2] = [0.6931471824645996, -1.904654212e-9];
-const LN2_DOUBLE: [f64; 2] = [0.6931471805599453, 2.3190468138462996e-17];
+const LN2_DOUBLE: [f64; 2] = [std::f64::consts::LN_2, 2.3190468138462996e-17];
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
 
 /// The high and low word of ln 2 in the register's precision.
@@ -32,9 +32,7 @@ fn ln2<R: Register>() -> (R, R) {
 /// `v` within [lo, hi]; NaN stays.
 #[inline(always)]
 fn clamp<R: Register>(v: R, lo: f64, hi: f64) -> R {
-    let (lo, hi) = (R::splat(lo), R::splat(hi));
-    let v = R::select(v.lt(lo), lo, v);
-    R::select(hi.lt(v), hi, v)
+    v.clamp(R::splat(lo), R::splat(hi))
 }
 
 /// `exp(r) - 1` for |r| <= ln 2 / 2.

@@ -3,10 +3,11 @@
 //! Kernels that are no elementwise formula (norms, softmax, reductions) are written against `Register`.
 
 use super::Lanes;
+use std::ops::Mul;
 
 /// `WIDTH` floats of type `Elem`.
 pub trait Register: Lanes {
-    type Elem: Copy + Default + PartialOrd;
+    type Elem: Copy + Default + PartialOrd + Mul<Output = Self::Elem>;
     const WIDTH: usize;
     /// Whether `Elem` is `f64`.
     const DOUBLE: bool;
@@ -43,6 +44,23 @@ pub trait Register: Lanes {
     fn any(m: Self::Mask) -> bool;
     /// Sum of the lanes, pairwise.
     fn sum(self) -> Self::Elem;
+    /// Product of the lanes, pairwise.
+    #[inline(always)]
+    fn product(self) -> Self::Elem {
+        let mut a = [Self::Elem::default(); 16];
+        // SAFETY: no register is wider than sixteen lanes.
+        unsafe { self.store(a.as_mut_ptr()) };
+        let mut n = Self::WIDTH;
+        while n > 1 {
+            n /= 2;
+            for i in 0..n {
+                a[i] = a[i] * a[i + n];
+            }
+        }
+        a[0]
+    }
+    /// Within [lo, hi]; NaN stays.
+    fn clamp(self, lo: Self, hi: Self) -> Self;
     /// Greatest lane; NaN if there is one.
     fn max_of(self) -> Self::Elem;
     /// Smallest lane; NaN if there is one.

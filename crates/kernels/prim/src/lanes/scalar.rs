@@ -296,6 +296,10 @@ macro_rules! float_scalar {
                 self
             }
             #[inline(always)]
+            fn clamp(self, lo: Self, hi: Self) -> Self {
+                $t::clamp(self, lo, hi)
+            }
+            #[inline(always)]
             fn max_of(self) -> $t {
                 self
             }

@@ -89,17 +89,14 @@ pub(crate) fn text(dtype: DType, arity: usize, n_params: usize, f: impl Fn(&[Sym
         let mut names: Vec<Option<String>> = vec![None; a.nodes.len()];
         // A node's arguments come before it: one pass in index order names every shared term before its use.
         for i in 0..a.nodes.len() as u32 {
-            if let Node::Term(_, _, is_cond) = a.nodes[i as usize] {
-                if uses[i as usize] > 1 && i != root {
-                    let value = write(a, i, &names);
-                    let _ = writeln!(
-                        out,
-                        "const {} t{i} = {};",
-                        if is_cond { "bool" } else { type_name },
-                        unwrapped(&value)
-                    );
-                    names[i as usize] = Some(format!("t{i}"));
-                }
+            if let Node::Term(_, _, is_cond) = a.nodes[i as usize]
+                && uses[i as usize] > 1
+                && i != root
+            {
+                let value = write(a, i, &names);
+                let type_name = if is_cond { "bool" } else { type_name };
+                let _ = writeln!(out, "const {type_name} t{i} = {};", unwrapped(&value));
+                names[i as usize] = Some(format!("t{i}"));
             }
         }
         let value = write(a, root, &names);

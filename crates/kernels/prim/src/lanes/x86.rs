@@ -288,26 +288,17 @@ macro_rules! x86_float {
                 self.sum_lanes()
             }
             #[inline(always)]
+            fn clamp(self, lo: Self, hi: Self) -> Self {
+                // The instructions give their second operand where either is NaN.
+                hi.min_or_second(lo.max_or_second(self))
+            }
+            #[inline(always)]
             fn max_of(self) -> $elem {
-                let mut a = [0.0; $width];
-                // SAFETY: the array has the register's width.
-                unsafe { self.store(a.as_mut_ptr()) };
-                let mut r = a[0];
-                for v in a {
-                    r = <$elem as Num>::maximum(r, v);
-                }
-                r
+                if self.is_nan().any() { <$elem>::NAN } else { self.max_lanes() }
             }
             #[inline(always)]
             fn min_of(self) -> $elem {
-                let mut a = [0.0; $width];
-                // SAFETY: the array has the register's width.
-                unsafe { self.store(a.as_mut_ptr()) };
-                let mut r = a[0];
-                for v in a {
-                    r = <$elem as Num>::minimum(r, v);
-                }
-                r
+                if self.is_nan().any() { <$elem>::NAN } else { -(-self).max_lanes() }
             }
             #[inline(always)]
             fn exponent(self) -> Self {
