@@ -1,5 +1,5 @@
-//! Every op that is defined stands in the table, once, and files stand in alphabetical order (within a file the order
-//! is the one in which overloads are tried). A public op has a documentation with an example.
+//! Every op that is defined stands in the table, once and in alphabetical order; overloads of a name stay together, in
+//! the order in which they are tried. A public op has a documentation with an example.
 
 use crate::codegen::{Face, Op};
 use crate::lex;
@@ -20,11 +20,11 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
             faults.push(format!("{TABLE}:1: `{}` has no documentation with an example", op.path));
         }
     }
-    for pair in entries.windows(2) {
-        let file_of = |path: &str| path.rsplit_once("::").map_or(String::new(), |(file, _)| format!("{file}::"));
-        let (before, after) = (file_of(&pair[0].1), file_of(&pair[1].1));
-        if before > after {
-            faults.push(format!("{TABLE}:{}: `{after}` stands after `{before}`", pair[1].0));
+    let name_of = |path: &str| ops.iter().find(|op| op.path == path).map(|op| op.schema.name.as_str());
+    let named: Vec<(usize, &str)> = entries.iter().filter_map(|(line, path)| Some((*line, name_of(path)?))).collect();
+    for pair in named.windows(2) {
+        if pair[0].1 > pair[1].1 {
+            faults.push(format!("{TABLE}:{}: `{}` stands after `{}`", pair[1].0, pair[1].1, pair[0].1));
         }
     }
     faults

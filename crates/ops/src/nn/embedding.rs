@@ -6,7 +6,14 @@ pub static OP: OpDef = OpDef {
     sig: Sig::parse(
         "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, int start=0, int total=-1) -> Tensor",
     ),
-    doc: "Rows `indices` of a table [v, d]. `start` and `total` make this part of a table split by rows: indices outside give zeros.",
+    doc: "Rows `indices` of a table [v, d]. `start` and `total` make this part of a table split by rows: indices outside give zeros.
+
+Example::
+
+    >>> table = oneflow.tensor([[1., 2.], [3., 4.]])
+    >>> oneflow.nn.functional.embedding(oneflow.tensor([1, 0]), table)
+    tensor([[3., 4.],
+            [1., 2.]])",
     faces: Faces::NN,
     infer: |c, outs| {
         let (w, i) = (c.t(0)?, c.t(1)?);
