@@ -6,7 +6,7 @@ use crate::num::{Real, by_num};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, RandomKind, Word};
+use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, WithSimd, Word, dispatch, isa};
 
 /// Elements drawn at a time.
 const LANES: usize = 16;
@@ -41,7 +41,7 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
     let mut grid = Grid::new(out.sizes, [out.strides, window.strides()]);
     let (n, [step, index_step]) = grid.pop_inner();
     let blocks = n.div_ceil(BUFFER);
-    let isa = Isa::detect();
+    let isa = isa();
     by_num!(out.dtype, T => {
         let p = Shared::<T>::new(out.ptr);
         split(grid.len() * blocks, n.min(BUFFER) as f64 * 1.5, &|r| {
@@ -90,10 +90,10 @@ impl Draw {
             return;
         }
         macro_rules! through {
-            ($compute:ty, $fill:ident, $of:ident) => {{
+            ($compute:ty, $of:ident) => {{
                 let mut buffer = [0 as $compute; BUFFER];
                 let whole = &mut buffer[..len.next_multiple_of(LANES)];
-                isa.$fill(self, first, whole);
+                dispatch(isa, Fill { draw: self, first, out: whole });
                 for (i, v) in buffer[..len].iter().enumerate() {
                     // SAFETY: element i of this call.
                     unsafe { *out.offset(i as isize * step) = T::$of(*v) };
@@ -114,10 +114,10 @@ impl Draw {
             }};
         }
         match (self.kind, dtype) {
-            (RandomKind::Integers, _) => through!(i64, fill_i64, of_i64),
-            (RandomKind::Bernoulli, _) => through!(f32, fill_f32, of_f32),
-            (_, DType::F64) => through!(f64, fill_f64, of_f64),
-            _ => through!(f32, fill_f32, of_f32),
+            (RandomKind::Integers, _) => through!(i64, of_i64),
+            (RandomKind::Bernoulli, _) => through!(f32, of_f32),
+            (_, DType::F64) => through!(f64, of_f64),
+            _ => through!(f32, of_f32),
         }
     }
 
@@ -184,66 +184,25 @@ impl Draw {
     }
 }
 
-/// The instruction sets that the drawing loops are compiled for. The loops are plain arithmetic: all give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Isa {
-    #[cfg(target_arch = "x86_64")]
-    V4,
-    #[cfg(target_arch = "x86_64")]
-    V3,
-    Base,
+/// Draws compiled for an instruction set. The loops are plain arithmetic: every set gives the same bits.
+struct Fill<'a, V> {
+    draw: &'a Draw,
+    first: u64,
+    out: &'a mut [V],
 }
 
-macro_rules! fills {
-    ($($name:ident $v4:ident $v3:ident $body:ident $t:ty;)*) => {
-        impl Isa {
-            $(fn $name(self, d: &Draw, first: u64, out: &mut [$t]) {
-                match self {
-                    // SAFETY: `detect` gives an instruction set only where the machine has it.
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::V4 => unsafe { $v4(d, first, out) },
-                    // SAFETY: as above.
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::V3 => unsafe { $v3(d, first, out) },
-                    Isa::Base => d.$body(first, out),
-                }
-            })*
-        }
-        $(
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            fn $v4(d: &Draw, first: u64, out: &mut [$t]) {
-                d.$body(first, out)
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2")]
-            fn $v3(d: &Draw, first: u64, out: &mut [$t]) {
-                d.$body(first, out)
-            }
-        )*
-    };
-}
-fills! {
-    fill_f32 f32_v4 f32_v3 f32s f32;
-    fill_f64 f64_v4 f64_v3 f64s f64;
-    fill_i64 i64_v4 i64_v3 i64s i64;
-}
-
-impl Isa {
-    fn detect() -> Isa {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-                return Isa::V4;
-            }
-            if has!("avx2") {
-                return Isa::V3;
+macro_rules! fill {
+    ($($t:ty, $body:ident);*) => {$(
+        impl WithSimd for Fill<'_, $t> {
+            type Output = ();
+            #[inline(always)]
+            fn run<S: Simd>(self) {
+                self.draw.$body(self.first, self.out)
             }
         }
-        Isa::Base
-    }
+    )*};
 }
+fill!(f32, f32s; f64, f64s; i64, i64s);
 
 #[cfg(test)]
 mod tests {
@@ -251,17 +210,16 @@ mod tests {
 
     #[test]
     fn every_isa_gives_the_same_bits() {
-        let best = Isa::detect();
-        let isas = [best, Isa::Base, if best == Isa::Base { Isa::Base } else { Isa::V3 }];
         for kind in [RandomKind::Uniform, RandomKind::Normal, RandomKind::Exponential, RandomKind::Bernoulli] {
             let d = Draw { kind, seed: 11, offset: 5, a: 0.25f64.into(), b: 2.0f64.into(), digits: 24 };
-            let drawn = isas.map(|isa| {
+            let drawn = |isa| {
                 let mut v = [0f32; 256];
-                isa.fill_f32(&d, u32::MAX as u64 - 100, &mut v);
+                dispatch(isa, Fill { draw: &d, first: u32::MAX as u64 - 100, out: &mut v[..] });
                 v.map(f32::to_bits)
-            });
-            assert_eq!(drawn[0], drawn[1]);
-            assert_eq!(drawn[0], drawn[2]);
+            };
+            for isa in Isa::available() {
+                assert_eq!(drawn(*isa), drawn(Isa::Baseline), "{kind:?} {isa:?}");
+            }
         }
     }
 }

@@ -89,7 +89,7 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let (start, total, padding) = (l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64());
     let rows = local_rows(&index, start, total, out.sizes[0], "embedding_backward")?;
     // (row, position) pairs in order: every row's positions lie together, first to last.
-    let mut pairs: Vec<(u32, u32)> = Vec::with_capacity(rows.len());
+    let mut pairs: SmallVec<[(u32, u32); 128]> = SmallVec::with_capacity(rows.len());
     let padding = if padding < 0 { -1 } else { padding - start };
     if out.sizes[0] > u32::MAX as i64 || rows.len() > u32::MAX as usize {
         return Err(Error::not_implemented("embedding_backward: more than 2^32 rows or indices"));
