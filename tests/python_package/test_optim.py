@@ -82,8 +82,8 @@ def test_state_dict_has_torchs_form():
 
 def test_one_call_a_group(monkeypatch):
     calls = []
-    real = oneflow._oneflow._fused_adamw_
-    monkeypatch.setattr(oneflow._oneflow, "_fused_adamw_", lambda *a, **k: (calls.append(len(a[0])), real(*a, **k)))
+    real = oneflow._oneflow._C._fused_adamw_
+    monkeypatch.setattr(oneflow._oneflow._C, "_fused_adamw_", lambda *a, **k: (calls.append(len(a[0])), real(*a, **k)))
     run(oneflow, "AdamW", {"lr": 1e-2}, "float32", 3)
     assert calls == [2, 2, 2]
 

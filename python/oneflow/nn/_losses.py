@@ -169,7 +169,7 @@ def cross_entropy(
     # Rows of logits: the fused op holds no probabilities, and its index check is the kernel's.
     rows = input if input.dim() == 2 else input.movedim(class_dim, -1).reshape(-1, n_classes)
     classes = target.reshape(-1)
-    losses, _ = _oneflow.native_cross_entropy(rows, classes, weight, ignore_index, label_smoothing)
+    losses, _ = _oneflow._C.native_cross_entropy(rows, classes, weight, ignore_index, label_smoothing)
     if reduction == "none":
         return losses.reshape(target.shape)
     total = losses.sum()

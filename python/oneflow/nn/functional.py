@@ -95,7 +95,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
-    output = _oneflow.native_dropout(input, p)[0]
+    output = _oneflow._C.native_dropout(input, p)[0]
     return input.copy_(output) if inplace else output
 
 
@@ -125,7 +125,7 @@ def embedding(
         padding_idx += rows
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
-    return oneflow.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+    return _oneflow.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 def _renormalise_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

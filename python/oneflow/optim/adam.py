@@ -118,7 +118,7 @@ class Adam(Optimizer):
             if amsgrad:
                 _amsgrad(group, lr, step, params, grads, exp_avgs, exp_avg_sqs, largest)
                 continue
-            update = _oneflow._fused_adamw_ if group["decoupled_weight_decay"] else _oneflow._fused_adam_
+            update = _oneflow._C._fused_adamw_ if group["decoupled_weight_decay"] else _oneflow._C._fused_adam_
             update(
                 params,
                 grads,

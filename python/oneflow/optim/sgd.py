@@ -103,7 +103,7 @@ class SGD(Optimizer):
             chosen[1].append(grad)
         for lists, is_first_step in ((first, True), (later, False)):
             if lists[0]:
-                _oneflow._fused_sgd_(
+                _oneflow._C._fused_sgd_(
                     *lists,
                     lr,
                     momentum=momentum,

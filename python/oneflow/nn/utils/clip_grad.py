@@ -31,8 +31,8 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return oneflow.tensor(0.0)
-    norms = oneflow.stack([_oneflow.vector_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
-    total = _oneflow.vector_norm(norms, norm_type)
+    norms = oneflow.stack([_oneflow._C.vector_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
+    total = _oneflow._C.vector_norm(norms, norm_type)
     if error_if_nonfinite and not math.isfinite(float(total.item())):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
