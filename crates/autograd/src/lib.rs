@@ -15,7 +15,7 @@ mod view;
 
 pub use engine::set_accumulate_rule;
 pub use engine::{backward, grad_of};
-pub use function::custom_node;
+pub use function::{custom_node, relinked};
 pub use hooks::{Hook, HookHandle, PostHook, register_hook, register_post_accumulate_hook, remove_hook, retain_grad};
 pub use layer::register;
 pub use mode::{

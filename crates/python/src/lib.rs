@@ -12,6 +12,7 @@ mod convert;
 mod create;
 mod dlpack;
 mod entry;
+mod function;
 mod gate;
 mod generator;
 mod global;
@@ -44,6 +45,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     classes::add(m)?;
     generator::add(m)?;
     autograd::add(m)?;
+    function::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
     table::fill(m)

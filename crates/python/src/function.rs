@@ -1,0 +1,368 @@
+//! `autograd.Function`: a function whose backward is written in Python.
+
+use crate::gate::{self, OrPending, Shared, run};
+use crate::object::{bound, get};
+use oneflow_autograd as ag;
+use oneflow_core::Tensor;
+use oneflow_core::base::{Error, Meta, Result};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// What `forward` leaves for `backward`; takes any attribute too.
+#[pyclass(frozen, dict, module = "oneflow.autograd", name = "FunctionCtx")]
+pub struct Context(Mutex<State>);
+
+struct State {
+    needs: Vec<bool>,
+    to_save: Vec<Option<Tensor>>,
+    saved: Vec<Option<Saved>>,
+    node: Weak<ag::Node>,
+    dirty: Vec<Tensor>,
+    not_differentiable: Vec<Tensor>,
+    materialize: bool,
+}
+
+/// A tensor kept for backward. An output is kept without its history, which would keep this very node alive.
+struct Saved {
+    tensor: Tensor,
+    version: u32,
+    output: Option<u32>,
+}
+
+impl Context {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn tensors(args: &Bound<'_, PyTuple>, what: &str) -> PyResult<Vec<Tensor>> {
+    args.iter()
+        .map(|a| {
+            get(&a).cloned().ok_or_else(|| PyTypeError::new_err(format!("{what} takes Tensors, not {}", type_name(&a))))
+        })
+        .collect()
+}
+
+fn type_name(o: &Bound<'_, PyAny>) -> String {
+    crate::value::type_name(o.py(), o.as_ptr())
+}
+
+#[pymethods]
+impl Context {
+    /// Keeps tensors (or None) for backward; they come back as `saved_tensors`.
+    #[pyo3(signature = (*tensors))]
+    fn save_for_backward(&self, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let kept = tensors
+            .iter()
+            .map(|a| match get(&a) {
+                Some(t) => Ok(Some(t.clone())),
+                None if a.is_none() => Ok(None),
+                None => Err(PyTypeError::new_err(format!(
+                    "save_for_backward can only save variables, but argument is of type {}",
+                    type_name(&a)
+                ))),
+            })
+            .collect::<PyResult<_>>()?;
+        let old = std::mem::replace(&mut self.state().to_save, kept);
+        drop(old);
+        Ok(())
+    }
+    #[getter]
+    fn saved_tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let found = run(|| {
+            let state = self.state();
+            let node = state.node.upgrade();
+            state
+                .saved
+                .iter()
+                .map(|s| {
+                    let Some(s) = s else { return Ok(None) };
+                    if s.tensor.version() != s.version {
+                        return Err(Error::runtime(format!(
+                            "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}] is at version {}; expected version {} instead.",
+                            s.tensor.dtype(),
+                            s.tensor.sizes(),
+                            s.tensor.version(),
+                            s.version
+                        )));
+                    }
+                    Ok(Some(match (&node, s.output) {
+                        (Some(n), Some(i)) => ag::relinked(n, i, &s.tensor),
+                        _ => s.tensor.clone(),
+                    }))
+                })
+                .collect::<Result<Vec<_>>>()
+        })?;
+        let objects = found.into_iter().map(|t| t.map(|t| bound(py, t)).transpose()).collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, objects)
+    }
+    #[getter]
+    fn needs_input_grad<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.state().needs.clone())
+    }
+    /// Says that inputs were written in place; they must be returned.
+    #[pyo3(signature = (*args))]
+    fn mark_dirty(&self, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let t = tensors(args, "mark_dirty")?;
+        self.state().dirty = t;
+        Ok(())
+    }
+    /// Says that outputs have no gradient.
+    #[pyo3(signature = (*args))]
+    fn mark_non_differentiable(&self, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let t = tensors(args, "mark_non_differentiable")?;
+        self.state().not_differentiable = t;
+        Ok(())
+    }
+    /// Whether gradients that nothing reached come as zeros (True, the default) or None.
+    fn set_materialize_grads(&self, value: bool) {
+        self.state().materialize = value;
+    }
+}
+
+/// A differentiable function: subclasses define `forward(ctx, ...)` and `backward(ctx, *grads)`, and are called by `apply`.
+#[pyclass(frozen, subclass, module = "oneflow.autograd", name = "Function")]
+pub struct Function;
+
+#[pymethods]
+impl Function {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyAny>>) -> Function {
+        Function
+    }
+    #[staticmethod]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn forward(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err("You must implement the forward function for custom autograd.Function."))
+    }
+    #[staticmethod]
+    #[pyo3(signature = (*_args))]
+    fn backward(_args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.",
+        ))
+    }
+    /// For subclasses whose `forward` takes no ctx: keeps what backward needs.
+    #[staticmethod]
+    fn setup_context(_ctx: &Bound<'_, PyAny>, _inputs: &Bound<'_, PyAny>, _output: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err("setup_context is not implemented."))
+    }
+    #[classmethod]
+    #[pyo3(signature = (*args))]
+    fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        apply(class, args)
+    }
+}
+
+fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
+    let ins: Vec<Option<&Tensor>> = objects.iter().map(get).collect();
+    let needs: Vec<bool> = ins.iter().map(|t| t.is_some_and(ag::requires_grad)).collect();
+    let recorded = ag::is_grad_enabled() && needs.iter().any(|n| *n);
+    let state = State {
+        needs,
+        to_save: Vec::new(),
+        saved: Vec::new(),
+        node: Weak::new(),
+        dirty: Vec::new(),
+        not_differentiable: Vec::new(),
+        materialize: true,
+    };
+    let ctx = Bound::new(py, Context(Mutex::new(state)))?;
+    let output = {
+        let _no_grad = ag::GradGuard::new(false);
+        let own_setup = class.getattr("setup_context")?;
+        if own_setup.eq(py.get_type::<Function>().getattr("setup_context")?)? {
+            let mut all = vec![ctx.clone().into_any()];
+            all.extend(objects.iter().cloned());
+            class.call_method1("forward", PyTuple::new(py, all)?)?
+        } else {
+            let output = class.call_method1("forward", args.clone())?;
+            own_setup.call1((&ctx, args, &output))?;
+            output
+        }
+    };
+    if !recorded {
+        let state = &mut *ctx.get().state();
+        state.saved = state.to_save.drain(..).map(|t| t.map(kept)).collect();
+        return Ok(output);
+    }
+    let many = output.cast::<PyTuple>().ok().cloned();
+    let outputs: Vec<Bound<'py, PyAny>> = match &many {
+        Some(t) => t.iter().collect(),
+        None => vec![output.clone()],
+    };
+    let results = run(|| record(class, &ctx, &ins, &outputs))?;
+    let mut objects = Vec::new();
+    for (o, r) in outputs.into_iter().zip(results) {
+        objects.push(match r {
+            Some(t) => bound(py, t)?,
+            None => o,
+        });
+    }
+    match many {
+        Some(_) => Ok(PyTuple::new(py, objects)?.into_any()),
+        None => objects.pop().ok_or_else(|| PyRuntimeError::new_err("forward returned nothing")),
+    }
+}
+
+fn kept(tensor: Tensor) -> Saved {
+    let version = tensor.version();
+    Saved { tensor, version, output: None }
+}
+
+/// Links the outputs to a node whose backward calls the class. Gives the tensors to return in place of the outputs.
+fn record(
+    class: &Bound<'_, PyType>,
+    ctx: &Bound<'_, Context>,
+    ins: &[Option<&Tensor>],
+    outputs: &[Bound<'_, PyAny>],
+) -> Result<Vec<Option<Tensor>>> {
+    let py = class.py();
+    let name = format!("{}Backward", class.name().pend(py)?);
+    let mut state = ctx.get().state();
+    // Per output: the tensor to return, or nothing for other objects.
+    let mut results: Vec<Option<Tensor>> = Vec::new();
+    // Per tensor output: what is linked. One without a gradient is stood in for, so that numbers agree.
+    let mut linked: Vec<Tensor> = Vec::new();
+    let mut places: Vec<Option<usize>> = Vec::new();
+    for o in outputs {
+        let Some(t) = get(o) else {
+            results.push(None);
+            places.push(None);
+            linked.push(Tensor::empty(oneflow_core::base::DType::Bool, oneflow_core::base::Device::CPU, &[0])?);
+            continue;
+        };
+        let dirty = state.dirty.iter().any(|d| d.same(t));
+        let is_input = ins.iter().flatten().any(|i| i.same(t));
+        if dirty && ag::requires_grad(t) && ag::is_leaf(t) {
+            return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+        }
+        if dirty {
+            t.bump_version();
+        }
+        let result = if (is_input && !dirty) || ag::requires_grad(t) && !dirty { t.shallow() } else { t.clone() };
+        let differentiable = !state.not_differentiable.iter().any(|d| d.same(t));
+        linked.push(if differentiable { result.clone() } else { t.shallow() });
+        places.push(Some(linked.len() - 1));
+        results.push(Some(result));
+    }
+    let metas: Vec<Option<Meta>> = linked.iter().zip(&places).map(|(t, p)| p.is_some().then(|| t.meta())).collect();
+    let wanted: Vec<Option<Meta>> = ins.iter().map(|t| t.map(|t| t.meta())).collect();
+    let (context, owner) = (Shared::new(ctx.clone().into_any()), Shared::new(class.clone().into_any()));
+    let label = name.clone();
+    let materialize = state.materialize;
+    let backward = Box::new(move |grads: &[Option<Tensor>]| {
+        gate::attach(|py| {
+            let given = grads
+                .iter()
+                .zip(&metas)
+                .map(|(g, m)| match (g, m) {
+                    (Some(g), _) => Ok(Some(g.clone())),
+                    (None, Some(m)) if materialize => zeros(m).map(Some),
+                    _ => Ok(None),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            call_backward(py, &owner, &context, given, &wanted, &label)
+        })
+    });
+    // The closure above holds the context, whose lock is free again when backward runs.
+    let node = ag::custom_node(&name, ins, &linked, backward);
+    if let Some(n) = &node {
+        state.node = Arc::downgrade(n);
+    }
+    let to_save = std::mem::take(&mut state.to_save);
+    state.saved = to_save
+        .into_iter()
+        .map(|t| {
+            t.map(|t| {
+                let version = t.version();
+                let is_input = ins.iter().flatten().any(|i| i.same(&t));
+                let output = results.iter().position(|r| r.as_ref().is_some_and(|r| r.same(&t)));
+                match output.filter(|_| !is_input) {
+                    Some(i) => Saved { tensor: t.shallow(), version, output: Some(i as u32) },
+                    None => Saved { tensor: t, version, output: None },
+                }
+            })
+        })
+        .collect();
+    let free = (std::mem::take(&mut state.dirty), std::mem::take(&mut state.not_differentiable));
+    drop(state);
+    drop(free);
+    Ok(results)
+}
+
+fn zeros(m: &Meta) -> Result<Tensor> {
+    let t = Tensor::empty(m.dtype, m.device, &m.sizes)?;
+    crate::operators::FILL.inplace(&[Some(&t), None], &[oneflow_core::base::Arg::Int(0)])?;
+    Ok(t)
+}
+
+fn call_backward(
+    py: Python<'_>,
+    class: &Shared,
+    ctx: &Shared,
+    grads: Vec<Option<Tensor>>,
+    wanted: &[Option<Meta>],
+    name: &str,
+) -> Result<Vec<Option<Tensor>>> {
+    let call = || -> PyResult<Vec<Bound<'_, PyAny>>> {
+        let mut args = vec![ctx.bind(py)];
+        for g in grads {
+            args.push(match g {
+                Some(g) => bound(py, g)?,
+                None => py.None().into_bound(py),
+            });
+        }
+        let out = class.bind(py).call_method1("backward", PyTuple::new(py, args)?)?;
+        Ok(match out.cast::<PyTuple>() {
+            Ok(t) => t.iter().collect(),
+            Err(_) => vec![out],
+        })
+    };
+    let mut out = call().pend(py)?;
+    while out.len() > wanted.len() && out.last().is_some_and(|o| o.is_none()) {
+        out.pop();
+    }
+    if out.len() != wanted.len() {
+        return Err(Error::runtime(format!(
+            "function {name} returned an incorrect number of gradients (expected {}, got {})",
+            wanted.len(),
+            out.len()
+        )));
+    }
+    out.iter().zip(wanted).enumerate().map(|(i, (o, m))| gradient(o, m.as_ref(), i, name)).collect()
+}
+
+/// One returned gradient, checked against the input it is for.
+fn gradient(o: &Bound<'_, PyAny>, wanted: Option<&Meta>, i: usize, name: &str) -> Result<Option<Tensor>> {
+    let Some(g) = get(o) else {
+        if o.is_none() {
+            return Ok(None);
+        }
+        return Err(Error::type_(format!("expected Variable or None (got {})", type_name(o))));
+    };
+    let Some(m) = wanted else {
+        return Err(Error::runtime(format!(
+            "function {name} returned a gradient different than None at position {}, but the corresponding forward input was not a Variable",
+            i + 1
+        )));
+    };
+    if g.sizes() != m.sizes.as_slice() {
+        return Err(Error::runtime(format!(
+            "Function {name} returned an invalid gradient at index {i} - got {:?} but expected shape compatible with {:?}",
+            g.sizes(),
+            m.sizes.as_slice()
+        )));
+    }
+    Ok(Some(g.clone()))
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<Context>()?;
+    m.add_class::<Function>()
+}
