@@ -238,3 +238,13 @@ fn long_concat_and_copy_blocks() {
         assert_eq!(out.get(i), want);
     }
 }
+
+#[test]
+fn concat_casts() {
+    oneflow_kernels_index::register();
+    oneflow_kernels_elementwise::register();
+    let parts = [DType::I64, DType::F32, DType::BF16].map(|d| Buf::of(d, &[2, 3], Lay::Reversed, |i| i as f64));
+    let out = Buf::new(DType::F32, &[2, 9], Lay::Gaps);
+    run(&CONCAT, &[Some(&out)], &parts.each_ref().map(Some), words![1i64]).unwrap();
+    assert!((0..18).all(|i| out.get(i) == (i / 9 * 3 + i % 3) as f64));
+}
