@@ -10,8 +10,20 @@ import pytest
 from oneflow import _oneflow
 
 STUB = ast.parse((Path(oneflow.__file__).parent / "_oneflow.pyi").read_text())
-# Aliases that exist for the type checker only.
-TYPING_ONLY = {"Number", "_T", "_bool", "_complex", "_device", "_dtype", "_float", "_int", "_placement", "_sbp"}
+# Names that exist for the type checker only.
+TYPING_ONLY = {
+    "Number",
+    "UntypedStorage",
+    "_T",
+    "_bool",
+    "_complex",
+    "_device",
+    "_dtype",
+    "_float",
+    "_int",
+    "_placement",
+    "_sbp",
+}
 
 
 def names_of(body: list[ast.stmt]) -> set[str]:
@@ -37,6 +49,7 @@ def named_tuples() -> set[str]:
 
 
 CASES = {
+    "_C": (names_of(class_body("_C")), _oneflow._C),
     "module": (names_of(STUB.body) - named_tuples(), _oneflow),
     "Tensor": (names_of(class_body("Tensor")), oneflow.Tensor),
 }

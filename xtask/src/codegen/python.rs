@@ -19,6 +19,7 @@ pub fn stub(template: &str, ops: &[Op]) -> Result<String, String> {
         template.lines().any(|l| l.starts_with(kind) && l.trim_start().starts_with(&format!("def {name}(")))
     };
     let mut functions: Vec<(String, String)> = Vec::new();
+    let mut private: Vec<(String, String)> = Vec::new();
     let mut methods: Vec<(String, String)> = Vec::new();
     let mut tuples = String::new();
     for op in ops {
@@ -26,26 +27,28 @@ pub fn stub(template: &str, ops: &[Op]) -> Result<String, String> {
         if is_named(&op.schema) {
             tuples += &named_tuple(&op.schema);
         }
-        if [Face::Fn, Face::Nn, Face::Private].into_iter().any(|f| op.has(f)) && !by_hand("def", name) {
-            for text in forms(op, Form::Function) {
-                functions.push((name.to_string(), text));
-            }
+        if op.has(Face::Private) {
+            private.extend(forms(op, Form::Function).into_iter().map(|text| (name.to_string(), text)));
+        }
+        if (op.has(Face::Fn) || op.has(Face::Nn)) && !by_hand("def", name) {
+            functions.extend(forms(op, Form::Function).into_iter().map(|text| (name.to_string(), text)));
             if op.has(Face::Inplace) && !by_hand("def", &format!("{name}_")) {
                 functions.push((format!("{name}_"), signature(op, Form::InplaceFunction, false)));
             }
         }
         if op.has(Face::Method) && !by_hand("    def", name) {
-            for text in forms(op, Form::Method) {
-                methods.push((name.to_string(), text));
-            }
+            methods.extend(forms(op, Form::Method).into_iter().map(|text| (name.to_string(), text)));
         }
         if op.has(Face::Inplace) && !by_hand("    def", &format!("{name}_")) {
             methods.push((format!("{name}_"), signature(op, Form::Inplace, false)));
         }
     }
-    let text = template
-        .replace(METHODS, &definitions(&mut methods, "    "))
-        .replace(FUNCTIONS, &format!("{tuples}{}", definitions(&mut functions, "")));
+    let mut table = format!("{tuples}{}", definitions(&mut functions, "", ""));
+    if !private.is_empty() {
+        // A module in truth; a stub file can only say so with a class.
+        table += &format!("\nclass _C:\n{}", definitions(&mut private, "    ", "@staticmethod"));
+    }
+    let text = template.replace(METHODS, &definitions(&mut methods, "    ", "")).replace(FUNCTIONS, &table);
     Ok(format!("# Written by `cargo xtask codegen` from {TEMPLATE} and the op table; edit those.\n{text}"))
 }
 
@@ -150,13 +153,16 @@ fn named_tuple(schema: &Schema) -> String {
 }
 
 /// Sorted definitions; a name with several forms is overloaded.
-fn definitions(entries: &mut [(String, String)], indent: &str) -> String {
+fn definitions(entries: &mut [(String, String)], indent: &str, decorator: &str) -> String {
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     let mut text = String::new();
     for group in entries.chunk_by(|a, b| a.0 == b.0) {
         for (name, signature) in group {
             if group.len() > 1 {
                 text += &format!("{indent}@overload\n");
+            }
+            if !decorator.is_empty() {
+                text += &format!("{indent}{decorator}\n");
             }
             text += &format!("{indent}def {name}{signature}: ...\n");
         }
