@@ -4,6 +4,7 @@
 //! range) are reported to the host's next synchronisation instead of being checked before the launch. Knows no tensor and
 //! no op; elementwise meaning comes from `Expr`.
 
+mod chain;
 mod elementwise;
 mod index;
 mod launch;
@@ -26,8 +27,9 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CUDA implementations into their primitives' slots. Nothing is loaded or compiled before the first launch.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 31] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 32] = [
         (&prim::ELEMENTWISE, elementwise::elementwise),
+        (&prim::ELEMENTWISE_CHAIN, chain::elementwise_chain),
         (&prim::COPY, elementwise::copy),
         (&prim::FILL, elementwise::fill),
         (&prim::ARANGE, elementwise::arange),

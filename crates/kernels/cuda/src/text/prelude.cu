@@ -1,5 +1,5 @@
 // What every kernel text starts with: element types, geometry of strided operands, reductions across threads.
-// No headers: half types are 16-bit integers, widened by a shift and narrowed by one instruction or integer rounding.
+// No headers and no assembly: half types are 16-bit integers, converted by arithmetic.
 // MAX_DIMS comes from the host.
 
 typedef unsigned char u8;
@@ -28,9 +28,10 @@ D i64 wide(u8 x) { return x; }
 D i64 wide(b8 x) { return x.v != 0; }
 D f32 wide(bf16 x) { return __uint_as_float((u32)x.v << 16); }
 D f32 wide(f16 x) {
-    f32 y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.v));
-    return y;
+    const u32 m = x.v & 0x7fff, sign = (u32)(x.v & 0x8000) << 16;
+    // The exponent is rebased by a multiplication, which is right for subnormal numbers too.
+    const u32 b = m >= 0x7c00 ? m << 13 | 0x7f800000 : __float_as_uint(__uint_as_float(m << 13) * 5.192296858534828e33f);
+    return __uint_as_float(b | sign);
 }
 template <class C, class T> D C get(const T* p) { return (C)wide(*p); }
 
@@ -42,8 +43,16 @@ template <class V> D void put(i16* p, V v) { *p = (i16)(i64)v; }
 template <class V> D void put(i32* p, V v) { *p = (i32)(i64)v; }
 template <class V> D void put(b8* p, V v) { p->v = v != (V)0; }
 template <class V> D void put(f16* p, V v) {
-    f32 x = (f32)v;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->v) : "f"(x));
+    const u32 bits = __float_as_uint((f32)v), sign = bits >> 16 & 0x8000, b = bits & 0x7fffffff;
+    u32 h;
+    if (b >= 0x47800000)
+        h = b > 0x7f800000 ? 0x7e00 : 0x7c00;
+    else if (b < 0x38800000)
+        // Adding a half lets the float unit round a subnormal number.
+        h = __float_as_uint(__uint_as_float(b) + 0.5f) - 0x3f000000;
+    else
+        h = (b + 0xc8000fff + (b >> 13 & 1)) >> 13;
+    p->v = (unsigned short)(h | sign);
 }
 template <class V> D void put(bf16* p, V v) {
     u32 b = __float_as_uint((f32)v);

@@ -1,0 +1,52 @@
+//! Builds and opens the emulated driver, compiler and cuBLASLt: the provider and every launch run for real, on the host.
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Once;
+
+/// Opens the emulator in place of a driver; false where there is no C++ compiler. CPU and CUDA kernels are registered.
+pub fn start() -> bool {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Some(dir) = build() else { return };
+        // SAFETY: done once, before any other thread reads the environment.
+        unsafe {
+            std::env::set_var("ONEFLOW_CUDA_LIB_DIRS", &dir);
+            std::env::set_var("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator-cache"));
+            // Opened by its path first, it is what the name libcuda.so.1 leads to.
+            std::mem::forget(Library::open(Some(dir.join("libcuda.so.1")), RTLD_NOW | RTLD_GLOBAL).unwrap());
+        }
+        oneflow_kernels_elementwise::register();
+        oneflow_kernels_gemm::register();
+        oneflow_kernels_nn::register();
+        oneflow_kernels_index::register();
+        oneflow_kernels_cuda::register();
+    });
+    let opened = oneflow_ep::cuda::is_available();
+    if !opened {
+        eprintln!("not run: {}", oneflow_ep::cuda::unavailable_reason().unwrap_or_default());
+    }
+    opened
+}
+
+fn build() -> Option<PathBuf> {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("emulator-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    Command::new("g++").arg("--version").output().ok()?;
+    let shim = format!("-DEMULATOR_SHIM=\"{}\"", from.join("shim.h").display());
+    for (source, name) in [("cuda", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.13"), ("cublaslt", "libcublasLt.so.13")] {
+        let done = Command::new("g++")
+            .args(["-std=c++17", "-O1", "-shared", "-fPIC", &shim])
+            .arg(format!("-Wl,-soname,{name}"))
+            .arg("-o")
+            .arg(dir.join(name))
+            .arg(from.join(format!("{source}.cpp")))
+            .arg("-ldl")
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    Some(dir)
+}

@@ -1,0 +1,145 @@
+// libcublasLt for the emulator: column-major products by three loops, strict about what the real library refuses.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+typedef int Status;
+struct Desc {
+    int compute, scale, ta = 0, tb = 0, epilogue = 1, bias_type = 0;
+    const void* bias = nullptr;
+};
+struct Layout {
+    int type;
+    uint64_t rows, cols;
+    int64_t ld;
+    int32_t batch = 1;
+    int64_t stride = 0;
+};
+struct Preference {
+    uint64_t workspace = 0;
+    uint32_t alignment[4] = {256, 256, 256, 256};
+};
+struct Heuristic {
+    uint64_t algo[8];
+    uint64_t workspace;
+    int status;
+    float waves;
+    int reserved[4];
+};
+static const int INVALID = 7, UNSUPPORTED = 15;
+
+static double load(int type, const void* p, int64_t i) {
+    switch (type) {
+        case 0: return ((const float*)p)[i];
+        case 1: return ((const double*)p)[i];
+        case 2: return (double)((const _Float16*)p)[i];
+        default: {
+            const uint32_t b = (uint32_t)((const uint16_t*)p)[i] << 16;
+            float f;
+            memcpy(&f, &b, 4);
+            return f;
+        }
+    }
+}
+static void store(int type, void* p, int64_t i, double v) {
+    switch (type) {
+        case 0: ((float*)p)[i] = (float)v; break;
+        case 1: ((double*)p)[i] = v; break;
+        case 2: ((_Float16*)p)[i] = (_Float16)(float)v; break;
+        default: {
+            float f = (float)v;
+            uint32_t b;
+            memcpy(&b, &f, 4);
+            b = f != f ? 0x7fc00000 : b + 0x7fff + ((b >> 16) & 1);
+            ((uint16_t*)p)[i] = (uint16_t)(b >> 16);
+        }
+    }
+}
+static int64_t rows(const Layout* l, int transposed) { return transposed ? l->cols : l->rows; }
+static int64_t cols(const Layout* l, int transposed) { return transposed ? l->rows : l->cols; }
+static Status check(const Desc* d, const Layout* a, const Layout* b, const Layout* out) {
+    for (const Layout* l : {a, b, out})
+        if (l->ld < (int64_t)l->rows || l->rows == 0 || l->cols == 0 || l->batch != out->batch) return INVALID;
+    if (rows(a, d->ta) != rows(out, 0) || cols(b, d->tb) != cols(out, 0) || cols(a, d->ta) != rows(b, d->tb)) return INVALID;
+    const bool f64 = out->type == 1;
+    if (d->compute != (f64 ? 70 : 68) || d->scale != (f64 ? 1 : 0)) return INVALID;
+    if (d->epilogue != 1 && f64) return UNSUPPORTED;
+    return 0;
+}
+
+extern "C" {
+Status cublasLtCreate(void** h) { *h = new int(0); return 0; }
+const char* cublasLtGetStatusString(Status s) { return s == INVALID ? "invalid value" : "status"; }
+Status cublasLtMatmulDescCreate(Desc** d, int compute, int scale) { *d = new Desc{compute, scale}; return 0; }
+Status cublasLtMatmulDescDestroy(Desc* d) { delete d; return 0; }
+Status cublasLtMatmulDescSetAttribute(Desc* d, int a, const void* v, size_t n) {
+    if (n != (a == 8 ? 8u : 4u)) return INVALID;
+    switch (a) {
+        case 3: memcpy(&d->ta, v, n); return 0;
+        case 4: memcpy(&d->tb, v, n); return 0;
+        case 7: memcpy(&d->epilogue, v, n); return 0;
+        case 8: memcpy(&d->bias, v, n); return 0;
+        case 26: memcpy(&d->bias_type, v, n); return 0;
+        default: return INVALID;
+    }
+}
+Status cublasLtMatrixLayoutCreate(Layout** l, int type, uint64_t r, uint64_t c, int64_t ld) {
+    *l = new Layout{type, r, c, ld};
+    return 0;
+}
+Status cublasLtMatrixLayoutDestroy(Layout* l) { delete l; return 0; }
+Status cublasLtMatrixLayoutSetAttribute(Layout* l, int a, const void* v, size_t n) {
+    if (a == 5 && n == 4) memcpy(&l->batch, v, n);
+    else if (a == 6 && n == 8) memcpy(&l->stride, v, n);
+    else return INVALID;
+    return 0;
+}
+Status cublasLtMatmulPreferenceCreate(Preference** p) { *p = new Preference; return 0; }
+Status cublasLtMatmulPreferenceDestroy(Preference* p) { delete p; return 0; }
+Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int a, const void* v, size_t n) {
+    if (a == 1 && n == 8) memcpy(&p->workspace, v, n);
+    else if (a >= 5 && a <= 8 && n == 4) memcpy(&p->alignment[a - 5], v, n);
+    else return INVALID;
+    return 0;
+}
+Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Layout* a, Layout* b, Layout* c, Layout* out, Preference* p, int n,
+                                      Heuristic* h, int* found) {
+    *found = 0;
+    if (c != out || n < 1 || p->workspace == 0) return INVALID;
+    if (Status s = check(d, a, b, out)) return s;
+    memset(h, 0, sizeof *h);
+    // What the algorithm was chosen for: the product must keep to it.
+    for (int i = 0; i < 4; i++) h->algo[i] = p->alignment[i];
+    *found = 1;
+    return 0;
+}
+Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
+                      const void* beta, const void*, Layout*, void* out, Layout* lo, const uint64_t* algo, void*, size_t,
+                      void*) {
+    if (Status s = check(d, la, lb, lo)) return s;
+    const uint64_t places[3] = {(uint64_t)a, (uint64_t)b, (uint64_t)out};
+    const int which[3] = {0, 1, 3};
+    for (int i = 0; i < 3; i++)
+        if (places[i] % algo[which[i]] != 0) return INVALID;
+    const bool f64 = lo->type == 1;
+    const double s = f64 ? *(const double*)alpha : *(const float*)alpha;
+    if ((f64 ? *(const double*)beta : *(const float*)beta) != 0) return UNSUPPORTED;
+    const bool bias = d->epilogue & 4;
+    if (bias && (!d->bias || d->bias_type != lo->type)) return INVALID;
+    const int64_t m = lo->rows, n = lo->cols, k = cols(la, d->ta);
+    for (int32_t z = 0; z < lo->batch; z++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < m; i++) {
+                double acc = 0;
+                for (int64_t x = 0; x < k; x++)
+                    acc += load(la->type, a, z * la->stride + (d->ta ? x + i * la->ld : i + x * la->ld)) *
+                           load(lb->type, b, z * lb->stride + (d->tb ? j + x * lb->ld : x + j * lb->ld));
+                acc *= s;
+                if (bias) acc += load(lo->type, d->bias, i);
+                if (d->epilogue & 2) acc = acc > 0 || acc != acc ? acc : 0;
+                store(lo->type, out, z * lo->stride + i + j * lo->ld, acc);
+            }
+    return 0;
+}
+}

@@ -1,0 +1,65 @@
+// libnvrtc for the emulator: "machine code" is a shared object made by the host's C++ compiler. EMULATOR_SHIM is the path of
+// shim.h, given when this file is compiled.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+
+struct Program {
+    std::string source, code, log;
+};
+
+static size_t count(const std::string& text, const char* what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
+    return n;
+}
+static std::string slurp(const std::string& path) {
+    std::ifstream f(path, std::ios::binary);
+    std::ostringstream s;
+    s << f.rdbuf();
+    return s.str();
+}
+
+extern "C" {
+int nvrtcVersion(int* major, int* minor) { *major = 99; *minor = 1; return 0; }
+int nvrtcGetNumSupportedArchs(int* n) { *n = 2; return 0; }
+int nvrtcGetSupportedArchs(int* a) { a[0] = 80; a[1] = 90; return 0; }
+int nvrtcCreateProgram(Program** p, const char* source, const char*, int, const char* const*, const char* const*) {
+    *p = new Program{source, "", ""};
+    return 0;
+}
+int nvrtcDestroyProgram(Program** p) { delete *p; *p = nullptr; return 0; }
+int nvrtcCompileProgram(Program* p, int, const char* const*) {
+    char dir[] = "/tmp/oneflow-emulator-XXXXXX";
+    if (!mkdtemp(dir)) return 1;
+    const std::string base = dir, cpp = base + "/k.cpp", so = base + "/k.so", log = base + "/log";
+    // The prelude itself has three barriers and the definition of `combine`.
+    const bool barriers = count(p->source, "__syncthreads") > 3 || count(p->source, "combine(") > 1;
+    {
+        std::ofstream f(cpp);
+        f << "#include \"" EMULATOR_SHIM "\"\n" << p->source
+          << "\nextern \"C\" int emulated_launch(const unsigned* grid, const unsigned* block, void** params) {\n"
+          << "    return emulated_run([](void** p) { emulated_call(&entry, p); }, " << (barriers ? "true" : "false")
+          << ", grid, block, params);\n}\n";
+    }
+    const std::string command =
+        "g++ -std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -o " + so + " " + cpp + " > " + log + " 2>&1";
+    const int failed = std::system(command.c_str());
+    p->log = slurp(log);
+    p->code = slurp(so);
+    for (const std::string& f : {cpp, so, log}) unlink(f.c_str());
+    rmdir(dir);
+    return failed ? 6 : 0;
+}
+int nvrtcGetCUBINSize(Program* p, size_t* n) { *n = p->code.size(); return 0; }
+int nvrtcGetCUBIN(Program* p, char* out) { memcpy(out, p->code.data(), p->code.size()); return 0; }
+int nvrtcGetPTXSize(Program*, size_t* n) { *n = 0; return 1; }
+int nvrtcGetPTX(Program*, char*) { return 1; }
+int nvrtcGetProgramLogSize(Program* p, size_t* n) { *n = p->log.size() + 1; return 0; }
+int nvrtcGetProgramLog(Program* p, char* out) { memcpy(out, p->log.c_str(), p->log.size() + 1); return 0; }
+const char* nvrtcGetErrorString(int code) { return code == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
+}
