@@ -1,6 +1,6 @@
 //! The layer: runs the op below and records a node.
 
-use crate::node::{Kept, Kind, Node, OpNode, Saved};
+use crate::node::{Kept, Kind, Node, OpNode, Saved, differentiable};
 use crate::slot::{edge, is_leaf, link, requires_grad};
 use crate::view;
 use oneflow_base::{Attrs, Error, Meta, Result};
@@ -130,7 +130,7 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     ));
     let in_place = matches!(c.dest, Dest::Into(_));
     for (i, t) in outs.tensors().iter().enumerate() {
-        if !t.dtype().is_differentiable() {
+        if !differentiable(c.op, i, t) {
             continue;
         }
         if in_place && t.base().is_some() {
@@ -167,5 +167,7 @@ fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
 }
 
 fn shares(a: &Tensor, b: &Tensor) -> bool {
-    a.same(b) || matches!((a.storage(), b.storage()), (Some(x), Some(y)) if x.same(y))
+    a.same(b)
+        || matches!((a.storage(), b.storage()), (Some(x), Some(y)) if x.same(y))
+        || matches!((a.ext_arc(), b.ext_arc()), (Some(x), Some(y)) if Arc::ptr_eq(&x, &y))
 }

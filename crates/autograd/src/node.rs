@@ -139,7 +139,7 @@ impl Node {
         let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
         for (i, k) in saved.outs {
             check_version(o, &k, "output")?;
-            if crate::is_grad_enabled() {
+            if crate::is_grad_enabled() && differentiable(o.op, i as usize, &k.tensor) {
                 let linked = k.tensor.shallow();
                 crate::slot::link(&linked, self.clone(), i as u32);
                 outs[i as usize] = Some(linked);
@@ -162,6 +162,12 @@ impl Node {
         f(&call, &mut out).map_err(|e| e.context(format_args!("backward of {}: ", o.op.name())))?;
         Ok(out.grads)
     }
+}
+
+/// Whether output `i` carries a gradient.
+#[inline]
+pub(crate) fn differentiable(op: &OpDef, i: usize, t: &Tensor) -> bool {
+    t.dtype().is_differentiable() && op.differentiable >> i.min(31) & 1 == 1
 }
 
 #[cold]

@@ -115,8 +115,10 @@ fn twice_needs_retain() {
 fn second_derivative_through_a_fused_backward() {
     let x = leaf(&[0.3, -1.2], &[2]);
     let y = x.gelu().unwrap().sum(None, false).unwrap();
-    let g = oneflow_autograd::grad_of(&[y], std::slice::from_ref(&x), &[None], false, true).unwrap()[0].clone().unwrap();
-    let gg = oneflow_autograd::grad_of(&[g.sum(None, false).unwrap()], std::slice::from_ref(&x), &[None], false, false).unwrap();
+    let g =
+        oneflow_autograd::grad_of(&[y], std::slice::from_ref(&x), &[None], false, true).unwrap()[0].clone().unwrap();
+    let gg = oneflow_autograd::grad_of(&[g.sum(None, false).unwrap()], std::slice::from_ref(&x), &[None], false, false)
+        .unwrap();
     let second = |x: f64| (2.0 - x * x) * (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     for (a, x) in values(gg[0].as_ref().unwrap()).iter().zip([0.3, -1.2]) {
         assert!((a - second(x)).abs() < 1e-12, "{a} {}", second(x));

@@ -3,6 +3,7 @@
 //! Knows no op: the op table is filled by the crates above. Does not know how gradients, global tensors or traces work
 //! either; those are layers that register themselves here.
 
+mod bound;
 mod call;
 mod default_dtype;
 mod generator;
@@ -19,6 +20,7 @@ mod storage;
 mod table;
 mod tensor;
 
+pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use generator::{Generator, default_generator, set_thread_generator};

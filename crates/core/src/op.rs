@@ -20,6 +20,8 @@ pub struct OpDef {
     /// The same meaning by other ops: fallback of every layer, and the kernel's test oracle.
     pub compose: Option<fn(&Call<'_>, &mut Outs) -> Result<()>>,
     pub grad: Grad,
+    /// Bit mask of the outputs a gradient can come back through; statistics kept for the backward are not among them.
+    pub differentiable: u32,
     pub sbp: SbpRule,
     /// Floating point operations and bytes, from local metas.
     pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
@@ -47,6 +49,7 @@ impl OpDef {
         kernel: Kernel::None,
         compose: None,
         grad: Grad::Never,
+        differentiable: u32::MAX,
         sbp: SbpRule { rows: Rows::OnlyB, localize: crate::Localize::None },
         cost: Cost::bytes_only,
         amp: Amp::Follow,

@@ -18,6 +18,11 @@ pub struct Tensor(NonNull<Impl>);
 /// What a layer hangs on a tensor of its world: a global tensor's placement and shard, a traced tensor's value.
 pub trait Ext: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
+    /// Version of the data where the tensor has no storage of its own (a traced value's alias group).
+    fn version(&self) -> u32 {
+        0
+    }
+    fn bump_version(&self) {}
 }
 
 /// The autograd crate's state of a tensor. Opaque here.
@@ -95,7 +100,18 @@ impl Tensor {
         let contiguous = is_contiguous(&sizes, &strides);
         let keys = if device.is_meta() { 1 << bit::META } else { 1 << bit::LOCAL };
         Ok(Self::alloc(
-            Body { dtype, device, sizes, strides, offset: 0, numel: n, contiguous, storage: None, base: None, ext: None },
+            Body {
+                dtype,
+                device,
+                sizes,
+                strides,
+                offset: 0,
+                numel: n,
+                contiguous,
+                storage: None,
+                base: None,
+                ext: None,
+            },
             keys,
         ))
     }
@@ -268,18 +284,25 @@ impl Tensor {
         self.keys() & (1 << bit) != 0
     }
 
-    /// Version of the data; zero for tensors without storage.
+    /// Version of the data; of the layer's payload for tensors without storage.
     #[inline]
     pub fn version(&self) -> u32 {
-        self.storage().map_or(0, Storage::version)
+        match (self.storage(), &self.body().ext) {
+            (Some(s), _) => s.version(),
+            (None, Some(e)) => e.version(),
+            (None, None) => 0,
+        }
     }
     /// Called by whoever wrote the data. `.data` and its views do not count.
     #[inline]
     pub fn bump_version(&self) {
-        if self.inner().flags.load(Ordering::Relaxed) & NO_VERSION == 0
-            && let Some(s) = self.storage()
-        {
-            s.bump_version();
+        if self.inner().flags.load(Ordering::Relaxed) & NO_VERSION != 0 {
+            return;
+        }
+        match (self.storage(), &self.body().ext) {
+            (Some(s), _) => s.bump_version(),
+            (None, Some(e)) => e.bump_version(),
+            (None, None) => {}
         }
     }
     /// Makes writes through this tensor and its views invisible to the version counter (`.data`).

@@ -461,7 +461,7 @@ pub trait TensorOps {
         eps: f64,
         cudnn_enable: bool,
     ) -> Result<Tensor>;
-    /// `layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
+    /// `layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
     fn layer_norm_backward(
         &self,
         input: &Tensor,
@@ -470,6 +470,7 @@ pub trait TensorOps {
         weight: Option<&Tensor>,
         normalized_shape: &[i64],
         affine: bool,
+        eps: f64,
     ) -> Result<[Tensor; 3]>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
     fn le<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
@@ -2861,11 +2862,12 @@ impl TensorOps for Tensor {
         weight: Option<&Tensor>,
         normalized_shape: &[i64],
         affine: bool,
+        eps: f64,
     ) -> Result<[Tensor; 3]> {
         let call = Call {
             op: &crate::nn::layer_norm::BACKWARD,
             ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight],
-            args: &[Arg::Ints(normalized_shape), Arg::Bool(affine)],
+            args: &[Arg::Ints(normalized_shape), Arg::Bool(affine), Arg::Float(eps)],
             dest: Dest::Fresh,
         };
         many(&call)

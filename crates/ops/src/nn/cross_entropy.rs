@@ -72,6 +72,7 @@ pub static OP: OpDef = OpDef {
             out.set(0, || c.g()?.cross_entropy_backward(c.x(0)?, c.x(1)?, c.opt_x(2), c.y(1)?, ignore, smoothing))
         },
     },
+    differentiable: 0b1,
     sbp: SbpRule::of(Rows::Custom(|c, rows| split_rows(c, &[true, true, false], 2, rows))),
     amp: Amp::Float32,
     samples: || {

@@ -80,15 +80,16 @@ pub static NATIVE: OpDef = OpDef {
         fix: Fix::None,
         f: |c, out| {
             let shape = c.arg(0).ints().unwrap_or(&[]);
-            let (want_x, want_w, want_b) = (out.needs(0), out.needs(1), out.needs(2));
+            let eps = c.arg(1).float().unwrap_or(1e-5);
+            let (want_w, want_b) = (out.needs(1), out.needs(2));
             let [gx, gw, gb] =
-                c.g()?.layer_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), shape, want_w || want_b)?;
-            let _ = want_x;
+                c.g()?.layer_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), shape, want_w || want_b, eps)?;
             out.set(0, || Ok(gx))?;
             out.set(1, || Ok(gw))?;
             out.set(2, || Ok(gb))
         },
     },
+    differentiable: 0b1,
     sbp: SbpRule::of(Rows::Custom(rows)),
     amp: Amp::Float32,
     traits: Traits::NEEDS_CONTIGUOUS,
@@ -104,7 +105,7 @@ pub static NATIVE: OpDef = OpDef {
 
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse(
-        "layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+        "layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     ),
     doc: "Gradients of layer norm; those of weight and bias are empty unless `affine`.",
     faces: Faces::PRIVATE,
@@ -136,14 +137,13 @@ pub static BACKWARD: OpDef = OpDef {
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, mean, rstd, shape) = (c.t(0)?, c.t(1)?, c.t(2)?, c.t(3)?, c.ints(0)?);
+        let (g, x, shape) = (c.t(0)?, c.t(1)?, c.ints(0)?);
         let n = outer(x.sizes(), shape, "layer_norm")?;
         let inner: Vec<i64> = (n as i64..x.ndim() as i64).collect();
         let lead: Vec<i64> = (0..n as i64).collect();
         // The statistics again, by ops of x: their gradients are part of a second derivative.
         let xc = x.sub(&x.mean(&inner, true)?)?;
-        let eps = rstd.pow(-2.0)?.sub(&x.sub(mean)?.pow(2.0)?.mean(&inner, true)?)?;
-        let inv = xc.mul(&xc)?.mean(&inner, true)?.add(&eps)?.rsqrt()?;
+        let inv = xc.mul(&xc)?.mean(&inner, true)?.add(c.float(2)?)?.rsqrt()?;
         let normed = xc.mul(&inv)?;
         let gy = match c.opt(4) {
             Some(w) => g.mul(w)?,

@@ -182,6 +182,11 @@ Example::
     },
     compose: Some(|c, outs| {
         let x = c.t(0)?;
+        if let Some(d) = c.arg(0).int() {
+            let [_, indices] = x.max_dim(d, c.bool(1))?;
+            outs.give(indices);
+            return Ok(());
+        }
         let flat = x.reshape(&[-1])?.argmax(Some(0), false)?;
         let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
         outs.give(flat.reshape(&sizes)?);
@@ -280,6 +285,11 @@ Example::
     },
     compose: Some(|c, outs| {
         let x = c.t(0)?;
+        if let Some(d) = c.arg(0).int() {
+            let [_, indices] = x.min_dim(d, c.bool(1))?;
+            outs.give(indices);
+            return Ok(());
+        }
         let flat = x.reshape(&[-1])?.argmin(Some(0), false)?;
         let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
         outs.give(flat.reshape(&sizes)?);
