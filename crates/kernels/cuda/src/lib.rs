@@ -6,6 +6,7 @@
 
 mod chain;
 mod elementwise;
+pub mod host_check;
 mod index;
 mod launch;
 mod matmul;
