@@ -27,6 +27,12 @@ pub enum Arg<'a> {
         seed: u64,
         offset: u64,
     },
+    /// The same for a shard: the sizes of the whole tensor, then where the shard starts in it.
+    RngAt {
+        seed: u64,
+        offset: u64,
+        window: &'a [i64],
+    },
 }
 
 impl<'a> Arg<'a> {
@@ -88,10 +94,18 @@ impl<'a> Arg<'a> {
             _ => None,
         }
     }
+    /// Of a random position: sizes of the whole tensor and starts of this shard; empty where the tensor is whole.
+    #[inline]
+    pub fn window(self) -> &'a [i64] {
+        match self {
+            Arg::RngAt { window, .. } => window,
+            _ => &[],
+        }
+    }
     #[inline]
     pub fn rng(self) -> Result<(u64, u64)> {
         match self {
-            Arg::Rng { seed, offset } => Ok((seed, offset)),
+            Arg::Rng { seed, offset } | Arg::RngAt { seed, offset, .. } => Ok((seed, offset)),
             _ => Err(Error::runtime("a random op was called without a generator state")),
         }
     }

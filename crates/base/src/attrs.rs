@@ -27,6 +27,7 @@ enum Tag {
     Placement,
     Sbp,
     Rng,
+    RngAt,
 }
 
 impl Attrs {
@@ -95,6 +96,11 @@ impl Attrs {
                 w.extend([seed, offset]);
                 Tag::Rng
             }
+            Arg::RngAt { seed, offset, window } => {
+                w.extend([seed, offset, window.len() as u64]);
+                w.extend(window.iter().map(|x| *x as u64));
+                Tag::RngAt
+            }
         };
         self.tags.push(tag as u8);
     }
@@ -123,10 +129,7 @@ impl Attrs {
                 Tag::DType => (DType::from_u8(w[i] as u8).map_or(Arg::None, Arg::DType), 1),
                 Tag::Ints => {
                     let n = w[i] as usize;
-                    let words = &w[i + 1..i + 1 + n];
-                    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is valid in both.
-                    let ints = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<i64>(), n) };
-                    (Arg::Ints(ints), 1 + n)
+                    (Arg::Ints(as_ints(&w[i + 1..i + 1 + n])), 1 + n)
                 }
                 Tag::Floats => {
                     let n = w[i] as usize;
@@ -141,6 +144,11 @@ impl Attrs {
                 Tag::Placement => (Arg::Placement(PlacementId(w[i] as u32)), 1),
                 Tag::Sbp => (Arg::Sbp(NdSbpId(w[i] as u32)), 1),
                 Tag::Rng => (Arg::Rng { seed: w[i], offset: w[i + 1] }, 2),
+                Tag::RngAt => {
+                    let n = w[i + 2] as usize;
+                    let window = as_ints(&w[i + 3..i + 3 + n]);
+                    (Arg::RngAt { seed: w[i], offset: w[i + 1], window }, 3 + n)
+                }
             };
             out.push(arg);
             i += used;
@@ -158,7 +166,12 @@ impl Attrs {
     }
 }
 
-const TAGS: [Tag; 15] = [
+fn as_ints(words: &[u64]) -> &[i64] {
+    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is valid in both.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<i64>(), words.len()) }
+}
+
+const TAGS: [Tag; 16] = [
     Tag::None,
     Tag::False,
     Tag::True,
@@ -174,6 +187,7 @@ const TAGS: [Tag; 15] = [
     Tag::Placement,
     Tag::Sbp,
     Tag::Rng,
+    Tag::RngAt,
 ];
 
 #[cfg(test)]
@@ -197,6 +211,7 @@ mod tests {
             Arg::Len(3),
             Arg::Sym(crate::intern("mean")),
             Arg::Device(Device::CPU),
+            Arg::RngAt { seed: 5, offset: 9, window: &[4, 4, 2, 0] },
             Arg::Rng { seed: 5, offset: 9 },
         ];
         let kept = Attrs::new(&args);
@@ -205,6 +220,6 @@ mod tests {
         let other = kept.with(3, Arg::Int(8));
         assert_ne!(kept, other);
         assert_eq!(other.args()[3], Arg::Int(8));
-        assert_eq!(other.args()[12], args[12]);
+        assert_eq!(other.args()[12..], args[12..]);
     }
 }

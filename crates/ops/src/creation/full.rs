@@ -82,7 +82,7 @@ fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
 const LIKE: OpDef = OpDef {
     faces: Faces::FN,
     infer: |c, outs| like(c, 0, outs),
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
+    sbp: SbpRule::of(Rows::Custom(super::unread_rows)),
     samples: crate::elementwise::unary::samples,
     ..OpDef::BASE
 };

@@ -30,3 +30,20 @@ pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
     };
     Ok(())
 }
+
+/// Rows of ops that read their input's meta and not its values: the result of the input's size follows a split, and nothing is
+/// reduced for a partial input.
+pub fn unread_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let Some(x) = c.opt(0) else { return Ok(()) };
+    let row = |i: Sbp, o: Sbp| Row { ins: SmallVec::from_slice(&[i]), outs: SmallVec::from_slice(&[o]) };
+    rows.extend((0..x.ndim()).map(|d| row(Sbp::S(d as u8), Sbp::S(d as u8))));
+    rows.push(row(Sbp::P_SUM, Sbp::B));
+    Ok(())
+}
+
+/// The same where the result has a size of its own: every rank makes the whole.
+pub fn resized_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    unread_rows(c, rows)?;
+    rows.iter_mut().for_each(|r| r.outs[0] = Sbp::B);
+    Ok(())
+}

@@ -32,7 +32,7 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
     ..OpDef::BASE
 };
@@ -62,7 +62,7 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
     ..OpDef::BASE
 };
@@ -84,7 +84,7 @@ Example::
         super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
     },
     kernel: Kernel::Host(allocate),
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     samples: || vec![],
     ..OpDef::BASE
 };
@@ -109,7 +109,7 @@ Example::
         prim: &FILL,
         lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
     ..OpDef::BASE
 };

@@ -2,17 +2,17 @@
 
 use crate::prelude::*;
 
-/// Fills the launch: kind, key, position, the two parameters, no window.
+/// Fills the launch: kind, key, position, the two parameters, the window.
 fn draw(l: &mut Lowered, kind: RandomKind, rng: Arg<'_>, a: impl Into<Word>, b: impl Into<Word>) -> Result<()> {
     let (seed, offset) = rng.rng()?;
     l.output(0).param(kind as u64).param(seed).param(offset).param(a).param(b);
-    super::push_whole(l);
+    super::push_window(l, rng);
     Ok(())
 }
 
 const DRAW: OpDef = OpDef {
     faces: Faces::FN,
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::Custom(crate::creation::unread_rows)),
     traits: Traits::RANDOM.or(Traits::ALIAS_OK),
     ..OpDef::BASE
 };
@@ -283,6 +283,7 @@ Example::
         outs.give(if dtype == DType::I64 { order } else { order.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),
+    sbp: SbpRule::of(Rows::OnlyB),
     samples: || vec![Sample::new(vec![SampleArg::Int(7)])],
     ..DRAW
 };
@@ -344,6 +345,8 @@ Example::
         outs.give(picked.reshape(&sizes)?);
         Ok(())
     }),
+    // The draw reads whole rows, and the position of a row in the stream of numbers is not its index.
+    sbp: SbpRule::of(Rows::OnlyB),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 1.0), SampleArg::Int(2)])],
     ..DRAW
 };

@@ -25,7 +25,7 @@ pub static OP: OpDef = OpDef {
         lower: |c, _, l| {
             let (seed, offset) = c.arg(1).rng()?;
             l.input(0).output(0).output(1).param(c.float(0)?).param(seed).param(offset);
-            super::push_whole(l);
+            super::push_window(l, c.arg(1));
             Ok(())
         },
     },
@@ -38,7 +38,18 @@ pub static OP: OpDef = OpDef {
             out.set(0, || c.g()?.mul(c.y(1)?)?.mul(scale))
         },
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    // Every rank draws its window of the one mask; the same mask on every rank keeps a partial sum partial.
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        for i in 0..c.t(0)?.ndim() {
+            let s = Sbp::S(i as u8);
+            rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s, s]) });
+        }
+        rows.push(Row {
+            ins: SmallVec::from_slice(&[Sbp::P_SUM]),
+            outs: SmallVec::from_slice(&[Sbp::P_SUM, Sbp::B]),
+        });
+        Ok(())
+    })),
     traits: Traits::RANDOM,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.25)])],
     ..OpDef::BASE

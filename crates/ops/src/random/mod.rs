@@ -5,7 +5,11 @@ pub mod dropout;
 
 use crate::prelude::*;
 
-/// Parameters that end every random launch: no window, the tensor is whole.
-pub fn push_whole(l: &mut Lowered) {
-    l.param(0i64);
+/// Parameters that end every random launch: the window of a shard in the whole tensor, or none.
+pub fn push_window(l: &mut Lowered, rng: Arg<'_>) {
+    let window = rng.window();
+    l.param((window.len() / 2) as i64);
+    window.iter().for_each(|w| {
+        l.param(*w);
+    });
 }
