@@ -1,1 +1,21 @@
-//! oneflow-runtime.
+//! The runtime: plans, their memory and the actors that run them.
+//!
+//! Runs plans; never traces, never differentiates, never chooses. A plan comes from `oneflow-graph` or from a file.
+
+mod actor;
+mod check;
+mod codec;
+mod lower;
+pub mod memory;
+mod plan;
+mod program;
+mod session;
+mod sources;
+
+pub use actor::{Body, Network, Piece, RunArgs};
+pub use codec::VERSION;
+pub use lower::{can_lower, expression, shell};
+pub use plan::*;
+pub use program::Program;
+pub use session::Session;
+pub use sources::{MakeSource, register_source};

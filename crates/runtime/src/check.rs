@@ -1,0 +1,338 @@
+//! What must hold of a plan before it runs: indices and extents inside their bounds, no two live buffers on the same bytes,
+//! and enough credits. What an instruction means is checked by its op when the program is made.
+
+use crate::plan::*;
+use oneflow_base::{Error, Result};
+
+/// Largest memory a plan may ask for in one piece: sums of such sizes cannot overflow.
+const MAX_BYTES: u64 = 1 << 46;
+const MAX_SLOTS: u32 = 1 << 16;
+
+#[cold]
+fn bad(what: String) -> Error {
+    Error::value(format!("plan: {what}"))
+}
+
+impl Plan {
+    pub fn check(&self) -> Result<()> {
+        self.check_memory()?;
+        self.check_ends()?;
+        self.check_ports()?;
+        for t in &self.tasks {
+            if let Work::Compute(p) = &t.work {
+                self.check_program(t, p)?;
+                self.check_lifetimes(p)?;
+            }
+        }
+        self.check_credits()
+    }
+
+    fn check_memory(&self) -> Result<()> {
+        if let Some(a) = self.arenas.iter().find(|a| a.bytes > MAX_BYTES) {
+            return Err(bad(format!("an arena of {} bytes", a.bytes)));
+        }
+        for (i, b) in self.buffers.iter().enumerate() {
+            let inside = |offset: u64, whole: u64| {
+                offset.checked_add(b.bytes).is_some_and(|end| end <= whole) && offset.is_multiple_of(64)
+            };
+            let ok = match b.home {
+                Home::Arena { arena, offset } => {
+                    self.arenas.get(arena as usize).is_some_and(|a| inside(offset, a.bytes) && a.device == b.device)
+                }
+                Home::Register { register, offset, .. } => self
+                    .registers
+                    .get(register as usize)
+                    .is_some_and(|r| inside(offset, r.bytes) && r.device == b.device),
+                Home::Input(k) => self.inputs.get(k as usize).is_some_and(|x| x.buffer == i as u32),
+                Home::Variable(k) => self.variables.get(k as usize).is_some_and(|x| x.buffer == i as u32),
+                Home::Output(_) => true,
+            };
+            if !ok || b.bytes > MAX_BYTES {
+                return Err(bad(format!("buffer {i} ({} bytes) does not lie inside {:?}", b.bytes, b.home)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_ends(&self) -> Result<()> {
+        for (i, x) in self.inputs.iter().enumerate() {
+            let fits = self.buffers.get(x.buffer as usize).is_some_and(|b| {
+                b.home == Home::Input(i as u32)
+                    && oneflow_base::numel(&x.meta.sizes)
+                        .ok()
+                        .and_then(|n| n.checked_mul(x.meta.dtype.size() as i64))
+                        .is_some_and(|n| n as u64 == b.bytes)
+            });
+            if !fits || x.meta.sizes.iter().any(|n| *n < 0) || !x.meta.is_contiguous() {
+                return Err(bad(format!("input {i} does not fit its buffer")));
+            }
+        }
+        for v in &self.variables {
+            let bytes = self.buffers.get(v.buffer as usize).map(|b| b.bytes);
+            if bytes.is_none() || v.data.as_ref().is_some_and(|d| Some(d.len() as u64) != bytes) {
+                return Err(bad(format!("variable {:?} does not fit its buffer", v.name)));
+            }
+        }
+        self.outputs.iter().try_for_each(|o| self.check_operand(&o.operand))
+    }
+
+    fn check_operand(&self, o: &Operand) -> Result<()> {
+        let b = self.buffers.get(o.buffer as usize).ok_or_else(|| bad(format!("there is no buffer {}", o.buffer)))?;
+        let n = oneflow_base::numel(&o.sizes).ok();
+        match o.extent() {
+            Some((_, end)) if end <= b.bytes && n.is_some() => Ok(()),
+            _ => Err(bad(format!(
+                "sizes {:?}, strides {:?}, offset {} lie outside buffer {}",
+                o.sizes, o.strides, o.offset, o.buffer
+            ))),
+        }
+    }
+
+    fn check_ports(&self) -> Result<()> {
+        let mut producers = vec![0; self.registers.len()];
+        let mut readers = vec![0; self.registers.len()];
+        for t in &self.tasks {
+            for (ports, count) in [(&t.produces, &mut producers), (&t.consumes, &mut readers)] {
+                for p in ports {
+                    let slots = self
+                        .registers
+                        .get(p.register as usize)
+                        .map(|r| r.slots)
+                        .ok_or_else(|| bad(format!("task {:?}: there is no register {}", t.name, p.register)))?;
+                    if p.pieces == 0 || p.pieces > MAX_SLOTS || slots > MAX_SLOTS {
+                        return Err(bad(format!("task {:?}: {} pieces of register {}", t.name, p.pieces, p.register)));
+                    }
+                    count[p.register as usize] += 1;
+                }
+            }
+        }
+        for (i, r) in self.registers.iter().enumerate() {
+            if producers[i] != 1 || readers[i] == 0 {
+                return Err(bad(format!(
+                    "register {:?} has {} producers and {} consumers",
+                    r.name, producers[i], readers[i]
+                )));
+            }
+            if r.bytes > MAX_BYTES {
+                return Err(bad(format!("register {:?} of {} bytes", r.name, r.bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_program(&self, t: &Task, p: &[Instr]) -> Result<()> {
+        for i in p {
+            for o in i.ins.iter().chain(&i.outs) {
+                self.check_operand(o)?;
+                if let Home::Register { register, piece, .. } = self.buffers[o.buffer as usize].home {
+                    let port = t.consumes.iter().chain(&t.produces).find(|q| q.register == register);
+                    if port.is_none_or(|q| piece >= q.pieces) {
+                        return Err(bad(format!(
+                            "task {:?} touches register {register}, which it does not hold",
+                            t.name
+                        )));
+                    }
+                }
+            }
+            let n_ins = i.ins.len() as u64;
+            for s in &i.steps {
+                for r in s.ins.iter().flatten().chain(&s.outs) {
+                    let ok = match r {
+                        Ref::In(k) => (*k as u64) < n_ins,
+                        Ref::Out(k) => (*k as usize) < i.outs.len(),
+                        Ref::Temp(..) => i.steps.len() > 1,
+                    };
+                    if !ok {
+                        return Err(bad(format!("{:?}: operand {r:?} does not exist", s.op)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers of an arena that are alive at the same time lie on different bytes.
+    fn check_lifetimes(&self, p: &[Instr]) -> Result<()> {
+        let mut life: Vec<Option<(usize, usize)>> = vec![None; self.buffers.len()];
+        for (at, i) in p.iter().enumerate() {
+            for o in i.ins.iter().chain(&i.outs) {
+                let l = life[o.buffer as usize].get_or_insert((at, at));
+                l.1 = at;
+            }
+        }
+        for o in &self.outputs {
+            if let Some(l) = &mut life[o.operand.buffer as usize] {
+                l.1 = usize::MAX;
+            }
+        }
+        // In order of birth, each against those still alive.
+        let mut order: Vec<usize> = (0..life.len()).filter(|b| life[*b].is_some()).collect();
+        order.sort_by_key(|b| life[*b].map(|l| l.0));
+        let mut alive: Vec<usize> = Vec::new();
+        for b in order {
+            let Some((from, _)) = life[b] else { continue };
+            let Home::Arena { arena, offset } = self.buffers[b].home else { continue };
+            alive.retain(|a| life[*a].is_some_and(|l| l.1 >= from));
+            for &a in &alive {
+                let Home::Arena { arena: other, offset: start } = self.buffers[a].home else { continue };
+                let apart = start + self.buffers[a].bytes <= offset || offset + self.buffers[b].bytes <= start;
+                if other == arena && !apart {
+                    return Err(bad(format!("buffers {a} and {b} are alive at the same time on the same bytes")));
+                }
+            }
+            alive.push(b);
+        }
+        Ok(())
+    }
+
+    /// Whether the actors can go round: one period is played with the given credits. Acting never takes away another
+    /// actor's chance, so any order of play finds the same answer.
+    pub fn check_credits(&self) -> Result<()> {
+        let n = self.tasks.len();
+        let mut acts = vec![0u64; n];
+        // Per register: pieces made, and per consumer pieces taken.
+        let mut made = vec![0u64; self.registers.len()];
+        let mut taken: Vec<Vec<u64>> = self.tasks.iter().map(|t| vec![0; t.consumes.len()]).collect();
+        let goal = self.period()?;
+        loop {
+            let mut moved = false;
+            for (i, t) in self.tasks.iter().enumerate() {
+                if acts[i] >= goal[i] {
+                    continue;
+                }
+                let has_data = t
+                    .consumes
+                    .iter()
+                    .zip(&taken[i])
+                    .all(|(p, done)| made[p.register as usize] - done >= p.pieces as u64);
+                let has_room = t.produces.iter().all(|p| {
+                    let r = p.register as usize;
+                    made[r] + p.pieces as u64 - self.oldest(r, &taken) <= self.registers[r].slots as u64
+                });
+                if has_data && has_room {
+                    t.produces.iter().for_each(|p| made[p.register as usize] += p.pieces as u64);
+                    t.consumes.iter().zip(&mut taken[i]).for_each(|(p, d)| *d += p.pieces as u64);
+                    acts[i] += 1;
+                    moved = true;
+                }
+            }
+            if acts == goal {
+                return Ok(());
+            }
+            if !moved {
+                return Err(bad(self.starved(&acts, &goal, &made, &taken)));
+            }
+        }
+    }
+
+    /// Pieces of a register that all its consumers have given back.
+    fn oldest(&self, register: usize, taken: &[Vec<u64>]) -> u64 {
+        self.tasks
+            .iter()
+            .zip(taken)
+            .flat_map(|(t, d)| t.consumes.iter().zip(d))
+            .filter(|(p, _)| p.register as usize == register)
+            .map(|(_, d)| *d)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Acts of each task after which every register is as it was: the smallest whole numbers whose rates agree.
+    fn period(&self) -> Result<Vec<u64>> {
+        let n = self.tasks.len();
+        let mut rate: Vec<Option<(u64, u64)>> = vec![None; n];
+        for start in 0..n {
+            if rate[start].is_some() {
+                continue;
+            }
+            rate[start] = Some((1, 1));
+            let mut todo = vec![start];
+            while let Some(a) = todo.pop() {
+                let Some((num, den)) = rate[a] else { continue };
+                for (b, num_ab, den_ab) in self.neighbours(a) {
+                    let (x, y) = reduce(num as u128 * num_ab as u128, den as u128 * den_ab as u128)?;
+                    match rate[b] {
+                        None => {
+                            rate[b] = Some((x, y));
+                            todo.push(b);
+                        }
+                        Some(r) if r != (x, y) => {
+                            return Err(bad(format!(
+                                "the rates of task {:?} contradict each other",
+                                self.tasks[b].name
+                            )));
+                        }
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+        let lcm = rate.iter().flatten().try_fold(1u64, |l, (_, d)| {
+            (l / gcd(l as u128, *d as u128) as u64).checked_mul(*d).filter(|x| *x <= 1 << 20)
+        });
+        let lcm = lcm.ok_or_else(|| bad("the rates of its tasks are too far apart".into()))?;
+        let goal: Vec<u64> = rate.iter().flatten().map(|(x, d)| x.saturating_mul(lcm / d)).collect();
+        if goal.iter().any(|g| *g > 1 << 20) {
+            return Err(bad("the rates of its tasks are too far apart".into()));
+        }
+        Ok(goal)
+    }
+
+    /// Tasks that share a register with `a`: acts of `b` for one act of `a`, as a fraction.
+    fn neighbours(&self, a: usize) -> Vec<(usize, u64, u64)> {
+        let mut out = Vec::new();
+        for (b, t) in self.tasks.iter().enumerate() {
+            for p in &self.tasks[a].produces {
+                let shared = t.consumes.iter().filter(|q| q.register == p.register);
+                out.extend(shared.map(|q| (b, p.pieces as u64, q.pieces as u64)));
+            }
+            for p in &self.tasks[a].consumes {
+                let shared = t.produces.iter().filter(|q| q.register == p.register);
+                out.extend(shared.map(|q| (b, p.pieces as u64, q.pieces as u64)));
+            }
+        }
+        out
+    }
+
+    #[cold]
+    fn starved(&self, acts: &[u64], goal: &[u64], made: &[u64], taken: &[Vec<u64>]) -> String {
+        let mut text = String::from("too few credits, no task can act:");
+        for (i, t) in self.tasks.iter().enumerate().filter(|(i, _)| acts[*i] < goal[*i]) {
+            for (p, d) in t.consumes.iter().zip(&taken[i]) {
+                let r = p.register as usize;
+                if made[r] - d < p.pieces as u64 {
+                    text += &format!(
+                        " {} waits for {:?} ({} of {} pieces);",
+                        t.name,
+                        self.registers[r].name,
+                        made[r] - d,
+                        p.pieces
+                    );
+                }
+            }
+            for p in &t.produces {
+                let r = p.register as usize;
+                let used = made[r] - self.oldest(r, taken);
+                if used + p.pieces as u64 > self.registers[r].slots as u64 {
+                    text += &format!(
+                        " {} waits for a free slot of {:?} ({used} of {} in use);",
+                        t.name, self.registers[r].name, self.registers[r].slots
+                    );
+                }
+            }
+        }
+        text
+    }
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn reduce(a: u128, b: u128) -> Result<(u64, u64)> {
+    let g = gcd(a, b).max(1);
+    match (u64::try_from(a / g), u64::try_from(b / g)) {
+        (Ok(x), Ok(y)) if x > 0 && y > 0 => Ok((x, y)),
+        _ => Err(bad("the rates of its tasks are too far apart".into())),
+    }
+}

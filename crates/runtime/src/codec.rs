@@ -1,0 +1,213 @@
+//! Plans as bytes: a magic number, a version, then every field in order, numbers little-endian, lists with their length.
+//!
+//! Reading trusts nothing: every length is compared with what is left before anything is allocated. What the numbers mean
+//! is checked afterwards (`check`).
+
+use crate::plan::*;
+use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
+
+const MAGIC: &[u8; 8] = b"ONEFPLAN";
+/// Files of another version are refused.
+pub const VERSION: u32 = 1;
+
+trait Coded: Sized {
+    fn put(&self, w: &mut Vec<u8>);
+    fn get(r: &mut Reader<'_>) -> Result<Self>;
+}
+
+struct Reader<'a> {
+    left: &'a [u8],
+}
+
+#[cold]
+fn bad(what: &str) -> Error {
+    Error::value(format!("plan file: {what}"))
+}
+
+impl Reader<'_> {
+    fn take(&mut self, n: usize) -> Result<&[u8]> {
+        if n > self.left.len() {
+            return Err(bad("it ends too early"));
+        }
+        let (head, tail) = self.left.split_at(n);
+        self.left = tail;
+        Ok(head)
+    }
+}
+
+macro_rules! numbers {
+    ($($t:ty)*) => {$(
+        impl Coded for $t {
+            fn put(&self, w: &mut Vec<u8>) {
+                w.extend_from_slice(&self.to_le_bytes());
+            }
+            fn get(r: &mut Reader<'_>) -> Result<Self> {
+                let b = r.take(size_of::<$t>())?;
+                Ok(<$t>::from_le_bytes(b.try_into().map_err(|_| bad("it ends too early"))?))
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64 i64 f64);
+
+impl Coded for bool {
+    fn put(&self, w: &mut Vec<u8>) {
+        w.push(*self as u8);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(u8::get(r)? != 0)
+    }
+}
+impl Coded for String {
+    fn put(&self, w: &mut Vec<u8>) {
+        (self.len() as u64).put(w);
+        w.extend_from_slice(self.as_bytes());
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        let n = u64::get(r)?;
+        let bytes = r.take(usize::try_from(n).map_err(|_| bad("a length is out of range"))?)?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| bad("a text is not UTF-8"))
+    }
+}
+impl<T: Coded> Coded for Vec<T> {
+    fn put(&self, w: &mut Vec<u8>) {
+        (self.len() as u64).put(w);
+        self.iter().for_each(|x| x.put(w));
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        let n = u64::get(r)?;
+        // Every element takes a byte at least, so no more is reserved than the file holds.
+        if n > r.left.len() as u64 {
+            return Err(bad("a list is longer than the file"));
+        }
+        (0..n).map(|_| T::get(r)).collect()
+    }
+}
+impl<T: Coded> Coded for Option<T> {
+    fn put(&self, w: &mut Vec<u8>) {
+        self.is_some().put(w);
+        if let Some(x) = self {
+            x.put(w);
+        }
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(if bool::get(r)? { Some(T::get(r)?) } else { None })
+    }
+}
+impl Coded for Dims {
+    fn put(&self, w: &mut Vec<u8>) {
+        self.to_vec().put(w);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Dims::from_vec(Vec::get(r)?))
+    }
+}
+impl Coded for DType {
+    fn put(&self, w: &mut Vec<u8>) {
+        w.push(*self as u8);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        DType::from_u8(u8::get(r)?).ok_or_else(|| bad("it names an unknown dtype"))
+    }
+}
+impl Coded for Device {
+    fn put(&self, w: &mut Vec<u8>) {
+        self.kind.name().to_owned().put(w);
+        self.index.put(w);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        let name = String::get(r)?;
+        let kind = DeviceType::from_name(&name).ok_or_else(|| bad(&format!("it names an unknown device {name:?}")))?;
+        Ok(Device::new(kind, u16::get(r)?))
+    }
+}
+
+/// A struct, field by field.
+macro_rules! fields {
+    ($($t:ident { $($f:ident),* })*) => {$(
+        impl Coded for $t {
+            fn put(&self, w: &mut Vec<u8>) {
+                $(self.$f.put(w);)*
+            }
+            fn get(r: &mut Reader<'_>) -> Result<Self> {
+                Ok($t { $($f: Coded::get(r)?),* })
+            }
+        }
+    )*};
+}
+fields! {
+    Meta { dtype, device, sizes, strides }
+    Arena { device, bytes }
+    Buffer { device, bytes, home }
+    Input { buffer, meta }
+    Variable { name, buffer, data }
+    Output { operand }
+    Register { name, device, bytes, slots }
+    Task { name, stream, work, consumes, produces }
+    Port { register, pieces }
+    Instr { steps, ins, outs, origin }
+    Step { op, args, ins, outs }
+    Operand { buffer, offset, dtype, sizes, strides }
+    Plan { name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng }
+}
+
+/// An enum: a tag, then the fields of the variant.
+macro_rules! variants {
+    ($t:ident { $($tag:literal => $v:ident $(($($p:ident),*))? $({$($f:ident),*})?),* $(,)? }) => {
+        impl Coded for $t {
+            fn put(&self, w: &mut Vec<u8>) {
+                match self {
+                    $($t::$v $(($($p),*))? $({$($f),*})? => {
+                        w.push($tag);
+                        $($($p.put(w);)*)?
+                        $($($f.put(w);)*)?
+                    })*
+                }
+            }
+            fn get(r: &mut Reader<'_>) -> Result<Self> {
+                Ok(match u8::get(r)? {
+                    $($tag => {
+                        $($(let $p = Coded::get(r)?;)*)?
+                        $($(let $f = Coded::get(r)?;)*)?
+                        $t::$v $(($($p),*))? $({$($f),*})?
+                    })*
+                    _ => return Err(bad(concat!("an unknown kind of ", stringify!($t)))),
+                })
+            }
+        }
+    };
+}
+variants!(Home { 0 => Arena { arena, offset }, 1 => Input(i), 2 => Variable(i), 3 => Output(i), 4 => Register { register, piece, offset } });
+variants!(Work { 0 => HostIn, 1 => HostOut, 2 => Compute(p), 3 => Source { kind, config } });
+variants!(Ref { 0 => In(i), 1 => Out(i), 2 => Temp(i, d) });
+variants!(PlanArg {
+    0 => None, 1 => Bool(b), 2 => Int(i), 3 => Float(f), 4 => Complex(re, im), 5 => DType(d), 6 => Ints(v), 7 => Floats(v),
+    8 => Len(n), 9 => Str(s), 10 => Device(d), 11 => Rng(s),
+});
+
+impl Plan {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut w = MAGIC.to_vec();
+        VERSION.put(&mut w);
+        self.put(&mut w);
+        w
+    }
+
+    /// Reads a plan and checks everything that can be checked without running it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Plan> {
+        let mut r = Reader { left: bytes };
+        if r.take(MAGIC.len())? != MAGIC {
+            return Err(bad("it does not start as a plan does"));
+        }
+        let version = u32::get(&mut r)?;
+        if version != VERSION {
+            return Err(bad(&format!("version {version}; this program reads version {VERSION}")));
+        }
+        let plan = Plan::get(&mut r)?;
+        if !r.left.is_empty() {
+            return Err(bad("there is something after its end"));
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+}

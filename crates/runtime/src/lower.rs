@@ -1,0 +1,330 @@
+//! From an instruction to launches: shells with the operands' layouts go through the op's own `infer` and lowering rule.
+//!
+//! The compiler asks the same functions whether an op can be lowered at all (`can_lower`).
+
+use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
+use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
+use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, op_by_name};
+use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
+use smallvec::SmallVec;
+
+/// Stand-ins for a seed and the position of site 0: words of the lowered launch that equal them are replaced at run time.
+const SEED: u64 = 0x9d3c_51f2_76ab_08e5;
+const OFFSET: u64 = 0x5b17_e4c8_2f90_a600;
+
+/// One kernel call, operands by buffer.
+#[derive(Clone, Debug)]
+pub struct LaunchSpec {
+    pub prim: &'static Primitive,
+    pub expr: Option<&'static Expr>,
+    pub params: Params,
+    pub ins: Vec<Option<PlanOperand>>,
+    pub outs: Vec<Option<PlanOperand>>,
+    /// Words of `params` that hold the seed, and those that hold the position of a site.
+    pub seeds: SmallVec<[usize; 1]>,
+    pub offsets: SmallVec<[(usize, u64); 1]>,
+}
+
+/// A tensor that has a layout and no memory.
+pub fn shell(meta: &Meta, offset: i64) -> Result<Tensor> {
+    let plain = Tensor::shell(meta.dtype, meta.device, meta.sizes.clone(), meta.strides.clone())?;
+    if offset == 0 {
+        return Ok(plain);
+    }
+    let mut outs = Outs::new();
+    outs.view(0, &plain, meta.sizes.clone(), meta.strides.clone(), offset)?;
+    outs.into_tensors().pop().ok_or_else(|| Error::runtime("no shell"))
+}
+
+/// The launch of one call, if its op has a kernel that takes these layouts.
+fn lowered(c: &Call<'_>, outs: &Outs) -> Result<Lowered> {
+    match c.op.kernel {
+        Kernel::Elementwise(lower) => {
+            let mut l = Lowered::new(&ELEMENTWISE);
+            l.expr = Some(lower(c, outs, &mut l.params)?);
+            let sizes = Dims::from_slice(outs[0].sizes());
+            for (i, t) in c.ins.iter().enumerate() {
+                if let Some(t) = t {
+                    l.input_expanded(i, t, &sizes);
+                }
+            }
+            l.output(0);
+            Ok(l)
+        }
+        Kernel::Prim { prim, lower } => {
+            let mut l = Lowered::new(prim);
+            lower(c, outs, &mut l)?;
+            Ok(l)
+        }
+        _ => Err(Error::not_implemented(format!("{}(): has no kernel a plan can hold", c.name()))),
+    }
+}
+
+/// Whether the op's kernel takes these inputs, or its composition has to be traced.
+pub fn can_lower(c: &Call<'_>, outs: &Outs) -> Result<bool> {
+    let device =
+        outs.tensors().iter().chain(c.ins.iter().flatten().copied()).next().map_or(Device::CPU, Tensor::device);
+    match lowered(c, outs) {
+        Ok(l) => Ok(l.prim.on(device.kind).is_ok()),
+        Err(e) if e.kind() == ErrorKind::NotImplemented => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The expression and scalars of an elementwise call, for chains.
+pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Params)>> {
+    match c.op.kernel {
+        Kernel::Elementwise(lower) => {
+            let mut p = Params::new();
+            let e = lower(c, outs, &mut p)?;
+            Ok(Some((e, p)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The launches of an instruction.
+pub fn launches(i: &Instr, device: Device) -> Result<Vec<LaunchSpec>> {
+    match i.steps.as_slice() {
+        [] => Err(Error::value("plan: an instruction without a step")),
+        [one] => single(i, one, device),
+        many => Ok(vec![chain(i, many, device)?]),
+    }
+    .map_err(|e| e.context(format_args!("{}: ", i.origin)))
+}
+
+fn find(name: &str) -> Result<&'static OpDef> {
+    op_by_name(name).ok_or_else(|| Error::value(format!("plan: there is no op {name:?}")))
+}
+
+/// Compares what an op says its results are with what the plan holds room for.
+fn check_outs(c: &Call<'_>, outs: &Outs, held: &[Meta]) -> Result<()> {
+    let same = outs.len() == held.len()
+        && outs.tensors().iter().zip(held).all(|(t, m)| {
+            t.dtype() == m.dtype
+                && t.sizes() == m.sizes.as_slice()
+                && (t.strides() == m.strides.as_slice() || t.is_contiguous() && m.is_contiguous())
+        });
+    if same {
+        return Ok(());
+    }
+    Err(Error::value(format!("plan: {}() gives {:?}, the plan holds {held:?}", c.name(), outs.tensors())))
+}
+
+fn single(i: &Instr, s: &Step, device: Device) -> Result<Vec<LaunchSpec>> {
+    let op = find(&s.op)?;
+    let at = |r: &Ref| match r {
+        Ref::In(k) => i.ins.get(*k as usize),
+        Ref::Out(k) => i.outs.get(*k as usize),
+        Ref::Temp(..) => None,
+    };
+    let missing = || Error::value(format!("plan: {}: an operand does not exist", s.op));
+    let mut ins: Vec<Option<(&PlanOperand, Tensor)>> = Vec::with_capacity(s.ins.len());
+    for r in &s.ins {
+        ins.push(match r {
+            None => None,
+            Some(r) => {
+                let o = at(r).ok_or_else(missing)?;
+                Some((o, shell(&o.meta(device), o.offset)?))
+            }
+        });
+    }
+    let outs_at: Vec<&PlanOperand> = s.outs.iter().map(|r| at(r).ok_or_else(missing)).collect::<Result<_>>()?;
+    let held: Vec<Meta> = outs_at.iter().map(|o| o.meta(device)).collect();
+    let refs: Vec<Option<&Tensor>> = ins.iter().map(|x| x.as_ref().map(|x| &x.1)).collect();
+    let args: Vec<Arg<'_>> = s.args.iter().map(|a| a.arg((SEED, OFFSET))).collect();
+    check_call(op, &refs, &args)?;
+    let c = Call::new(op, &refs, &args);
+    let mut outs = Outs::new();
+    (op.infer)(&c, &mut outs)?;
+    check_outs(&c, &outs, &held)?;
+    if matches!(op.kernel, Kernel::Host(_)) && refs.iter().all(|t| t.is_none_or(|t| t.storage().is_none())) {
+        // Memory without values (`empty`): there is nothing to launch.
+        return Ok(Vec::new());
+    }
+    let l = lowered(&c, &outs)?;
+    let place = |o: &Operand| -> Result<PlanOperand> {
+        let (whole, own) = match o.slot {
+            Slot::In(k) => ins.get(k as usize).and_then(Option::as_ref).map(|x| (x.0, x.1.offset())),
+            Slot::Out(k) => outs_at.get(k as usize).map(|o| (*o, 0)),
+        }
+        .ok_or_else(missing)?;
+        Ok(match &o.layout {
+            None => whole.clone(),
+            Some((sizes, strides, offset)) => PlanOperand {
+                sizes: sizes.clone(),
+                strides: strides.clone(),
+                offset: whole.offset + offset - own,
+                ..whole.clone()
+            },
+        })
+    };
+    let mut out = Vec::new();
+    if let Some(k) = l.init {
+        let (src, dst) = (ins.get(k as usize).and_then(Option::as_ref).ok_or_else(missing)?.0, outs_at.first());
+        let dst = *dst.ok_or_else(missing)?;
+        if src.buffer != dst.buffer || src.offset != dst.offset || src.strides != dst.strides {
+            out.push(copy(expanded(src, &dst.sizes)?, dst.clone()));
+        }
+    }
+    let side = |v: &[Option<Operand>]| v.iter().map(|o| o.as_ref().map(&place).transpose()).collect::<Result<Vec<_>>>();
+    out.push(LaunchSpec {
+        prim: l.prim,
+        expr: l.expr,
+        ins: side(&l.ins)?,
+        outs: side(&l.outs)?,
+        seeds: l.params.iter().enumerate().filter(|(_, w)| w.0 == SEED).map(|(i, _)| i).collect(),
+        offsets: s
+            .args
+            .iter()
+            .filter_map(|a| if let PlanArg::Rng(site) = a { Some(*site) } else { None })
+            .flat_map(|site| {
+                let word = OFFSET.wrapping_add(site);
+                l.params.iter().enumerate().filter(move |(_, w)| w.0 == word).map(move |(i, _)| (i, site))
+            })
+            .collect(),
+        params: l.params,
+    });
+    Ok(out)
+}
+
+/// A plain copy.
+pub fn copy(src: PlanOperand, dst: PlanOperand) -> LaunchSpec {
+    LaunchSpec {
+        prim: &COPY,
+        expr: None,
+        params: Params::new(),
+        ins: vec![Some(src)],
+        outs: vec![Some(dst)],
+        seeds: SmallVec::new(),
+        offsets: SmallVec::new(),
+    }
+}
+
+/// The operand broadcast to `sizes`.
+fn expanded(o: &PlanOperand, sizes: &Dims) -> Result<PlanOperand> {
+    if o.sizes == *sizes {
+        return Ok(o.clone());
+    }
+    let lead = sizes.len().checked_sub(o.sizes.len());
+    let lead = lead.ok_or_else(|| Error::value(format!("plan: {:?} does not broadcast to {sizes:?}", o.sizes)))?;
+    let mut strides: Dims = SmallVec::from_elem(0, sizes.len());
+    for (i, (n, s)) in o.sizes.iter().zip(&o.strides).enumerate() {
+        if *n == sizes[lead + i] {
+            strides[lead + i] = *s;
+        } else if *n != 1 {
+            return Err(Error::value(format!("plan: {:?} does not broadcast to {sizes:?}", o.sizes)));
+        }
+    }
+    Ok(PlanOperand { sizes: sizes.clone(), strides, ..o.clone() })
+}
+
+/// As many inputs and arguments as the signature asks for, lists counted.
+fn check_call(op: &OpDef, ins: &[Option<&Tensor>], args: &[Arg<'_>]) -> Result<()> {
+    let n_args = op.sig.params().iter().filter(|p| p.is_arg()).count();
+    let mut n_ins = 0usize;
+    let mut arg = 0;
+    for p in op.sig.params() {
+        if p.ty == oneflow_core::Ty::TensorList {
+            n_ins += match args.get(arg) {
+                Some(Arg::Len(n)) => *n as usize,
+                _ => 0,
+            };
+        } else if p.is_input() {
+            n_ins += 1;
+        }
+        arg += p.is_arg() as usize;
+    }
+    if n_args != args.len() || n_ins != ins.len() {
+        return Err(Error::value(format!(
+            "plan: {}() takes {n_ins} inputs and {n_args} arguments, the plan gives {} and {}",
+            op.name(),
+            ins.len(),
+            args.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Several elementwise steps as one launch.
+fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
+    let bad = |what: &str| Error::value(format!("plan: chain: {what}"));
+    let sizes = &i.outs.first().ok_or_else(|| bad("no output"))?.sizes;
+    if i.outs.iter().any(|o| o.sizes != *sizes) {
+        return Err(bad("its outputs differ in size"));
+    }
+    let (n_ins, n_outs) = (i.ins.len(), i.outs.len());
+    let slot = |r: &Ref| match r {
+        Ref::In(k) => *k as u64,
+        Ref::Out(k) => n_ins as u64 + *k as u64,
+        Ref::Temp(k, _) => (n_ins + n_outs) as u64 + *k as u64,
+    };
+    let meta = |r: &Ref| -> Result<Meta> {
+        Ok(match r {
+            Ref::In(k) => i.ins.get(*k as usize).ok_or_else(|| bad("an operand does not exist"))?.meta(device),
+            Ref::Out(k) => i.outs.get(*k as usize).ok_or_else(|| bad("an operand does not exist"))?.meta(device),
+            Ref::Temp(_, d) => Meta::contiguous(*d, device, sizes),
+        })
+    };
+    let mut params = Params::new();
+    let mut compute: Option<DType> = None;
+    let mut written = vec![false; n_ins + n_outs];
+    for s in steps {
+        let op = find(&s.op)?;
+        let mut shells: Vec<Option<Tensor>> = Vec::new();
+        for r in &s.ins {
+            if let Some(r @ (Ref::Out(_) | Ref::Temp(..))) = r
+                && !written.get(slot(r) as usize).copied().unwrap_or(false)
+            {
+                return Err(bad("a value is read before it is made"));
+            }
+            shells.push(r.as_ref().map(|r| shell(&meta(r)?, 0)).transpose()?);
+        }
+        let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
+        let args: Vec<Arg<'_>> = s.args.iter().map(|a| a.arg((SEED, OFFSET))).collect();
+        check_call(op, &refs, &args)?;
+        let c = Call::new(op, &refs, &args);
+        let mut outs = Outs::new();
+        (op.infer)(&c, &mut outs)?;
+        let [dest] = s.outs.as_slice() else { return Err(bad("a step has one result")) };
+        let out = outs.tensors().first().ok_or_else(|| bad("a step has one result"))?;
+        if out.sizes() != sizes.as_slice() || out.dtype() != meta(dest)?.dtype || matches!(dest, Ref::In(_)) {
+            return Err(bad("a step's result does not fit"));
+        }
+        let (expr, scalars) = expression(&c, &outs)?.ok_or_else(|| bad("a step is not elementwise"))?;
+        let (d, scalars) = scalars.split_first().ok_or_else(|| bad("a step has no compute dtype"))?;
+        if *compute.get_or_insert(d.dtype()) != d.dtype() {
+            return Err(bad("its steps compute in different dtypes"));
+        }
+        params.push(Word::from(register_expr(expr) as u64));
+        params.push(Word::from(scalars.len() as u64));
+        params.extend_from_slice(scalars);
+        let operands: Vec<u64> = s.ins.iter().flatten().map(slot).collect();
+        if operands.len() != expr.arity {
+            return Err(bad("a step's operands do not fit its expression"));
+        }
+        params.extend(operands.into_iter().map(Word::from));
+        let d = slot(dest) as usize;
+        params.push(Word::from(d as u64));
+        if written.len() <= d {
+            written.resize(d + 1, false);
+        }
+        written[d] = true;
+    }
+    if written[n_ins..n_ins + n_outs].contains(&false) {
+        return Err(bad("an output is never written"));
+    }
+    let mut words = Params::new();
+    words.push(Word::from(compute.unwrap_or(DType::F32)));
+    words.push(Word::from(steps.len() as u64));
+    words.extend_from_slice(&params);
+    Ok(LaunchSpec {
+        prim: &ELEMENTWISE_CHAIN,
+        expr: None,
+        params: words,
+        ins: i.ins.iter().map(|o| expanded(o, sizes).map(Some)).collect::<Result<_>>()?,
+        outs: i.outs.iter().cloned().map(Some).collect(),
+        seeds: SmallVec::new(),
+        offsets: SmallVec::new(),
+    })
+}

@@ -1,0 +1,259 @@
+//! The compiled thing: tasks that pass registers, instructions over buffers, and where every buffer lives.
+//!
+//! A plan is data alone: no pointer, no tensor, no code. An instruction names ops of the table with their arguments; the
+//! program that runs is made of it by the ops' own rules (`program`), so a plan read from a file is checked by the very
+//! code that checks eager calls.
+
+use oneflow_base::{Arg, Attrs, DType, Device, Dims, Error, Meta, Result, intern, sym_name};
+
+/// A compiled program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    pub name: String,
+    pub arenas: Vec<Arena>,
+    pub buffers: Vec<Buffer>,
+    pub inputs: Vec<Input>,
+    pub variables: Vec<Variable>,
+    pub outputs: Vec<Output>,
+    pub registers: Vec<Register>,
+    pub tasks: Vec<Task>,
+    /// Positions of the default generator that one run takes.
+    pub n_rng: u64,
+}
+
+/// One piece of device memory, cut into buffers at compile time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arena {
+    pub device: Device,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    pub device: Device,
+    pub bytes: u64,
+    pub home: Home,
+}
+
+/// Where a buffer's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    Arena {
+        arena: u32,
+        offset: u64,
+    },
+    /// The caller's input of a run.
+    Input(u32),
+    /// Outlives runs: parameters, buffers, optimizer state.
+    Variable(u32),
+    /// Memory of a result.
+    Output(u32),
+    /// Piece `piece` (of those consumed or produced in one act) of a register, from `offset` on.
+    Register {
+        register: u32,
+        piece: u32,
+        offset: u64,
+    },
+}
+
+/// What a caller gives to every run: contiguous, of this meta.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    pub buffer: u32,
+    pub meta: Meta,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    pub name: String,
+    pub buffer: u32,
+    /// Initial bytes, in plans that are to run without the process that compiled them.
+    pub data: Option<Vec<u8>>,
+}
+
+/// A result: a layout of a buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    pub operand: Operand,
+}
+
+/// Memory handed from one producer to its consumers, in `slots` pieces: as many as may be under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    pub name: String,
+    pub device: Device,
+    /// Bytes of one piece.
+    pub bytes: u64,
+    pub slots: u32,
+}
+
+/// An actor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub name: String,
+    /// Tasks of one stream share a thread.
+    pub stream: u32,
+    pub work: Work,
+    pub consumes: Vec<Port>,
+    pub produces: Vec<Port>,
+}
+
+/// A task's end of a register: how many pieces it takes or makes in one act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub register: u32,
+    pub pieces: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// The caller's side: starts runs.
+    HostIn,
+    /// The caller's side: takes results.
+    HostOut,
+    Compute(Vec<Instr>),
+    /// A named source with its own configuration (`sources`).
+    Source {
+        kind: String,
+        config: Vec<u8>,
+    },
+}
+
+/// One op, or a chain of elementwise ops that runs as one kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instr {
+    pub steps: Vec<Step>,
+    pub ins: Vec<Operand>,
+    pub outs: Vec<Operand>,
+    /// What to say when it fails: the op and where it was traced.
+    pub origin: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub op: String,
+    pub args: Vec<PlanArg>,
+    pub ins: Vec<Option<Ref>>,
+    pub outs: Vec<Ref>,
+}
+
+/// An operand of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ref {
+    In(u16),
+    Out(u16),
+    /// A value inside a chain; never in memory. It has the dtype, and the sizes of the chain.
+    Temp(u16, DType),
+}
+
+/// A layout of a buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operand {
+    pub buffer: u32,
+    /// First element, in elements from the buffer's start.
+    pub offset: i64,
+    pub dtype: DType,
+    pub sizes: Dims,
+    pub strides: Dims,
+}
+
+impl Operand {
+    pub fn meta(&self, device: Device) -> Meta {
+        Meta { dtype: self.dtype, device, sizes: self.sizes.clone(), strides: self.strides.clone() }
+    }
+    /// First and one past the last byte from the buffer's start; `None` where the arithmetic overflows or it is negative.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        if self.sizes.len() != self.strides.len() || self.sizes.iter().any(|n| *n < 0) || self.offset < 0 {
+            return None;
+        }
+        let item = self.dtype.size() as i64;
+        if self.sizes.contains(&0) {
+            let at = self.offset.checked_mul(item)? as u64;
+            return Some((at, at));
+        }
+        let (mut lo, mut hi) = (self.offset, self.offset);
+        for (n, s) in self.sizes.iter().zip(&self.strides) {
+            let reach = (n - 1).checked_mul(*s)?;
+            if reach < 0 {
+                lo = lo.checked_add(reach)?;
+            } else {
+                hi = hi.checked_add(reach)?;
+            }
+        }
+        (lo >= 0).then_some(())?;
+        Some((lo.checked_mul(item)? as u64, hi.checked_add(1)?.checked_mul(item)? as u64))
+    }
+}
+
+/// An argument that can be kept in a file: no interned numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanArg {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Complex(f64, f64),
+    DType(DType),
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+    Len(u32),
+    Str(String),
+    Device(Device),
+    /// The n-th random position of a run.
+    Rng(u64),
+}
+
+impl PlanArg {
+    /// Keeps arguments. A random one becomes its position after `rng_start`.
+    pub fn keep(attrs: &Attrs, rng_start: u64) -> Result<Vec<PlanArg>> {
+        attrs.args().iter().map(|a| Self::keep_one(*a, rng_start)).collect()
+    }
+
+    fn keep_one(a: Arg<'_>, rng_start: u64) -> Result<PlanArg> {
+        Ok(match a {
+            Arg::None => PlanArg::None,
+            Arg::Bool(b) => PlanArg::Bool(b),
+            Arg::Int(i) => PlanArg::Int(i),
+            Arg::Float(f) => PlanArg::Float(f),
+            Arg::Complex(r, i) => PlanArg::Complex(r, i),
+            Arg::DType(d) => PlanArg::DType(d),
+            Arg::Ints(v) => PlanArg::Ints(v.to_vec()),
+            Arg::Floats(v) => PlanArg::Floats(v.to_vec()),
+            Arg::Len(n) => PlanArg::Len(n),
+            Arg::Sym(s) => PlanArg::Str(sym_name(s).to_owned()),
+            Arg::Device(d) => PlanArg::Device(d),
+            Arg::Rng { offset, .. } => PlanArg::Rng(offset.wrapping_sub(rng_start)),
+            Arg::RngAt { .. } | Arg::Placement(_) | Arg::Sbp(_) => {
+                return Err(Error::not_implemented("a plan keeps no placement: boxing comes before lowering"));
+            }
+        })
+    }
+
+    /// The argument again; random ones read `(seed, offset of site 0)`.
+    pub fn arg(&self, rng: (u64, u64)) -> Arg<'_> {
+        match self {
+            PlanArg::None => Arg::None,
+            PlanArg::Bool(b) => Arg::Bool(*b),
+            PlanArg::Int(i) => Arg::Int(*i),
+            PlanArg::Float(f) => Arg::Float(*f),
+            PlanArg::Complex(r, i) => Arg::Complex(*r, *i),
+            PlanArg::DType(d) => Arg::DType(*d),
+            PlanArg::Ints(v) => Arg::Ints(v),
+            PlanArg::Floats(v) => Arg::Floats(v),
+            PlanArg::Len(n) => Arg::Len(*n),
+            PlanArg::Str(s) => Arg::Sym(intern(s)),
+            PlanArg::Device(d) => Arg::Device(*d),
+            PlanArg::Rng(site) => Arg::Rng { seed: rng.0, offset: rng.1.wrapping_add(*site) },
+        }
+    }
+}
+
+impl Plan {
+    /// The instructions of a task.
+    pub fn program(&self, task: &Task) -> Vec<Instr> {
+        match &task.work {
+            Work::Compute(p) => p.clone(),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A straight line of instructions, resolved once: kernel pointers, views and parameters stand ready, so that running an op
+//! costs its kernel and one indirect call.
+
+use crate::lower::{LaunchSpec, launches};
+use crate::plan::{Buffer, Instr};
+use oneflow_base::{Device, Error, Result};
+use oneflow_ep::provider;
+use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The program of one compute task.
+pub struct Program {
+    ready: Vec<Ready>,
+    origins: Vec<String>,
+    /// Per buffer: its base address, and who points into it.
+    bases: Vec<Base>,
+    device: Device,
+}
+
+struct Base {
+    ptr: *mut u8,
+    /// (launch, is an output, operand, byte offset)
+    users: Vec<(u32, bool, u32, usize)>,
+}
+
+/// One launch with everything in its place.
+struct Ready {
+    kernel: KernelFn,
+    expr: Option<&'static Expr>,
+    params: Params,
+    /// The views' sizes and strides point into `_dims`.
+    ins: Box<[Option<View<'static>>]>,
+    outs: Box<[Option<View<'static>>]>,
+    _dims: Box<[i64]>,
+    seeds: Box<[usize]>,
+    offsets: Box<[(usize, u64)]>,
+    /// The instruction, for errors.
+    origin: u32,
+}
+
+// SAFETY: the raw pointers are addresses of the session's memory; the program is moved to the thread of its task, which alone
+// runs it.
+unsafe impl Send for Program {}
+
+impl Program {
+    pub fn new(instrs: &[Instr], buffers: &[Buffer], device: Device) -> Result<Program> {
+        let made = catch_unwind(AssertUnwindSafe(|| Self::make(instrs, buffers, device)));
+        made.unwrap_or_else(|_| Err(Error::value("plan: an instruction's arguments break its op's rules")))
+    }
+
+    fn make(instrs: &[Instr], buffers: &[Buffer], device: Device) -> Result<Program> {
+        let bases = buffers.iter().map(|_| Base { ptr: std::ptr::null_mut(), users: Vec::new() }).collect();
+        let mut p = Program { ready: Vec::new(), origins: Vec::new(), bases, device };
+        for i in instrs {
+            p.origins.push(i.origin.clone());
+            for l in launches(i, device)? {
+                p.push(l, buffers)?;
+            }
+        }
+        Ok(p)
+    }
+
+    fn push(&mut self, l: LaunchSpec, buffers: &[Buffer]) -> Result<()> {
+        let at = self.ready.len() as u32;
+        let kernel = l.prim.on(self.device.kind)?;
+        let mut dims: Vec<i64> = Vec::new();
+        for o in l.ins.iter().chain(&l.outs).flatten() {
+            // The op's own rule may have made another layout of the operand: it has to stay inside as well.
+            let inside = o.extent().zip(buffers.get(o.buffer as usize)).is_some_and(|((_, end), b)| end <= b.bytes);
+            if !inside {
+                return Err(Error::value(format!("plan: {}: an operand lies outside its buffer", l.prim.name)));
+            }
+            dims.extend_from_slice(&o.sizes);
+            dims.extend_from_slice(&o.strides);
+        }
+        let dims = dims.into_boxed_slice();
+        // SAFETY: the box is kept beside the views and never changes or moves its elements.
+        let words: &'static [i64] = unsafe { std::slice::from_raw_parts(dims.as_ptr(), dims.len()) };
+        let mut next = 0;
+        let mut side = |operands: &[Option<crate::plan::Operand>], is_out: bool, bases: &mut Vec<Base>| {
+            let mut views: Vec<Option<View<'static>>> = Vec::with_capacity(operands.len());
+            for (k, o) in operands.iter().enumerate() {
+                views.push(o.as_ref().map(|o| {
+                    let n = o.sizes.len();
+                    let v = View {
+                        ptr: std::ptr::null_mut(),
+                        dtype: o.dtype,
+                        sizes: &words[next..next + n],
+                        strides: &words[next + n..next + 2 * n],
+                    };
+                    next += 2 * n;
+                    let bytes = o.offset as usize * o.dtype.size();
+                    bases[o.buffer as usize].users.push((at, is_out, k as u32, bytes));
+                    v
+                }));
+            }
+            views.into_boxed_slice()
+        };
+        let ins = side(&l.ins, false, &mut self.bases);
+        let outs = side(&l.outs, true, &mut self.bases);
+        self.ready.push(Ready {
+            kernel,
+            expr: l.expr,
+            params: l.params,
+            ins,
+            outs,
+            _dims: dims,
+            seeds: l.seeds.into_vec().into_boxed_slice(),
+            offsets: l.offsets.into_vec().into_boxed_slice(),
+            origin: self.origins.len() as u32 - 1,
+        });
+        Ok(())
+    }
+
+    /// Number of kernel launches of one run.
+    pub fn len(&self) -> usize {
+        self.ready.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Whether some launch touches the buffer.
+    pub fn uses(&self, buffer: usize) -> bool {
+        self.bases.get(buffer).is_some_and(|b| !b.users.is_empty())
+    }
+
+    /// Says where a buffer lies from now on.
+    pub fn set_base(&mut self, buffer: usize, ptr: *mut u8) {
+        let b = &mut self.bases[buffer];
+        if b.ptr == ptr {
+            return;
+        }
+        b.ptr = ptr;
+        for &(launch, is_out, k, bytes) in &b.users {
+            let r = &mut self.ready[launch as usize];
+            let views = if is_out { &mut r.outs } else { &mut r.ins };
+            if let Some(v) = &mut views[k as usize] {
+                v.ptr = ptr.wrapping_add(bytes);
+            }
+        }
+    }
+
+    /// Gives the random ops of the next run their seed and positions.
+    pub fn set_rng(&mut self, seed: u64, offset: u64) {
+        for r in &mut self.ready {
+            for &i in &r.seeds {
+                r.params[i] = Word(seed);
+            }
+            for &(i, site) in &r.offsets {
+                r.params[i] = Word(offset.wrapping_add(site));
+            }
+        }
+    }
+
+    /// Runs everything in order; between launches a raised flag ends it with an error.
+    ///
+    /// # Safety
+    /// Every used buffer has a base with memory of its size behind it, which nobody else touches meanwhile.
+    pub unsafe fn run(&mut self, cancel: &AtomicBool) -> Result<()> {
+        let queue = provider(self.device.kind)?.queue(self.device.index);
+        for r in &self.ready {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::runtime("the run was interrupted"));
+            }
+            let l = Launch { outs: &r.outs, ins: &r.ins, params: &r.params, expr: r.expr, queue };
+            // SAFETY: `launches` made the operands by the op's own rules, `push` checked that they lie inside their
+            // buffers, and the caller vouches for the buffers.
+            if let Err(e) = unsafe { (r.kernel)(&l) } {
+                return Err(e.context(format_args!("{}: ", self.origins[r.origin as usize])));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,396 @@
+//! A plan with its memory, ready to run: what nn.Graph calls, and what a service without Python embeds.
+//!
+//! ```no_run
+//! # fn main() -> oneflow_base::Result<()> {
+//! # let x: oneflow_core::Tensor = unreachable!();
+//! let mut session = oneflow_runtime::Session::load("model.plan")?;
+//! let outputs = session.run(&[x])?;
+//! # Ok(()) }
+//! ```
+
+use crate::actor::{Body, Network, Piece, RunArgs};
+use crate::plan::*;
+use crate::program::Program;
+use crate::sources;
+use oneflow_base::{Device, Error, Result};
+use oneflow_core::{Storage, Tensor, copy_to_host, default_generator};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A loaded plan. One run at a time; runs allocate nothing.
+pub struct Session {
+    plan: Arc<Plan>,
+    arenas: Vec<Storage>,
+    registers: Vec<Vec<Storage>>,
+    variables: Vec<Storage>,
+    /// Per output memory: storages that are used again once nobody else holds them.
+    outputs: Vec<Vec<Storage>>,
+    network: Option<Network>,
+    cancel: Arc<AtomicBool>,
+    /// Launches of one run.
+    n_launches: usize,
+}
+
+/// Never asks whether to stop.
+fn no_poll() -> Result<()> {
+    Ok(())
+}
+
+impl Session {
+    /// Gives a plan its memory. `variables`: one storage for each of the plan's, shared with whoever else holds it.
+    pub fn new(plan: Plan, variables: Vec<Storage>) -> Result<Session> {
+        plan.check()?;
+        if variables.len() != plan.variables.len() {
+            return Err(Error::value(format!(
+                "plan {:?} has {} variables, {} were given",
+                plan.name,
+                plan.variables.len(),
+                variables.len()
+            )));
+        }
+        let arenas = plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>()?;
+        let registers = plan
+            .registers
+            .iter()
+            .map(|r| (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<Vec<_>>>())
+            .collect::<Result<_>>()?;
+        let n_outputs = plan.buffers.iter().filter(|b| matches!(b.home, Home::Output(_))).count();
+        let mut s = Session {
+            plan: Arc::new(plan),
+            arenas,
+            registers,
+            variables,
+            outputs: vec![Vec::new(); n_outputs],
+            network: None,
+            cancel: Arc::new(AtomicBool::new(false)),
+            n_launches: 0,
+        };
+        s.check_variables()?;
+        s.start()?;
+        Ok(s)
+    }
+
+    /// Reads a plan file that carries its variables.
+    pub fn load(path: impl AsRef<Path>) -> Result<Session> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|e| Error::runtime(format!("cannot read {}: {e}", path.display())))?;
+        Self::from_plan(Plan::from_bytes(&bytes)?)
+    }
+
+    /// A session whose variables start from the bytes in the plan.
+    pub fn from_plan(mut plan: Plan) -> Result<Session> {
+        let mut variables = Vec::new();
+        for v in &mut plan.variables {
+            let b = plan.buffers.get(v.buffer as usize);
+            let b = b.ok_or_else(|| Error::value("plan: a variable has no buffer"))?;
+            let data = v.data.take().ok_or_else(|| {
+                Error::value(format!("the plan holds no value for variable {:?}: save it with its variables", v.name))
+            })?;
+            if !b.device.is_cpu() || b.bytes != data.len() as u64 {
+                return Err(Error::value(format!("variable {:?} does not fit its buffer", v.name)));
+            }
+            let s = Storage::new(b.device, data.len())?;
+            // SAFETY: the new host storage holds exactly these bytes.
+            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), s.ptr(), data.len()) };
+            variables.push(s);
+        }
+        Self::new(plan, variables)
+    }
+
+    fn check_variables(&self) -> Result<()> {
+        for (v, s) in self.plan.variables.iter().zip(&self.variables) {
+            let b = &self.plan.buffers[v.buffer as usize];
+            if (s.bytes() as u64) < b.bytes || s.device() != b.device {
+                return Err(Error::runtime(format!(
+                    "variable {:?} has {} bytes on {}, the plan was compiled for {} on {}",
+                    v.name,
+                    s.bytes(),
+                    s.device(),
+                    b.bytes,
+                    b.device
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes programs and threads.
+    fn start(&mut self) -> Result<()> {
+        self.cancel = Arc::new(AtomicBool::new(false));
+        let slots: Vec<Vec<Piece>> = self
+            .registers
+            .iter()
+            .map(|r| r.iter().map(|s| Piece { ptr: s.ptr(), bytes: s.bytes() }).collect())
+            .collect();
+        let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
+        self.n_launches = 0;
+        for t in &self.plan.tasks {
+            bodies.push(match &t.work {
+                Work::HostIn | Work::HostOut => None,
+                Work::Source { kind, config } => Some(sources::make(kind, config)?),
+                Work::Compute(instrs) => {
+                    let device = compute_device(&self.plan, instrs);
+                    let mut program = Program::new(instrs, &self.plan.buffers, device)?;
+                    self.n_launches += program.len();
+                    for (i, b) in self.plan.buffers.iter().enumerate() {
+                        if let Home::Arena { arena, offset } = b.home {
+                            program.set_base(i, self.arenas[arena as usize].ptr().wrapping_add(offset as usize));
+                        }
+                    }
+                    Some(Box::new(Compute::new(program, self.plan.clone(), t, self.cancel.clone())))
+                }
+            });
+        }
+        self.network = Some(Network::start(&self.plan, bodies, slots, self.cancel.clone())?);
+        Ok(())
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Kernel launches of one run.
+    pub fn n_launches(&self) -> usize {
+        self.n_launches
+    }
+
+    /// A variable's memory.
+    pub fn variable(&self, name: &str) -> Option<&Storage> {
+        self.plan.variables.iter().position(|v| v.name == name).map(|i| &self.variables[i])
+    }
+
+    /// Runs the plan once.
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        self.run_polled(inputs, &mut no_poll)
+    }
+
+    /// Runs the plan once; while it waits it calls `poll`, whose error ends the run.
+    pub fn run_polled(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        self.check_variables()?;
+        let inputs = self.check_inputs(inputs)?;
+        let storages = self.output_storages()?;
+        let generator = default_generator();
+        let (seed, offset) = (generator.seed(), generator.offset());
+        let args = RunArgs {
+            inputs: inputs.iter().map(|t| t.0.data_ptr() as usize).collect(),
+            variables: self.variables.iter().map(|s| s.ptr() as usize).collect(),
+            outputs: storages.iter().map(|s| s.ptr() as usize).collect(),
+            seed,
+            offset,
+        };
+        if self.network.is_none() {
+            self.start()?;
+        }
+        let Some(network) = &mut self.network else { return Err(Error::runtime("the plan did not start")) };
+        let done = network.submit(args, poll).and_then(|()| network.collect(poll, &mut |_| Ok(())));
+        if let Err(e) = done {
+            // Everything stops before the caller gets its memory back; the next run starts anew.
+            self.cancel.store(true, Ordering::Relaxed);
+            self.network = None;
+            return Err(e);
+        }
+        generator.set_state(seed, offset + self.plan.n_rng);
+        for (t, original) in &inputs {
+            if let Some(original) = original.filter(|_| self.plan.writes_input()) {
+                oneflow_core::copy_into(original, t)?;
+            }
+        }
+        for v in &self.variables {
+            v.bump_version();
+        }
+        self.results(&inputs, &storages)
+    }
+
+    /// Inputs as the plan reads them: contiguous. With a copy goes the tensor it was made from.
+    fn check_inputs<'a>(&self, given: &'a [Tensor]) -> Result<Vec<(Tensor, Option<&'a Tensor>)>> {
+        let want = &self.plan.inputs;
+        if given.len() != want.len() {
+            return Err(Error::type_(format!(
+                "{}: takes {} tensors, {} were given",
+                self.plan.name,
+                want.len(),
+                given.len()
+            )));
+        }
+        let mut out = Vec::with_capacity(given.len());
+        for (i, (t, w)) in given.iter().zip(want).enumerate() {
+            let m = &w.meta;
+            if t.sizes() != m.sizes.as_slice() || t.dtype() != m.dtype || t.device() != m.device {
+                return Err(Error::runtime(format!(
+                    "{}: input {i} was compiled as {}{:?} on {}, got {}{:?} on {}",
+                    self.plan.name,
+                    m.dtype,
+                    m.sizes.as_slice(),
+                    m.device,
+                    t.dtype(),
+                    t.sizes(),
+                    t.device()
+                )));
+            }
+            if t.storage().is_none() {
+                return Err(Error::runtime(format!("{}: input {i} has no data", self.plan.name)));
+            }
+            if t.is_contiguous() {
+                out.push((t.clone(), None));
+            } else if t.device().is_cpu() {
+                out.push((copy_to_host(t)?, Some(t)));
+            } else {
+                return Err(Error::runtime(format!("{}: input {i} is not contiguous", self.plan.name)));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Memory for this run's results: what nobody else holds any more, or new memory.
+    fn output_storages(&mut self) -> Result<Vec<Storage>> {
+        let mut out = Vec::with_capacity(self.outputs.len());
+        let buffers = self.plan.buffers.iter().filter(|b| matches!(b.home, Home::Output(_)));
+        for (ring, b) in self.outputs.iter_mut().zip(buffers) {
+            let free = ring.iter().find(|s| s.use_count() == 1).cloned();
+            out.push(match free {
+                Some(s) => s,
+                None => {
+                    let s = Storage::new(b.device, b.bytes as usize)?;
+                    // The caller may keep every result; only a few are remembered.
+                    if ring.len() >= 4 {
+                        ring.remove(0);
+                    }
+                    ring.push(s.clone());
+                    s
+                }
+            });
+        }
+        Ok(out)
+    }
+
+    fn results(&self, inputs: &[(Tensor, Option<&Tensor>)], outputs: &[Storage]) -> Result<Vec<Tensor>> {
+        let mut out = Vec::with_capacity(self.plan.outputs.len());
+        for o in &self.plan.outputs {
+            let op = &o.operand;
+            let (storage, shift) = match self.plan.buffers[op.buffer as usize].home {
+                Home::Output(k) => (outputs.get(k as usize).cloned(), 0),
+                Home::Variable(k) => (self.variables.get(k as usize).cloned(), 0),
+                Home::Input(k) => {
+                    let t = inputs.get(k as usize).map(|t| t.1.unwrap_or(&t.0));
+                    (t.and_then(Tensor::storage).cloned(), t.map_or(0, Tensor::offset))
+                }
+                Home::Arena { .. } | Home::Register { .. } => (None, 0),
+            };
+            let storage = storage.ok_or_else(|| Error::value("plan: a result does not outlive its run"))?;
+            out.push(Tensor::from_storage(storage, op.dtype, op.sizes.clone(), op.strides.clone(), op.offset + shift)?);
+        }
+        Ok(out)
+    }
+
+    /// The plan with the variables' present values: what `load` reads.
+    pub fn to_plan_with_variables(&self) -> Result<Plan> {
+        let mut plan = (*self.plan).clone();
+        for (v, s) in plan.variables.iter_mut().zip(&self.variables) {
+            if !s.device().is_cpu() {
+                return Err(Error::not_implemented(format!(
+                    "variable {:?} lies on {}: only host memory is saved",
+                    v.name,
+                    s.device()
+                )));
+            }
+            let n = plan.buffers[v.buffer as usize].bytes as usize;
+            // SAFETY: `check_variables` has compared the sizes; no run is under way.
+            v.data = Some(unsafe { std::slice::from_raw_parts(s.ptr(), n) }.to_vec());
+        }
+        Ok(plan)
+    }
+
+    /// Writes the plan and its variables to a file.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        std::fs::write(path, self.to_plan_with_variables()?.to_bytes())
+            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", path.display())))
+    }
+}
+
+/// The device of a program: that of its operands.
+fn compute_device(plan: &Plan, instrs: &[Instr]) -> Device {
+    let first = instrs.iter().flat_map(|i| i.outs.iter().chain(&i.ins)).next();
+    first.and_then(|o| plan.buffers.get(o.buffer as usize)).map_or(Device::CPU, |b| b.device)
+}
+
+impl Plan {
+    /// Whether some instruction writes a caller's input.
+    fn writes_input(&self) -> bool {
+        let writes = |t: &Task| match &t.work {
+            Work::Compute(p) => p.iter().any(|i| {
+                let mut outs = i.outs.iter();
+                outs.any(|o| matches!(self.buffers[o.buffer as usize].home, Home::Input(_))) || i.outs.is_empty()
+            }),
+            _ => false,
+        };
+        !self.inputs.is_empty() && self.tasks.iter().any(writes)
+    }
+}
+
+/// A compute actor.
+struct Compute {
+    program: Program,
+    cancel: Arc<AtomicBool>,
+    /// Buffers whose address changes from act to act.
+    moving: Vec<(usize, Where)>,
+}
+
+enum Where {
+    Input(usize),
+    Variable(usize),
+    Output(usize),
+    Consumed(usize, usize, usize),
+    Produced(usize, usize, usize),
+}
+
+impl Compute {
+    fn new(program: Program, plan: Arc<Plan>, task: &Task, cancel: Arc<AtomicBool>) -> Compute {
+        let mut moving = Vec::new();
+        for (i, b) in plan.buffers.iter().enumerate().filter(|(i, _)| program.uses(*i)) {
+            let home = match b.home {
+                Home::Arena { .. } => continue,
+                Home::Input(k) => Where::Input(k as usize),
+                Home::Variable(k) => Where::Variable(k as usize),
+                Home::Output(k) => Where::Output(k as usize),
+                Home::Register { register, piece, offset } => {
+                    let find = |ports: &[Port]| ports.iter().position(|p| p.register == register);
+                    match (find(&task.consumes), find(&task.produces)) {
+                        (Some(k), _) => Where::Consumed(k, piece as usize, offset as usize),
+                        (None, Some(k)) => Where::Produced(k, piece as usize, offset as usize),
+                        (None, None) => continue,
+                    }
+                }
+            };
+            moving.push((i, home));
+        }
+        Compute { program, cancel, moving }
+    }
+}
+
+impl Body for Compute {
+    fn act(&mut self, ins: &[Vec<Piece>], outs: &[Vec<Piece>], run: Option<&RunArgs>) -> Result<()> {
+        let none = RunArgs::default();
+        let run = run.unwrap_or(&none);
+        let missing = || Error::runtime("a buffer of the plan has no memory in this run");
+        for (i, at) in &self.moving {
+            let address = |v: &[usize], k: usize| v.get(k).map(|p| *p as *mut u8);
+            let piece = |v: &[Vec<Piece>], k: usize, p: usize, o: usize| {
+                v.get(k).and_then(|r| r.get(p)).map(|x| x.ptr.wrapping_add(o))
+            };
+            let ptr = match *at {
+                Where::Input(k) => address(&run.inputs, k),
+                Where::Variable(k) => address(&run.variables, k),
+                Where::Output(k) => address(&run.outputs, k),
+                Where::Consumed(k, p, o) => piece(ins, k, p, o),
+                Where::Produced(k, p, o) => piece(outs, k, p, o),
+            };
+            self.program.set_base(*i, ptr.ok_or_else(missing)?);
+        }
+        self.program.set_rng(run.seed, run.offset);
+        // SAFETY: every used buffer got its memory above or at the start; sizes were checked by `Plan::check` and by the
+        // session; the protocol gives the pieces to this actor alone, and the caller waits for the run.
+        unsafe { self.program.run(&self.cancel) }
+    }
+}
