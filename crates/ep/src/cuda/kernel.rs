@@ -21,6 +21,11 @@ pub struct Text {
     pub options: &'static [&'static str],
 }
 
+/// The machine code of a text for an architecture, from the cache on disk or compiled now. Needs no GPU.
+pub fn compile(text: &Text, arch: &str) -> Result<Vec<u8>> {
+    cubin::load_or_compile(super::nvrtc()?, text, arch)
+}
+
 /// A kernel loaded on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Function(sys::CUfunction);

@@ -13,7 +13,7 @@ mod nvrtc;
 
 pub use discover::set_search_dirs;
 pub use fault::Fault;
-pub use kernel::{ENTRY, Function, Grid, Text};
+pub use kernel::{ENTRY, Function, Grid, Text, compile};
 pub use nvrtc::{Nvrtc, nvrtc};
 
 use crate::{Block, Copy, Provider, Queue};

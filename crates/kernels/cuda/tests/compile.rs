@@ -14,13 +14,12 @@ static ADD: Expr = expr!(num "test_add", |x, y; p| x + p[0] * y);
 static POW: Expr = expr!(num "test_pow", |x, y| x.pow(y).maximum(x.rem_floor(y)));
 
 fn compile_all(texts: &[Text], arch: &str) -> Vec<String> {
-    let nvrtc = cuda::nvrtc().unwrap();
     let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|s| {
         for _ in 0..2 {
             s.spawn(|| {
                 while let Some(t) = texts.get(next.fetch_add(1, Relaxed)) {
-                    match nvrtc.compile(&t.name, &t.source, arch, t.options) {
+                    match cuda::compile(t, arch) {
                         Ok(code) => assert!(code.starts_with(b"\x7fELF"), "{}", t.name),
                         Err(e) => errors.lock().unwrap().push(e.text().to_string()),
                     }

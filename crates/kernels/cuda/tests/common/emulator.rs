@@ -31,22 +31,10 @@ pub fn start() -> bool {
 }
 
 fn build() -> Option<PathBuf> {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator");
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("emulator-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator");
     Command::new("g++").arg("--version").output().ok()?;
-    let shim = format!("-DEMULATOR_SHIM=\"{}\"", from.join("shim.h").display());
-    for (source, name) in [("cuda", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.13"), ("cublaslt", "libcublasLt.so.13")] {
-        let done = Command::new("g++")
-            .args(["-std=c++17", "-O1", "-shared", "-fPIC", &shim])
-            .arg(format!("-Wl,-soname,{name}"))
-            .arg("-o")
-            .arg(dir.join(name))
-            .arg(from.join(format!("{source}.cpp")))
-            .arg("-ldl")
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator/build.sh");
+    let done = Command::new("bash").arg(script).arg(&dir).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Some(dir)
 }

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 #include <utility>
 
 #define __device__
@@ -30,10 +29,34 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 static inline void __threadfence_system() {}
 static inline unsigned atomicAdd(unsigned* p, unsigned v) { unsigned old = *p; *p += v; return old; }
 
+// Saves the callee-saved registers and the stack pointer at *save, and goes on where `load` was saved (x86-64).
+extern "C" __attribute__((visibility("hidden"))) void emulator_switch(void** save, void* load);
+asm(R"(
+    .text
+    .hidden emulator_switch
+    .globl emulator_switch
+emulator_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+)");
+
 namespace emulator {
-static ucontext_t scheduler;
+static void* scheduler;
 struct Fiber {
-    ucontext_t context;
+    void* at;
     char* stack;
     bool done;
 };
@@ -45,24 +68,24 @@ static const size_t STACK = 64 << 10;
 static void run_fiber() {
     body(arguments);
     current->done = true;
-    swapcontext(&current->context, &scheduler);
+    emulator_switch(&current->at, scheduler);
 }
 // A block with barriers: every fiber runs to its next barrier, round after round. Returns false where some threads ended
 // while others waited: a barrier that not all threads reach.
 static bool run_block(Fiber* fibers, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
-        getcontext(&fibers[i].context);
-        fibers[i].context.uc_stack.ss_sp = fibers[i].stack;
-        fibers[i].context.uc_stack.ss_size = STACK;
+        // Six registers, the entry as a return address, and a place that keeps the stack aligned as after a call.
+        void** top = (void**)(fibers[i].stack + STACK) - 2;
+        top[0] = (void*)run_fiber;
+        fibers[i].at = top - 6;
         fibers[i].done = false;
-        makecontext(&fibers[i].context, run_fiber, 0);
     }
     for (;;) {
         unsigned done = 0;
         for (unsigned i = 0; i < n; i++) {
             current = &fibers[i];
             threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-            if (!current->done) swapcontext(&scheduler, &current->context);
+            if (!current->done) emulator_switch(&scheduler, current->at);
             done += current->done;
         }
         if (done == n) return true;
@@ -72,8 +95,7 @@ static bool run_block(Fiber* fibers, unsigned n) {
 }  // namespace emulator
 
 static inline void __syncthreads() {
-    emulator::Fiber* me = emulator::current;
-    swapcontext(&me->context, &emulator::scheduler);
+    emulator_switch(&emulator::current->at, emulator::scheduler);
 }
 
 template <class... A, size_t... I>
@@ -98,7 +120,7 @@ static int emulated_run(void (*body)(void**), bool barriers, const unsigned* gri
     char* stacks = nullptr;
     if (barriers) {
         fibers = new emulator::Fiber[n];
-        stacks = (char*)malloc(emulator::STACK * n);
+        stacks = (char*)aligned_alloc(64, emulator::STACK * n);
         for (unsigned i = 0; i < n; i++) fibers[i].stack = stacks + emulator::STACK * i;
     }
     bool ok = true;

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the emulated libcuda, libnvrtc and libcublasLt into a directory. With it, everything that needs a GPU runs on the
+# host, slowly: LD_LIBRARY_PATH=DIR ONEFLOW_CUDA_LIB_DIRS=DIR python -m pytest -m gpu
+set -euo pipefail
+from=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+to=$1
+mkdir -p "$to"
+build() {
+    # Other processes see a whole library or none.
+    g++ -std=c++17 -O1 -shared -fPIC "-DEMULATOR_SHIM=\"$from/shim.h\"" "-Wl,-soname,$2" -o "$to/$2.$$" "$from/$1.cpp" -ldl
+    mv "$to/$2.$$" "$to/$2"
+}
+build cuda libcuda.so.1
+build nvrtc libnvrtc.so.13
+build cublaslt libcublasLt.so.13
