@@ -13,5 +13,6 @@ pub fn register_all() {
         oneflow_kernels_gemm::register();
         oneflow_kernels_index::register();
         oneflow_kernels_nn::register();
+        oneflow_kernels_cuda::register();
     });
 }
