@@ -126,6 +126,11 @@ fn main() {
     let i = Arr::new(I64, &[32, 32]);
     time("add i64 [32,32]", &ELEMENTWISE, &[&i], &[&i, &i], &[Word::from(I64), Word::from(1i64)], Some(&ADD));
 
+    let (a, b, c) = small(&[64, 64]);
+    for e in [&EXP, &LOG, &TANH, &ERF, &SIN, &SIGMOID] {
+        time(&format!("{} [64,64]", e.name), &ELEMENTWISE, &[&c], &[&a], &alpha, Some(e));
+    }
+    time("pow [64,64]", &ELEMENTWISE, &[&c], &[&a, &b], &alpha, Some(&POW));
     let n = [512, 512];
     let (a, b, c) = small(&n);
     for e in [&EXP, &LOG, &TANH, &ERF, &SIN, &SIGMOID, &RELU] {

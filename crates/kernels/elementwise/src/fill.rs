@@ -117,22 +117,21 @@ impl WithSimd for Repeat<'_> {
     fn run<S: Simd>(self) {
         let Repeat(pattern, dst, n, stream) = self;
         let w = size_of::<S::F32>();
-        // SAFETY: the destination holds `n` bytes, more than a pattern. A register is a whole number of elements, so
-        // every store begins with one.
+        // SAFETY: the destination holds `n` bytes; a pattern is a whole number of elements and of registers.
         unsafe {
             let mut i = 0;
             if stream && (dst as usize).is_multiple_of(w) {
-                let v = S::F32::load(pattern.as_ptr().cast());
-                while i + w <= n {
-                    v.stream(dst.add(i).cast());
-                    i += w;
+                while i + PATTERN <= n {
+                    for k in (0..PATTERN).step_by(w) {
+                        S::F32::load(pattern.as_ptr().add(k).cast()).stream(dst.add(i + k).cast());
+                    }
+                    i += PATTERN;
                 }
                 fence();
             } else {
-                let v = S::F32::load(pattern.as_ptr().cast());
-                while i + w <= n {
-                    v.store(dst.add(i).cast());
-                    i += w;
+                while i + PATTERN <= n {
+                    std::ptr::copy_nonoverlapping(pattern.as_ptr(), dst.add(i), PATTERN);
+                    i += PATTERN;
                 }
             }
             std::ptr::copy_nonoverlapping(pattern.as_ptr(), dst.add(i), n - i);

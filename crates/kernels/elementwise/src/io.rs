@@ -159,6 +159,9 @@ pub type Load<T> = unsafe fn(src: *const u8, stride: isize, n: usize, dst: *mut 
 /// As `Load`, the other way round.
 pub type Store<T> = unsafe fn(src: *const T, n: usize, dst: *mut u8, stride: isize);
 
+/// Runs shorter than this are not worth entering code of another instruction set.
+const FEW: usize = 4;
+
 struct LoadRun<E, T>(*const E, usize, *mut T);
 impl<E: Elem<T>, T: Copy> WithSimd for LoadRun<E, T> {
     type Output = ();
@@ -184,7 +187,7 @@ impl<E: Elem<T>, T: Copy> WithSimd for StoreRun<E, T> {
 
 unsafe fn load_as<E: Elem<T>, T: Copy>(src: *const u8, stride: isize, n: usize, dst: *mut T) {
     let src = src.cast::<E>();
-    if stride == 1 {
+    if stride == 1 && n >= FEW {
         return dispatch(isa(), LoadRun(src, n, dst));
     }
     for i in 0..n {
@@ -195,7 +198,7 @@ unsafe fn load_as<E: Elem<T>, T: Copy>(src: *const u8, stride: isize, n: usize, 
 
 unsafe fn store_as<E: Elem<T>, T: Copy>(src: *const T, n: usize, dst: *mut u8, stride: isize) {
     let dst = dst.cast::<E>();
-    if stride == 1 {
+    if stride == 1 && n >= FEW {
         return dispatch(isa(), StoreRun(src, n, dst));
     }
     for i in 0..n {
@@ -262,7 +265,7 @@ impl<const BF: bool> WithSimd for HalfStore<BF> {
 }
 
 unsafe fn load_half<E: Elem<f32>, const BF: bool>(src: *const u8, stride: isize, n: usize, dst: *mut f32) {
-    if stride == 1 && n > 1 {
+    if stride == 1 && n >= FEW {
         return dispatch(isa(), HalfLoad::<BF>(src.cast(), n, dst));
     }
     for i in 0..n {
@@ -271,7 +274,7 @@ unsafe fn load_half<E: Elem<f32>, const BF: bool>(src: *const u8, stride: isize,
     }
 }
 unsafe fn store_half<E: Elem<f32>, const BF: bool>(src: *const f32, n: usize, dst: *mut u8, stride: isize) {
-    if stride == 1 && n > 1 {
+    if stride == 1 && n >= FEW {
         return dispatch(isa(), HalfStore::<BF>(src, n, dst.cast()));
     }
     for i in 0..n {

@@ -107,19 +107,33 @@ unsafe fn by_rows<T: Io>(nest: &Nest, tile: Tile<T>, ins: &[View<'_>], out: *mut
         steps[k] = inner[k + 1] as usize;
     }
     let pieces = n.div_ceil(PIECE);
+    // Rows of the last outer dimension go by adding its strides.
+    let skip = nest.ndim().min(2);
+    let (height, strides): (usize, &[isize]) = if skip == 2 {
+        (nest.sizes[nest.ndim() - 2], nest.strides(nest.ndim() - 2))
+    } else {
+        (1, &[0; MAX_INPUTS + 1])
+    };
     let ns = n.min(PIECE) as f64 * 0.1 * (1 + arity) as f64 + 10.0;
     rows::split(nest.rows(1) * pieces, ns, &|r| {
-        let mut walk = nest.walk(1, r.start / pieces);
-        for unit in r {
-            let col = unit % pieces * PIECE;
+        let mut col = r.start % pieces;
+        let mut row = r.start / pieces % height;
+        let mut walk = nest.walk(skip, r.start / pieces / height);
+        for _ in r {
+            let offset = |k: usize| walk.offsets[k] + row as isize * strides[k];
             let mut at = [std::ptr::null::<T>(); MAX_INPUTS];
             for k in 0..arity {
-                at[k] = srcs[k].at(walk.offsets[k + 1] + (col * steps[k]) as isize);
+                at[k] = srcs[k].at(offset(k + 1) + (col * PIECE * steps[k]) as isize);
             }
-            let dst = out.at(walk.offsets[0] + col as isize);
+            let dst = out.at(offset(0) + (col * PIECE) as isize);
             // SAFETY: the piece lies in its row; rows are disjoint.
-            unsafe { tile(PIECE.min(n - col), at.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
-            if col + PIECE >= n {
+            unsafe { tile(PIECE.min(n - col * PIECE), at.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+            col += 1;
+            if col == pieces {
+                (col, row) = (0, row + 1);
+            }
+            if row == height {
+                row = 0;
                 walk.next();
             }
         }

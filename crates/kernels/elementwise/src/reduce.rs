@@ -199,22 +199,47 @@ impl<T: Reduce> Job<'_, T> {
     /// Units are (kept position, piece).
     #[inline(always)]
     unsafe fn runs<S: Simd, F: Fold>(&self, units: std::ops::Range<usize>) {
-        let mut kept = self.kept.walk(0, units.start / self.n_pieces);
-        for u in units {
-            let p = u % self.n_pieces;
-            let (a, b) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
-            // SAFETY: the caller's.
-            let acc = unsafe { self.run::<S, F>(kept.offsets[0], a, b) };
-            match self.partial {
-                // SAFETY: one slot a unit.
-                Some(partial) => unsafe { *partial.at(u as isize) = acc },
-                None => {
-                    let v = finish::<T>(acc, self.mean, self.n_reduced);
-                    // SAFETY: the kept position's output.
-                    unsafe { (self.store)(&v, 1, self.out.at(kept.offsets[1] * self.out_size), 1) };
-                }
+        if let Some(partial) = self.partial {
+            for u in units {
+                let p = u % self.n_pieces;
+                let (a, b) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
+                let kept = self.kept.walk(0, u / self.n_pieces);
+                // SAFETY: the caller's; one slot a unit.
+                unsafe { *partial.at(u as isize) = self.run::<S, F>(kept.offsets[0], a, b) };
             }
-            if p + 1 == self.n_pieces {
+            return;
+        }
+        // Outputs of one row of the kept dimensions together.
+        const OUTS: usize = 64;
+        let (n_cols, strides) = (self.kept.inner(), self.kept.inner_strides());
+        let (xs, os) = (strides[0], strides[1]);
+        let mut kept = self.kept.walk(1, units.start / n_cols);
+        let mut col = units.start % n_cols;
+        let mut left = units.len();
+        let plain = self.direct && self.reduced.ndim() == 1 && self.n_reduced <= BLOCK;
+        let mut res = [T::default(); OUTS];
+        while left > 0 {
+            let m = OUTS.min(left).min(n_cols - col);
+            let mut base = kept.offsets[0] + col as isize * xs;
+            for r in &mut res[..m] {
+                // SAFETY: runs lie in the input.
+                let acc = unsafe {
+                    if plain {
+                        T::fold_run::<S, F>(self.x.at(base * self.size).cast(), self.n_reduced).widen()
+                    } else {
+                        self.run::<S, F>(base, 0, self.n_reduced)
+                    }
+                };
+                *r = finish::<T>(acc, self.mean, self.n_reduced);
+                base += xs;
+            }
+            let dst = self.out.at((kept.offsets[1] + col as isize * os) * self.out_size);
+            // SAFETY: the outputs of this piece of a row.
+            unsafe { (self.store)(res.as_ptr(), m, dst, os) };
+            left -= m;
+            col += m;
+            if col == n_cols {
+                col = 0;
                 kept.next();
             }
         }

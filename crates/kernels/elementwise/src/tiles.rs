@@ -15,8 +15,8 @@ pub const TILE: usize = 1024;
 const LONG: usize = 16 * 1024;
 /// Rows shorter than this are gathered into one tile.
 const SHORT: usize = 128;
-/// Edge of the square blocks in which operands of different order meet.
-const EDGE: usize = 32;
+/// Rows and columns of the blocks in which operands of different order meet.
+const CROSS: (usize, usize) = (16, 64);
 /// Outputs of more bytes than this would push everything else out of the caches: written past them.
 pub const STREAM_BYTES: usize = 32 << 20;
 
@@ -61,6 +61,8 @@ struct Plan<'a, T> {
     n_outs: usize,
     /// Rows and columns of a tile.
     block: (usize, usize),
+    /// Some operand walks the rows faster than the columns.
+    crossing: bool,
     f: TileFn<'a, T>,
 }
 
@@ -108,15 +110,15 @@ pub unsafe fn for_each_tile<T: Io>(outs: &[View<'_>], ins: &[View<'_>], f: TileF
             .iter()
             .enumerate()
             .any(|(o, s)| s.abs() > 1 && nest.strides(nest.ndim() - 2)[o].abs() < s.abs())
-        && inner >= EDGE;
-    let block = if inner < SHORT && nest.rows(1) > 1 && !(all_direct && inner >= EDGE) {
+        && inner >= CROSS.0;
+    let block = if crossing {
+        CROSS
+    } else if inner < SHORT && nest.rows(1) > 1 && !(all_direct && inner >= 32) {
         (TILE / inner, inner)
-    } else if crossing {
-        (EDGE, EDGE)
     } else {
         (1, if all_direct { LONG } else { TILE })
     };
-    let plan = Plan { block, nest, operands, n_outs: outs.len(), f };
+    let plan = Plan { block, crossing, nest, operands, n_outs: outs.len(), f };
     let rows = plan.nest.rows(1);
     let units = rows.div_ceil(plan.block.0) * inner.div_ceil(plan.block.1);
     // A quarter of a nanosecond for an element of an operand.
@@ -140,7 +142,7 @@ impl<T: Io> Plan<'_, T> {
             let mut col = (units.start % n_blocks) * bc;
             for _ in units {
                 // SAFETY: the run lies in the row.
-                unsafe { self.row_tile(&walk, col, bc.min(n_cols - col), &ptrs) };
+                unsafe { self.row_tile(&walk, col, bc.min(n_cols - col), &ptrs, 0) };
                 col += bc;
                 if col >= n_cols {
                     col = 0;
@@ -155,14 +157,22 @@ impl<T: Io> Plan<'_, T> {
                 if first == 0 {
                     walk = self.nest.walk(1, 0);
                 }
+                let (height, width) = (br.min(n_rows - first), bc.min(n_cols - col));
                 // SAFETY: the block lies in the nest.
-                unsafe { self.block_tile(&mut walk, br.min(n_rows - first), col, bc.min(n_cols - col), &ptrs) };
+                unsafe {
+                    if self.crossing {
+                        self.cross_tile(&mut walk, height, col, width, &ptrs);
+                    } else {
+                        self.block_tile(&mut walk, height, col, width, &ptrs);
+                    }
+                }
             }
         }
     }
 
-    /// Part of one row: what lies in memory as the function wants it is used in place.
-    unsafe fn row_tile(&self, walk: &Walk<'_>, col: usize, n: usize, buffers: &[*mut T; MAX_OPERANDS]) {
+    /// Part of one row: what lies in memory as the function wants it is used in place. Operands in the mask `loaded` are in
+    /// their buffers already.
+    unsafe fn row_tile(&self, walk: &Walk<'_>, col: usize, n: usize, buffers: &[*mut T; MAX_OPERANDS], loaded: u32) {
         let strides = self.nest.inner_strides();
         let mut ptrs = *buffers;
         let mut steps = [1usize; MAX_OPERANDS];
@@ -174,6 +184,9 @@ impl<T: Io> Plan<'_, T> {
             };
             for o in 0..self.operands.len() {
                 let (op, stride) = (&self.operands[o], strides[o]);
+                if loaded >> o & 1 == 1 {
+                    continue;
+                }
                 let is_out = o < self.n_outs;
                 if !is_out && stride == 0 {
                     steps[o] = 0;
@@ -194,7 +207,44 @@ impl<T: Io> Plan<'_, T> {
         }
     }
 
-    /// A block of rows by columns, gathered into the buffers. Leaves the walk at the row after the block.
+    /// A block of rows by columns where some operand's rows lie side by side: those are turned first, then it goes row by
+    /// row. Leaves the walk at the row after the block.
+    unsafe fn cross_tile(
+        &self,
+        walk: &mut Walk<'_>,
+        n_rows: usize,
+        col: usize,
+        n_cols: usize,
+        buffers: &[*mut T; MAX_OPERANDS],
+    ) {
+        let strides = self.nest.inner_strides();
+        let outer = self.nest.ndim() - 2;
+        let mut loaded = 0u32;
+        let mut buffers = *buffers;
+        // SAFETY: offsets are within the views, the block fits the buffers.
+        unsafe {
+            // Only where the block's rows are of one dimension.
+            if walk.at(outer) + n_rows <= self.nest.sizes[outer] {
+                for o in self.n_outs..self.operands.len() {
+                    let op = &self.operands[o];
+                    if op.same && self.nest.strides(outer)[o] == 1 && strides[o] > 1 {
+                        let src = op.ptr.cast::<T>().offset(walk.offsets[o] + col as isize * strides[o]);
+                        transpose::block(src, strides[o], buffers[o], n_cols as isize, n_rows, n_cols);
+                        loaded |= 1 << o;
+                    }
+                }
+            }
+            for _ in 0..n_rows {
+                self.row_tile(walk, col, n_cols, &buffers, loaded);
+                for (o, b) in buffers.iter_mut().enumerate() {
+                    *b = b.wrapping_add((loaded >> o & 1) as usize * n_cols);
+                }
+                walk.next();
+            }
+        }
+    }
+
+    /// A block of short rows, gathered into the buffers. Leaves the walk at the row after the block.
     unsafe fn block_tile(
         &self,
         walk: &mut Walk<'_>,
@@ -217,19 +267,10 @@ impl<T: Io> Plan<'_, T> {
                     (self.operands[o].load)(self.operands[o].ptr, 0, 1, buffers[o]);
                 }
             }
-            // Operands whose rows lie side by side are turned as blocks, where the rows are of one dimension.
-            let outer = self.nest.ndim() - 2;
-            let one_dim = walk.at(outer) + n_rows <= self.nest.sizes[outer];
-            let turned =
-                |o: usize| one_dim && self.operands[o].same && self.nest.strides(outer)[o] == 1 && strides[o] > 1;
-            for o in (self.n_outs..self.operands.len()).filter(|o| steps[*o] == 1 && turned(*o)) {
-                let src = at(o, walk.offsets[o]).cast::<T>();
-                transpose::block(src, strides[o], buffers[o], n_cols as isize, n_rows, n_cols);
-            }
             let start = walk.clone();
             for r in 0..n_rows {
                 for o in self.n_outs..self.operands.len() {
-                    if steps[o] == 1 && !turned(o) {
+                    if steps[o] == 1 {
                         (self.operands[o].load)(at(o, walk.offsets[o]), strides[o], n_cols, buffers[o].add(r * n_cols));
                     }
                 }

@@ -86,7 +86,7 @@ unsafe fn eight_by_eight<E: Copy>(src: *const E, src_col: isize, dst: *mut E, ou
             *line = src.offset(j as isize * src_col).cast::<[E; 8]>().read_unaligned();
         }
         for i in 0..8 {
-            let line: [E; 8] = [buf[0][i], buf[1][i], buf[2][i], buf[3][i], buf[4][i], buf[5][i], buf[6][i], buf[7][i]];
+            let line = buf.map(|l| l[i]);
             dst.offset(i as isize * out_row).cast::<[E; 8]>().write_unaligned(line);
         }
     }

@@ -345,38 +345,42 @@ unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
     out: *mut i64,
     p: *const i64,
 ) {
-    const CHUNK: usize = 128;
-    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`. Only the first `m` entries of the arrays are
-    // read, and those have been written.
+    const CHUNK: usize = 256;
+    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`. Results go through a local array, which cannot
+    // overlap an input, and of the arrays only entries that have been written are read.
     unsafe {
         let mut params = [I64(0); MAX_PARAMS];
         for (k, v) in params.iter_mut().enumerate() {
             *v = I64(*p.add(k));
         }
-        let mut buf = [[MaybeUninit::<I64>::uninit(); CHUNK]; N];
+        // An input with step zero is read from copies.
+        let mut spread = [[MaybeUninit::<I64>::uninit(); CHUNK]; N];
         let mut res = [MaybeUninit::<I64>::uninit(); CHUNK];
+        let mut at = [std::ptr::null::<I64>(); N];
+        let mut step = [0usize; N];
         for k in 0..N {
-            if *steps.add(k) == 0 && n > 0 {
-                buf[k] = [MaybeUninit::new(I64(**ins.add(k))); CHUNK];
+            at[k] = (*ins.add(k)).cast();
+            step[k] = *steps.add(k) * CHUNK;
+            if step[k] == 0 && n > 0 {
+                let v = *at[k];
+                spread[k][..n.min(CHUNK)].fill(MaybeUninit::new(v));
+                at[k] = spread[k].as_ptr().cast();
             }
         }
         let mut i = 0;
         while i < n {
             let m = CHUNK.min(n - i);
-            for k in 0..N {
-                if *steps.add(k) != 0 {
-                    let src = (*ins.add(k)).add(i).cast::<MaybeUninit<I64>>();
-                    std::ptr::copy_nonoverlapping(src, buf[k].as_mut_ptr(), m);
-                }
-            }
             for j in 0..m {
                 let mut x = [I64(0); N];
                 for k in 0..N {
-                    x[k] = buf[k].get_unchecked(j).assume_init();
+                    x[k] = at[k].add(j).read_unaligned();
                 }
                 res.get_unchecked_mut(j).write(F::call(x, &params));
             }
             std::ptr::copy_nonoverlapping(res.as_ptr().cast::<i64>(), out.add(i), m);
+            for k in 0..N {
+                at[k] = at[k].wrapping_add(step[k]);
+            }
             i += m;
         }
     }

@@ -1,6 +1,6 @@
 //! Every function of `Lanes` on every ISA of this machine against libm in f64, and the edges against the scalar functions.
 
-use oneflow_kernels_prim::{Expr, Isa, Lanes, MAX_PARAMS, Num, expr};
+use oneflow_kernels_prim::{Expr, Isa, MAX_PARAMS, expr};
 
 fn run_f32(e: &Expr, isa: Isa, ins: &[&[f32]]) -> Vec<f32> {
     let mut out = vec![0.0; ins[0].len()];
