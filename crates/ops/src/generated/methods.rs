@@ -209,12 +209,20 @@ pub trait TensorOps {
     fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<()>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
     fn clamp_out(&self, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> Result<()>;
+    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
+    fn clamp_Tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor>;
+    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
+    fn clamp_Tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()>;
+    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
+    fn clamp_Tensor_out(&self, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> Result<()>;
     /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn cloned(&self) -> Result<Tensor>;
     /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn cloned_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
-    /// `clone_contiguous(Tensor input) -> Tensor`
+    /// `clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn clone_contiguous(&self) -> Result<Tensor>;
+    /// `clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
+    fn clone_contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
@@ -681,6 +689,8 @@ pub trait TensorOps {
     fn nonzero(&self) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
     fn nonzero_out(&self, out: &Tensor) -> Result<()>;
+    /// `nonzero_tuple(Tensor input) -> Tensor[]`
+    fn nonzero_tuple(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal(&self, mean: f64, std: f64) -> Result<Tensor>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
@@ -867,6 +877,14 @@ pub trait TensorOps {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()>;
+    /// `std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
+    fn std_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor>;
+    /// `std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
+    fn std_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `std.unbiased(Tensor input, bool unbiased) -> Tensor`
+    fn std_unbiased(&self, unbiased: bool) -> Result<Tensor>;
+    /// `std.unbiased(Tensor input, bool unbiased) -> Tensor`
+    fn std_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -957,6 +975,14 @@ pub trait TensorOps {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()>;
+    /// `var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
+    fn var_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor>;
+    /// `var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
+    fn var_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `var.unbiased(Tensor input, bool unbiased) -> Tensor`
+    fn var_unbiased(&self, unbiased: bool) -> Result<Tensor>;
+    /// `var.unbiased(Tensor input, bool unbiased) -> Tensor`
+    fn var_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
@@ -1807,6 +1833,35 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn clamp_Tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::clamp::TENSOR, ins: &[Some(self), min, max], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn clamp_Tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::clamp::TENSOR,
+            ins: &[Some(self), min, max],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn clamp_Tensor_out(&self, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::clamp::TENSOR,
+            ins: &[Some(self), min, max],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn cloned(&self) -> Result<Tensor> {
         let call = Call { op: &crate::creation::new::CLONE, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
         one(&call)
@@ -1825,7 +1880,23 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn clone_contiguous(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::creation::contiguous::COPY_OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::creation::contiguous::COPY_OP,
+            ins: &[Some(self)],
+            args: &[Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn clone_contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::contiguous::COPY_OP,
+            ins: &[Some(self)],
+            args: &[memory_format.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
@@ -3764,6 +3835,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn nonzero_tuple(&self) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call { op: &crate::index::nonzero::TUPLE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        list(&call)
+    }
+
+    #[inline]
     fn normal(&self, mean: f64, std: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::NORMAL,
@@ -4555,6 +4632,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn std_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::STD_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn std_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::STD_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn std_unbiased(&self, unbiased: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::STD_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn std_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::STD_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -4950,6 +5071,50 @@ impl TensorOps for Tensor {
             op: &crate::reduce::mean::VAR,
             ins: &[Some(self)],
             args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn var_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn var_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn var_unbiased(&self, unbiased: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn var_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::mean::VAR_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
             dest: Dest::Into(&[out]),
         };
         none(&call)
