@@ -1,7 +1,7 @@
 //! Gradients as Python sees them: switches, backward, hooks, nodes of the tape.
 
 use crate::gate::{self, OrPending, Shared, run, to_py};
-use crate::object::{bound, get, self_tensor, wrap};
+use crate::object::{bound, get, hooks_of, self_tensor, wrap};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
@@ -11,10 +11,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
     ag::requires_grad(t)
+}
+
+#[inline]
+pub fn in_inference_mode() -> bool {
+    ag::is_inference_mode_enabled()
 }
 
 pub fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
@@ -50,22 +56,42 @@ pub fn assign_grad(t: &Tensor, g: Option<&Tensor>) -> Result<()> {
     ag::set_grad(t, g.cloned())
 }
 
-/// Calls a Python hook with a gradient; what it returns replaces the gradient.
-fn call_hook(hook: &Shared, g: &Tensor) -> Result<Option<Tensor>> {
-    gate::attach(|py| {
-        let object = bound(py, g.clone()).pend(py)?;
-        let result = hook.bind(py).call1((object,)).pend(py)?;
-        if result.is_none() {
-            return Ok(None);
+/// A Python hook: of a node, owned here; of a leaf, by its number in the leaf's object, where the collector sees it.
+enum Callable {
+    Owned(Shared),
+    Leaf { tensor: usize, number: u64 },
+}
+
+impl Callable {
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            Callable::Owned(f) => Ok(Some(f.bind(py))),
+            Callable::Leaf { tensor, number } => {
+                let raw = *tensor as *mut ();
+                // SAFETY: a leaf's hooks are called while the engine holds the leaf.
+                let hooks = unsafe { hooks_of(py, Tensor::borrow_raw(&raw), false)? };
+                hooks.map_or(Ok(None), |h| h.get_item(number))
+            }
         }
-        match get(&result) {
-            Some(t) => Ok(Some(t.clone())),
-            None => Err(Error::type_(format!(
-                "expected Variable, but hook returned '{}'",
-                crate::value::type_name(py, result.as_ptr())
-            ))),
-        }
-    })
+    }
+
+    /// Calls the hook with a tensor; what it returns replaces a gradient.
+    fn call(&self, g: &Tensor) -> Result<Option<Tensor>> {
+        gate::attach(|py| {
+            let Some(f) = self.get(py).pend(py)? else { return Ok(None) };
+            let result = f.call1((bound(py, g.clone()).pend(py)?,)).pend(py)?;
+            if result.is_none() {
+                return Ok(None);
+            }
+            match get(&result) {
+                Some(t) => Ok(Some(t.clone())),
+                None => Err(Error::type_(format!(
+                    "expected Variable, but hook returned '{}'",
+                    crate::value::type_name(py, result.as_ptr())
+                ))),
+            }
+        })
+    }
 }
 
 /// Takes a hook away again.
@@ -73,18 +99,26 @@ fn call_hook(hook: &Shared, g: &Tensor) -> Result<Option<Tensor>> {
 pub struct HookHandle {
     tensor: Shared,
     handle: ag::HookHandle,
+    number: u64,
 }
 
 #[pymethods]
 impl HookHandle {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.number
+    }
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
         let object = self.tensor.bind(py);
-        run(|| {
-            if let Some(t) = get(&object) {
-                ag::remove_hook(t, self.handle);
-            }
-            Ok(())
-        })
+        let Some(t) = get(&object) else { return Ok(()) };
+        ag::remove_hook(t, self.handle);
+        // SAFETY: the interpreter is held and the object is alive.
+        if let Some(hooks) = unsafe { hooks_of(py, t, false)? }
+            && hooks.contains(self.number)?
+        {
+            hooks.del_item(self.number)?;
+        }
+        Ok(())
     }
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
@@ -96,20 +130,26 @@ impl HookHandle {
 
 /// `x.register_hook(f)`; `after`: once the gradient is in `.grad`, with the tensor.
 pub fn register_hook(tensor: &Bound<'_, PyAny>, hook: Bound<'_, PyAny>, after: bool) -> PyResult<HookHandle> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     if !hook.is_callable() {
         return Err(PyTypeError::new_err("register_hook(): a hook must be callable"));
     }
-    let shared = Shared::new(hook);
+    let Some(t) = get(tensor) else { return Err(PyTypeError::new_err("register_hook(): not a Tensor")) };
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let leaf = ag::is_leaf(t);
+    let f = if leaf { Callable::Leaf { tensor: t.id(), number } } else { Callable::Owned(Shared::new(hook.clone())) };
     let handle = run(|| {
-        let t = get(tensor).ok_or_else(|| Error::type_("register_hook(): not a Tensor"))?;
         if after {
-            let f: ag::PostHook = Arc::new(move |t| call_hook(&shared, t).map(|_| ()));
-            ag::register_post_accumulate_hook(t, f)
+            ag::register_post_accumulate_hook(t, Arc::new(move |t| f.call(t).map(|_| ())))
         } else {
-            ag::register_hook(t, Arc::new(move |g| call_hook(&shared, g)))
+            ag::register_hook(t, Arc::new(move |g| f.call(g)))
         }
     })?;
-    Ok(HookHandle { tensor: Shared::new(tensor.clone()), handle })
+    // SAFETY: the interpreter is held and the object is alive.
+    if leaf && let Some(hooks) = unsafe { hooks_of(tensor.py(), t, true)? } {
+        hooks.set_item(number, hook)?;
+    }
+    Ok(HookHandle { tensor: Shared::new(tensor.clone()), handle, number })
 }
 
 /// A node of the tape (`x.grad_fn`). Compared by identity of the node.

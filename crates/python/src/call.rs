@@ -98,6 +98,11 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&dest) }, &mut outs)?;
     } else {
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Fresh }, &mut outs)?;
+        if autograd::in_inference_mode() {
+            // What is made in inference mode can never be recorded; a view is what its base is.
+            let viewed = o.op.sig.params().iter().any(|p| p.alias);
+            outs.tensors().iter().filter(|_| !viewed).for_each(Tensor::set_inference);
+        }
         if o.requires_grad.is_some_and(|i| frame.args[i as usize].bool()) {
             for t in outs.tensors() {
                 autograd::set_requires_grad(t, true)?;

@@ -45,12 +45,7 @@ unsafe fn construct(py: Python<'_>, items: &[*mut PyObject]) -> Result<Tensor> {
         match items {
             [] => Tensor::empty(default_dtype(), Device::CPU, &[0]),
             [one] if tensor_of(*one).is_some() => match tensor_of(*one) {
-                Some(t) if t.dtype() == default_dtype() => Ok(t.shallow()),
-                Some(t) => Err(Error::type_(format!(
-                    "expected {} (got {})",
-                    default_dtype().scalar_type_name(),
-                    t.dtype().scalar_type_name()
-                ))),
+                Some(t) => Ok(t.shallow()),
                 None => Err(Error::runtime("Tensor: the tensor was never initialised")),
             },
             [one] if value::int(py, *one)?.is_none() => {

@@ -139,9 +139,6 @@ unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject
         }
         w.copy |= flag(py, "to", "copy", copy, false)?;
         w.format = memory_format(py, "to", format)?;
-        if g.n == 0 && g.names.is_null() {
-            return Err(invalid(py, g));
-        }
         wrap(py, convert(py, t, &w)?)
     }
 }

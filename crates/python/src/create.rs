@@ -174,7 +174,7 @@ pub unsafe fn from_data(
                 let t = numpy::readable(&b)?;
                 return copied(py, &t, dtype, device);
             }
-            if value::scalar(py, data)?.is_none() && is_foreign(&b) {
+            if ffi::PyLong_Check(data) == 0 && value::scalar(py, data)?.is_none() && is_foreign(&b) {
                 return copied(py, &dlpack::from_dlpack(&b)?, dtype, device);
             }
         }
@@ -318,8 +318,12 @@ unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DT
             }
             return Ok((scalar::read(t)?, Some(t.dtype())));
         }
+        if ffi::PyLong_Check(o) != 0 && ffi::Py_TYPE(o) != &raw mut ffi::PyBool_Type {
+            let i = value::int(py, o)?.unwrap_or(0);
+            return Ok((Scalar::Int(i), None));
+        }
         if let Some(s) = value::scalar(py, o)? {
-            let exact = ffi::Py_TYPE(o) == &raw mut ffi::PyFloat_Type || ffi::Py_TYPE(o) == &raw mut ffi::PyLong_Type;
+            let exact = ffi::Py_TYPE(o) == &raw mut ffi::PyFloat_Type;
             let dtype = if exact { None } else { numpy::scalar_dtype(&Bound::from_borrowed_ptr(py, o)) };
             return Ok((s, dtype));
         }
@@ -334,8 +338,8 @@ unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DT
             let n = b.call_method0("item").pend(py)?;
             return element(py, n.as_ptr());
         }
-        if ffi::PyUnicode_Check(o) != 0 {
-            return Err(Error::type_("new(): invalid data type 'str'"));
+        if ffi::PyUnicode_Check(o) != 0 || ffi::PyBytes_Check(o) != 0 {
+            return Err(Error::type_(format!("new(): invalid data type '{}'", value::type_name(py, o))));
         }
         if ffi::PyFloat_Check(o) == 0 && b.hasattr("__float__").pend(py)? {
             let f = b.call_method0("__float__").pend(py)?;
@@ -351,9 +355,6 @@ unsafe fn fill(py: Python<'_>, o: *mut PyObject, shape: &[i64], dtype: DType, at
     unsafe {
         let Some((n, rest)) = shape.split_first() else {
             let (s, _) = element(py, o)?;
-            if dtype.is_int() && matches!(s, Scalar::Float(f) if !f.is_finite()) {
-                return Err(Error::value(format!("cannot convert float {} to integer", s.to_f64())));
-            }
             scalar::store(*at, dtype, s)?;
             *at = at.add(dtype.size());
             return Ok(());

@@ -142,10 +142,8 @@ unsafe fn export(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
         let [_stream, version, _device, copy] =
             bind("__dlpack__", ["stream", "max_version", "dl_device", "copy"], 1, 0, g)?;
         if ag::requires_grad(t) {
-            return Err(Error::new(
-                oneflow_core::base::ErrorKind::Runtime,
-                "Can't export tensors that require gradient, use tensor.detach()",
-            ));
+            let text = "Can't export tensors that require gradient, use tensor.detach()";
+            return Err(gate::pending(py, pyo3::exceptions::PyBufferError::new_err(text)));
         }
         if t.storage().is_none() {
             return Err(Error::value("Can't export a tensor without data"));

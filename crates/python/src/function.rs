@@ -11,7 +11,7 @@ use pyo3::types::{PyTuple, PyType};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
-#[pyclass(frozen, dict, module = "oneflow.autograd", name = "FunctionCtx")]
+#[pyclass(frozen, dict, weakref, module = "oneflow.autograd", name = "FunctionCtx")]
 pub struct Context(Mutex<State>);
 
 struct State {

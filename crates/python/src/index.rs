@@ -111,6 +111,13 @@ unsafe fn plan(py: Python<'_>, t: &Tensor, index: *mut PyObject) -> Result<Plan>
     let ndim = t.ndim();
     // SAFETY: live objects; items are borrowed from the index, which the caller keeps.
     unsafe {
+        if ffi::PyList_Check(index) != 0 && holds_indices(index) {
+            // A list of indices was once written for a tuple, and PyTorch still takes it so.
+            let tuple = checked(ffi::PySequence_Tuple(index))?;
+            let p = plan(py, t, tuple);
+            ffi::Py_DECREF(tuple);
+            return p;
+        }
         if ffi::PyTuple_Check(index) == 0 {
             let (mut dim, mut real) = (0, 0);
             item(py, t, &mut p, index, &mut dim, &mut real, ndim.saturating_sub(uses(index)), ndim)?;
@@ -131,6 +138,23 @@ unsafe fn plan(py: Python<'_>, t: &Tensor, index: *mut PyObject) -> Result<Plan>
         }
     }
     Ok(p)
+}
+
+/// Whether a list holds something that is an index itself, and no number.
+unsafe fn holds_indices(list: *mut PyObject) -> bool {
+    // SAFETY: a live list.
+    unsafe {
+        let n = ffi::PyList_Size(list);
+        n < 32
+            && (0..n).any(|i| {
+                let o = ffi::PyList_GetItem(list, i);
+                value::is_sequence(o)
+                    || ffi::PySlice_Check(o) != 0
+                    || o == ffi::Py_Ellipsis()
+                    || o == ffi::Py_None()
+                    || crate::object::is_tensor(o)
+            })
+    }
 }
 
 /// One item. `dim` is the place in the view so far, `real` the place in the tensor itself, `rest` what `...` stands for.
@@ -176,6 +200,8 @@ unsafe fn item(
         } else if let Some(i) = value::int(py, o)? {
             p.select(*dim, *real, i, ndim)?;
             *real += 1;
+        } else if ffi::PyUnicode_Check(o) != 0 {
+            return Err(Error::type_("new(): invalid data type 'str'"));
         } else {
             return Err(Error::index(format!(
                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
@@ -264,6 +290,9 @@ fn view(py: Python<'_>, t: &Tensor, p: &Plan) -> Result<Tensor> {
     // The gradient of a strided view is exact for a dense tensor at the start of its storage.
     let dense = t.is_contiguous() && t.offset() == 0;
     let strided = local && p.steps.len() != 1 && (!recorded || dense) || local && !recorded && !named(p.steps.first());
+    if p.steps.is_empty() && recorded && !dense {
+        return alias(py, t);
+    }
     if p.steps.is_empty() || strided {
         let args = [Arg::Ints(&p.sizes), Arg::Ints(&p.strides), Arg::Int(p.offset)];
         if local {
@@ -303,19 +332,43 @@ pub fn alias(py: Python<'_>, t: &Tensor) -> Result<Tensor> {
     ops::EXPAND.one(py, &[Some(t)], &[Arg::Ints(t.sizes()), Arg::Bool(false)])
 }
 
-/// The tensor list of the advanced part: absent in the dimensions before and between.
-fn listed(p: &Plan, device: Device) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+/// The tensor list of the advanced part, as the op wants it: int64 throughout, a mask as the places where it is set, absent in
+/// the dimensions before and between.
+fn listed(py: Python<'_>, x: &Tensor, p: &Plan) -> Result<SmallVec<[Option<Tensor>; 4]>> {
     let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-    let mut dim = 0;
-    for (at, x) in &p.tensors {
-        while dim < *at {
+    for (at, index) in &p.tensors {
+        while list.len() < *at {
             list.push(None);
-            dim += 1;
         }
-        dim += if matches!(x.dtype(), DType::Bool | DType::U8) { x.ndim() } else { 1 };
-        list.push(Some(if x.device() == device { x.clone() } else { on_device(x.clone(), device)? }));
+        let index = on_device(index.clone(), x.device())?;
+        match index.dtype() {
+            DType::I64 => list.push(Some(index)),
+            DType::Bool | DType::U8 => list.extend(places(py, x, &index, *at)?.into_iter().map(Some)),
+            _ => list.push(Some(to_dtype(py, &index, DType::I64)?)),
+        }
     }
     Ok(list)
+}
+
+fn to_dtype(py: Python<'_>, t: &Tensor, dtype: DType) -> Result<Tensor> {
+    ops::TO_COPY.one(py, &[Some(t)], &[Arg::DType(dtype), Arg::None])
+}
+
+/// Where a mask over dimensions `at..` of `x` is set: one index tensor a dimension.
+fn places(py: Python<'_>, x: &Tensor, mask: &Tensor, at: usize) -> Result<SmallVec<[Tensor; 2]>> {
+    let n = mask.ndim();
+    for (i, (m, s)) in mask.sizes().iter().zip(&x.sizes()[at..]).enumerate() {
+        if m != s {
+            return Err(Error::index(format!(
+                "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {}",
+                mask.sizes(),
+                x.sizes(),
+                at + i
+            )));
+        }
+    }
+    let set = ops::NONZERO.one(py, &[Some(mask)], &[])?;
+    (0..n as i64).map(|k| ops::SELECT.one(py, &[Some(&set)], &[Arg::Int(1), Arg::Int(k)])).collect()
 }
 
 pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut PyObject {
@@ -329,7 +382,7 @@ pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut
             }
             let viewed = if p.steps.is_empty() { None } else { Some(view(py, t, &p)?) };
             let x = viewed.as_ref().unwrap_or(t);
-            let list = listed(&p, x.device())?;
+            let list = listed(py, x, &p)?;
             let mut ins: SmallVec<[Option<&Tensor>; 6]> = SmallVec::new();
             ins.push(Some(x));
             ins.extend(list.iter().map(Option::as_ref));
@@ -408,7 +461,7 @@ unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: 
         // SAFETY: a live object.
         None => unsafe { value_tensor(py, v, to)? },
     };
-    let list = listed(p, to.device())?;
+    let list = listed(py, to, p)?;
     let mut ins: SmallVec<[Option<&Tensor>; 6]> = SmallVec::new();
     ins.push(Some(to));
     ins.extend(list.iter().map(Option::as_ref));
@@ -481,11 +534,19 @@ pub unsafe extern "C" fn index_number(o: *mut PyObject) -> *mut PyObject {
     })
 }
 
+/// The number that a tensor stands for.
+fn one(t: &Tensor) -> Result<Scalar> {
+    if t.numel() != 1 {
+        return Err(Error::value("only one element tensors can be converted to Python scalars"));
+    }
+    scalar::read(t)
+}
+
 pub unsafe extern "C" fn int_number(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |_| {
         // SAFETY: a slot call.
         unsafe {
-            match scalar::read(self_tensor(o)?)? {
+            match one(self_tensor(o)?)? {
                 // Python's own conversion: it refuses infinities and keeps every digit.
                 Scalar::Float(f) => checked(ffi::PyLong_FromDouble(f)),
                 Scalar::Complex(..) => {
@@ -501,7 +562,7 @@ pub unsafe extern "C" fn float_number(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |_| {
         // SAFETY: a slot call.
         unsafe {
-            match scalar::read(self_tensor(o)?)? {
+            match one(self_tensor(o)?)? {
                 Scalar::Complex(_, i) if i != 0.0 => {
                     Err(Error::runtime("value cannot be converted to type double without overflow"))
                 }

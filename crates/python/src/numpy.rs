@@ -111,6 +111,8 @@ fn interface(a: &Bound<'_, PyAny>) -> Result<Interface> {
     let strides: Option<Vec<i64>> = item("strides")?.extract().pend(py)?;
     let strides = match strides {
         Some(s) => Dims::from_vec(s),
+        // Of an empty array the array itself knows best.
+        None if sizes.contains(&0) => Dims::from_vec(a.getattr("strides").and_then(|s| s.extract()).pend(py)?),
         None => contiguous_strides(&sizes).iter().map(|s| s * dtype.size() as i64).collect(),
     };
     Ok(Interface { ptr: ptr as *mut u8, readonly, dtype, sizes: Dims::from_vec(sizes), strides })

@@ -8,6 +8,7 @@ use oneflow_core::base::{Error, Result};
 use oneflow_core::{PyHooks, Tensor, set_py_hooks};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,6 +20,8 @@ pub struct TensorObj {
     tensor: *mut (),
     pub dict: *mut PyObject,
     pub weakrefs: *mut PyObject,
+    /// Hooks of a leaf by number: kept here, where the collector sees what they refer to.
+    pub hooks: *mut PyObject,
 }
 
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(null_mut());
@@ -104,6 +107,7 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> Result<*mut PyObject> {
     unsafe {
         (*o).dict = null_mut();
         (*o).weakrefs = null_mut();
+        (*o).hooks = null_mut();
         adopt(py, o.cast(), t);
     }
     Ok(o.cast())
@@ -176,10 +180,7 @@ pub unsafe extern "C" fn dealloc(o: *mut PyObject) {
         if !(*obj).weakrefs.is_null() {
             ffi::PyObject_ClearWeakRefs(o);
         }
-        let dict = std::mem::replace(&mut (*obj).dict, null_mut());
-        if !dict.is_null() {
-            ffi::Py_DECREF(dict);
-        }
+        drop_attributes(obj);
         let raw = std::mem::replace(&mut (*obj).tensor, null_mut());
         if !raw.is_null() {
             gate::enter((), |_| {
@@ -199,11 +200,25 @@ pub unsafe extern "C" fn dealloc(o: *mut PyObject) {
     }
 }
 
+/// # Safety
+/// A tensor object that Python may not reach any more, or one that the collector clears.
+unsafe fn drop_attributes(obj: *mut TensorObj) {
+    // SAFETY: the fields own a reference each, or are null.
+    unsafe {
+        for field in [&raw mut (*obj).dict, &raw mut (*obj).hooks] {
+            let o = std::mem::replace(&mut *field, null_mut());
+            if !o.is_null() {
+                ffi::Py_DECREF(o);
+            }
+        }
+    }
+}
+
 pub unsafe extern "C" fn traverse(o: *mut PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: called by the collector with the interpreter held. Nothing here changes a reference count that is 1.
     unsafe {
         let obj = o.cast::<TensorObj>();
-        for p in [ffi::Py_TYPE(o).cast::<PyObject>(), (*obj).dict] {
+        for p in [ffi::Py_TYPE(o).cast::<PyObject>(), (*obj).dict, (*obj).hooks] {
             if !p.is_null() {
                 let r = visit(p, arg);
                 if r != 0 {
@@ -232,10 +247,7 @@ pub unsafe extern "C" fn clear(o: *mut PyObject) -> c_int {
     // SAFETY: called by the collector with the interpreter held.
     unsafe {
         let obj = o.cast::<TensorObj>();
-        let dict = std::mem::replace(&mut (*obj).dict, null_mut());
-        if !dict.is_null() {
-            ffi::Py_DECREF(dict);
-        }
+        drop_attributes(obj);
         if !(*obj).tensor.is_null() {
             let t = Tensor::borrow_raw(&(*obj).tensor);
             if t.use_count() == 1 {
@@ -246,6 +258,28 @@ pub unsafe extern "C" fn clear(o: *mut PyObject) -> c_int {
             }
         }
         0
+    }
+}
+
+/// The hooks of a tensor's object, made if `make`.
+///
+/// # Safety
+/// The interpreter is held; the tensor's object, if it has one, is alive.
+pub unsafe fn hooks_of<'py>(py: Python<'py>, t: &Tensor, make: bool) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let obj = t.py().cast::<TensorObj>();
+    if obj.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the field owns a dict or is null.
+    unsafe {
+        if (*obj).hooks.is_null() {
+            if !make {
+                return Ok(None);
+            }
+            track(obj.cast());
+            (*obj).hooks = PyDict::new(py).into_ptr();
+        }
+        Ok(Some(Bound::from_borrowed_ptr(py, (*obj).hooks).cast_into_unchecked()))
     }
 }
 

@@ -70,13 +70,13 @@ pub static EXPAND: Named = Named::new("expand");
 pub static PERMUTE: Named = Named::new("permute");
 pub static TRANSPOSE: Named = Named::new("transpose");
 pub static UNBIND: Named = Named::new("unbind");
+pub static NONZERO: Named = Named::new("nonzero");
 pub static INDEX: Named = Named::new("index");
 pub static INDEX_PUT: Named = Named::new("index_put");
 pub static MASKED_FILL: Named = Named::new("masked_fill");
 pub static COPY: Named = Named::new("copy");
 pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
-pub static CLONE: Named = Named::new("clone");
 pub static CONTIGUOUS: Named = Named::new("contiguous");
 
 /// An operator slot.

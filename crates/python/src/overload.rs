@@ -117,7 +117,7 @@ impl Overload {
         let self_at = sig
             .params()
             .iter()
-            .position(|p| p.ty == Ty::Tensor && p.name == "input")
+            .position(|p| matches!(p.ty, Ty::Tensor | Ty::TensorOrScalar) && p.name == "input")
             .or_else(|| sig.params().iter().position(|p| p.ty == Ty::Tensor))
             .unwrap_or(0);
         let self_input = sig.params().iter().take(self_at).filter(|p| p.is_input()).count();

@@ -246,11 +246,11 @@ impl<'a> Frame<'a> {
 
     unsafe fn spread_ints(&mut self, py: Python<'_>, p: &P, at: usize, items: &[*mut PyObject]) -> Result<Fit> {
         let mut values: SmallVec<[i64; 8]> = SmallVec::new();
-        for (i, o) in items.iter().enumerate() {
+        for o in items {
             // SAFETY: live objects, the interpreter is held.
             match unsafe { value::int(py, *o)? } {
                 Some(v) => values.push(v),
-                None => return Ok(Err(Misfit::Type(at, *o, (items.len() > 1).then_some(i)))),
+                None => return Ok(Err(Misfit::Type(at, *o, None))),
             }
         }
         let arg = self.keep_ints(&values);

@@ -74,7 +74,11 @@ pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
     unsafe {
         match dtype {
             DType::Bool => *p = (s.to_f64() != 0.0) as u8,
-            DType::U8 => int!(u8),
+            // Negative numbers wrap, as in C.
+            DType::U8 => match s {
+                Scalar::Int(i @ -255..0) => *p = i as u8,
+                _ => int!(u8),
+            },
             DType::I8 => int!(i8),
             DType::I16 => int!(i16),
             DType::I32 => int!(i32),

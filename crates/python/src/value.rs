@@ -70,13 +70,30 @@ unsafe fn index(_py: Python<'_>, o: *mut PyObject) -> Result<Option<i64>> {
 /// `o` is an int object.
 #[inline]
 unsafe fn long(o: *mut PyObject) -> Result<i64> {
+    // SAFETY: an int object, the interpreter is held.
+    match unsafe { fitting(o) } {
+        Some(v) => Ok(v),
+        None => Err(Error::value("Overflow when unpacking long long: the number does not fit 64 bits")),
+    }
+}
+
+/// As `long`, of a number that is no size or index.
+unsafe fn long_number(o: *mut PyObject) -> Result<i64> {
+    // SAFETY: an int object, the interpreter is held.
+    unsafe {
+        fitting(o).ok_or_else(|| {
+            ffi::PyErr_SetString(ffi::PyExc_OverflowError, c"int too big to convert".as_ptr());
+            gate::pending_set()
+        })
+    }
+}
+
+#[inline]
+unsafe fn fitting(o: *mut PyObject) -> Option<i64> {
     let mut overflow = 0;
     // SAFETY: an int object, the interpreter is held.
     let v = unsafe { ffi::PyLong_AsLongLongAndOverflow(o, &mut overflow) };
-    if overflow != 0 {
-        return Err(Error::runtime("Overflow when unpacking long long: the number does not fit 64 bits"));
-    }
-    Ok(v)
+    (overflow == 0).then_some(v)
 }
 
 /// # Safety
@@ -128,7 +145,7 @@ pub unsafe fn scalar(py: Python<'_>, o: *mut PyObject) -> Result<Option<Scalar>>
             return Ok(Some(Scalar::Float(ffi::PyFloat_AsDouble(o))));
         }
         if is_exact(o, &raw mut ffi::PyLong_Type) {
-            return long(o).map(|i| Some(Scalar::Int(i)));
+            return long_number(o).map(|i| Some(Scalar::Int(i)));
         }
         if is_exact(o, &raw mut ffi::PyBool_Type) {
             return Ok(Some(Scalar::Bool(o == ffi::Py_True())));
@@ -140,7 +157,7 @@ pub unsafe fn scalar(py: Python<'_>, o: *mut PyObject) -> Result<Option<Scalar>>
             return Ok(Some(Scalar::Float(ffi::PyFloat_AsDouble(o))));
         }
         if ffi::PyLong_Check(o) != 0 {
-            return long(o).map(|i| Some(Scalar::Int(i)));
+            return long_number(o).map(|i| Some(Scalar::Int(i)));
         }
         if ffi::PyComplex_Check(o) != 0 {
             return Ok(Some(Scalar::Complex(ffi::PyComplex_RealAsDouble(o), ffi::PyComplex_ImagAsDouble(o))));

@@ -1,0 +1,197 @@
+"""Memory shared with NumPy, DLPack and buffers; views, versions and numbers out of tensors."""
+
+import gc
+import warnings
+import weakref
+
+import numpy as np
+import oneflow as flow
+import pytest
+import torch
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2), (1, 1)])
+def test_numpy_there_and_back_shares_memory(dtype, shape):
+    a = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    t = flow.from_numpy(a)
+    assert t.dtype is getattr(flow, dtype) and t.shape == shape and t.tolist() == a.tolist()
+    b = t.numpy()
+    assert b.dtype == a.dtype and b.shape == a.shape and b.tolist() == a.tolist()
+    if a.size:
+        assert b.ctypes.data == a.ctypes.data == t.data_ptr()
+        t.fill_(1)
+        assert a.reshape(-1)[0] == 1 and b.reshape(-1)[0] == 1
+
+
+def test_strided_arrays():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    t = flow.from_numpy(a.transpose(2, 0, 1)[1::2])
+    assert t.tolist() == a.transpose(2, 0, 1)[1::2].tolist()
+    assert t.stride() == torch.from_numpy(a.transpose(2, 0, 1)[1::2]).stride()
+    v = flow.arange(12).view(3, 4).t()[1:]
+    assert v.numpy().tolist() == v.tolist() and v.numpy().strides == (8, 32)
+
+
+def test_the_owner_outlives_every_view():
+    a = np.arange(4.0)
+    alive = weakref.ref(a)
+    t = flow.from_numpy(a)[1:]
+    del a
+    gc.collect()
+    assert alive() is not None and t.tolist() == [1, 2, 3]
+    del t
+    gc.collect()
+    assert alive() is None
+    b = flow.arange(5.0).numpy()
+    gc.collect()
+    assert b.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_read_only_arrays_warn():
+    a = np.arange(3.0)
+    a.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        flow.from_numpy(a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flow.tensor(a).tolist() == [0, 1, 2]
+
+
+def test_array_protocol():
+    t = flow.arange(3.0)
+    assert np.asarray(t).ctypes.data == t.data_ptr()
+    assert np.array(t, dtype=np.int32).tolist() == [0, 1, 2]
+    assert np.array(t).ctypes.data != t.data_ptr()
+    assert np.add(np.ones(3), np.asarray(t)).tolist() == [1, 2, 3]
+    assert flow.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dlpack_both_ways(dtype):
+    a = np.arange(6).reshape(2, 3).astype(dtype)
+    if dtype != "bool":
+        t = flow.from_dlpack(a)
+        assert t.data_ptr() == a.ctypes.data and t.tolist() == a.tolist()
+    t = flow.from_numpy(a).t()
+    b = torch.from_dlpack(t)
+    assert b.data_ptr() == t.data_ptr() and b.tolist() == t.tolist() and b.stride() == t.stride()
+    c = flow.from_dlpack(torch.from_numpy(a))
+    assert c.data_ptr() == a.ctypes.data and c.tolist() == a.tolist()
+
+
+def test_dlpack_bfloat16_and_scalars():
+    a = torch.arange(4, dtype=torch.bfloat16)
+    b = flow.from_dlpack(a)
+    assert b.dtype is flow.bfloat16 and b.tolist() == a.tolist() and b.data_ptr() == a.data_ptr()
+    assert torch.from_dlpack(flow.tensor(2.5)).item() == 2.5
+    assert flow.ones(1).__dlpack_device__() == (1, 0)
+
+
+def test_a_capsule_is_used_once_and_freed_unused():
+    t = flow.arange(3)
+    c = t.__dlpack__()
+    assert flow.from_dlpack(c).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError):
+        flow.from_dlpack(c)
+    s = t.untyped_storage()
+    t.__dlpack__()
+    t.__dlpack__(max_version=(1, 0))
+    gc.collect()
+    assert s.nbytes() == 24
+    with pytest.raises((RuntimeError, AttributeError)):
+        flow.from_dlpack(3)
+
+
+def test_dlpack_keeps_the_producer_alive():
+    class Producer:
+        def __init__(self, a):
+            self.a = a
+
+        def __dlpack__(self, **kwargs):
+            return self.a.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self):
+            return self.a.__dlpack_device__()
+
+    t = flow.from_dlpack(Producer(np.arange(100000)))
+    gc.collect()
+    junk = [np.zeros(100000) for _ in range(3)]
+    assert t.sum().item() == 4999950000 and junk
+
+
+def test_frombuffer():
+    b = bytearray(range(16))
+    t = flow.frombuffer(b, dtype=flow.int16, count=3, offset=2)
+    assert t.tolist() == torch.frombuffer(b, dtype=torch.int16, count=3, offset=2).tolist()
+    t[0] = 0
+    assert b[2] == 0 and b[3] == 0
+
+
+def test_numbers_out():
+    for value, dtype in [(3, flow.int64), (2.5, flow.float32), (True, flow.bool), (-1, flow.int8), (1.5, flow.bfloat16)]:
+        t = flow.tensor(value, dtype=dtype)
+        assert t.item() == value and type(t.item()) is type(value)
+        assert float(t) == float(value) and int(t) == int(value) and bool(t) is True
+    assert flow.tensor([[1, 2], [3, 4]]).t().tolist() == [[1, 3], [2, 4]]
+    assert flow.ones(0, 3).tolist() == [] and flow.ones(2, 0).tolist() == [[], []]
+    assert complex(flow.tensor(2.0)) == 2 + 0j
+    assert f"{flow.tensor(3.14159):.2f}" == "3.14"
+    assert round(flow.tensor(2.5).item()) == 2
+
+
+def test_views_share_and_versions_count():
+    x = flow.zeros(2, 3)
+    y = x.view(6)
+    y += 1
+    assert x.tolist() == [[1, 1, 1], [1, 1, 1]] and x._version == y._version == 1
+    x.data.add_(1)
+    assert x._version == 1 and x.tolist()[0][0] == 2
+    assert x.detach()._version == 1
+    x.detach().mul_(2)
+    assert x._version == 2
+    assert y.storage_offset() == 0 and x[1].storage_offset() == 3
+    assert x[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert x.untyped_storage().nbytes() == 24 and len(x.untyped_storage()) == 24
+
+
+def test_data_assignment():
+    p = flow.nn.Parameter(flow.ones(2))
+    same = p
+    p.data = flow.zeros(3)
+    assert p is same and p.tolist() == [0, 0, 0] and p.requires_grad
+    p.data = p.data.double()
+    assert p.dtype is flow.float64
+
+
+def test_questions():
+    x = flow.zeros(2, 3, 4).transpose(0, 1)
+    y = torch.zeros(2, 3, 4).transpose(0, 1)
+    for q in ("dim", "numel", "nelement", "element_size", "storage_offset", "is_contiguous", "is_floating_point"):
+        assert getattr(x, q)() == getattr(y, q)()
+    assert x.stride() == y.stride() and x.stride(1) == y.stride(1) and x.size(-1) == y.size(-1)
+    assert x.ndim == 3 and x.nbytes == 96 and x.itemsize == 4 and x.get_device() == -1
+    assert x.is_cpu and not x.is_cuda and not x.is_meta and not x.is_global
+    assert flow.zeros(1, 2, 3, 4).is_contiguous(memory_format=flow.contiguous_format)
+    assert not flow.zeros(1, 2, 3, 4).is_contiguous(memory_format=flow.channels_last)
+    assert x.mT.shape == (3, 4, 2) and x.T.shape == (4, 2, 3)
+    assert x.type() == "oneflow.FloatTensor"
+
+
+def test_default_dtype():
+    try:
+        flow.set_default_dtype(flow.float64)
+        assert flow.tensor(1.0).dtype is flow.float64 and flow.zeros(1).dtype is flow.float64
+    finally:
+        flow.set_default_dtype(flow.float32)
+    assert flow.get_default_dtype() is flow.float32
+
+
+def test_meta_tensors_have_no_data():
+    t = flow.zeros(3, device="meta")
+    assert t.is_meta and (t + t).is_meta and (t + t).shape == (3,)
+    for f in (t.tolist, t.numpy, t.sum().item, lambda: bool(t.sum())):
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            f()
