@@ -43,6 +43,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     parser.add_argument("--out", type=Path, default=Path("target/gpt"), help="output directory")
     parser.add_argument("--sample-bytes", type=int, default=600)
+    parser.add_argument("--held-out-bytes", type=int, help="evaluate on about this many at the end; all by default")
     return parser.parse_args()
 
 
@@ -174,7 +175,7 @@ def main() -> None:
     seconds = bar.close()
     print(f"trained {args.steps - first_step} steps in {seconds:.0f} s")
 
-    final = evaluate(model, held_out_text)
+    final = evaluate(model, held_out_text, args.held_out_bytes)
     bigram, trigram = (counting_baseline(train_text, held_out_text, order) for order in (2, 3))
     save_curves(args.out / "loss.png", {"training": losses, "held out": held_out_losses}, "GPT on Python's library")
     print(

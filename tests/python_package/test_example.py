@@ -85,7 +85,8 @@ def test_model_is_causal():
 
 
 def run(out, *args):
-    command = [sys.executable, EXAMPLE / "train.py", "--out", out, "--batch-size", "2", "--sample-bytes", "5", *args]
+    command = [sys.executable, EXAMPLE / "train.py", "--out", out, "--batch-size", "2", "--sample-bytes", "5"]
+    command += ["--held-out-bytes", "4000", *args]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return oneflow.load(out / "checkpoint.pt")
 

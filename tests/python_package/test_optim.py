@@ -69,6 +69,23 @@ def test_state_dict_round_trip_continues_the_same(name, options):
         assert a.tolist() == b.tolist()
 
 
+def test_groups_keep_their_own_step_count_after_loading():
+    def trained(n_steps, reload_at):
+        params = parameters(oneflow, "float64")
+        groups = [{"params": params[:1]}, {"params": params[1:], "lr": 0.1}]
+        optimizer = oneflow.optim.AdamW(groups, lr=0.01)
+        for i in range(n_steps):
+            if i == reload_at:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            optimizer.zero_grad()
+            sum((p * p * p).sum() for p in params).backward()
+            optimizer.step()
+        assert [float(s["step"]) for s in optimizer.state.values()] == [n_steps] * 2
+        return [p.tolist() for p in params]
+
+    assert trained(5, reload_at=2) == trained(5, reload_at=None)
+
+
 def test_state_dict_has_torchs_form():
     _, ours = run(oneflow, "AdamW", {"lr": 1e-2}, "float32", 2)
     _, theirs = run(torch, "AdamW", {"lr": 1e-2}, "float32", 2)

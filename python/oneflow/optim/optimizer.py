@@ -259,11 +259,14 @@ class Optimizer:
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         by_number = dict(zip(numbers, params, strict=True))
         state: defaultdict[Tensor, Any] = defaultdict(dict)
-        # One step tensor may serve many parameters: what was shared stays shared.
-        memo: dict[Any, Any] = {}
+        # Within a group one step tensor serves all parameters of one count; groups advance theirs separately.
+        group_of = {number: i for i, group in enumerate(saved) for number in group["params"]}
+        steps: dict[Any, Tensor] = {}
         for key, value in state_dict["state"].items():
             param = by_number.get(key)
-            state[key if param is None else param] = value if param is None else _adopt(param, value, memo)
+            state[key if param is None else param] = (
+                value if param is None else _adopt(param, value, group_of[key], steps)
+            )
         for group, old in zip(saved, self.param_groups, strict=True):
             group["params"] = old["params"]
             if "param_names" in old:
@@ -276,25 +279,25 @@ class Optimizer:
 REQUIRED = object()
 
 
-def _adopt(param: Tensor, value: Any, memo: dict[Any, Any], key: Any = None) -> Any:
+def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
     """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
     if isinstance(value, dict):
-        return {k: _adopt(param, v, memo, k) for k, v in value.items()}
+        return {k: _adopt(param, v, group, steps, k) for k, v in value.items()}
     if isinstance(value, Tensor):
         if key == "step":
             # Equal counts become one tensor, whether or not they were one in the file.
             count = float(value.item())
-            place = ("step", count, str(param.device))
-            if place not in memo:
-                memo[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
-            return memo[place]
+            place = (group, count, str(param.device))
+            if place not in steps:
+                steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
+            return steps[place]
         if param.is_floating_point():
             value = value.to(dtype=param.dtype, device=param.device)
         else:
             value = value.to(device=param.device)
         return value.clone()
     if isinstance(value, (list, tuple)):
-        return type(value)(_adopt(param, v, memo, key) for v in value)
+        return type(value)(_adopt(param, v, group, steps, key) for v in value)
     return value
 
 
