@@ -29,7 +29,7 @@ if _oneflow.__version__ != __version__:
 from oneflow._tensor_str import set_printoptions
 from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from oneflow import _tensor
-from oneflow._functions import finfo, iinfo, is_floating_point, is_storage, is_tensor, numel
+from oneflow._functions import finfo, iinfo, is_floating_point, is_storage, is_tensor, nonzero, numel
 from oneflow.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.serialization import load, save
 

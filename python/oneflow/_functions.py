@@ -25,6 +25,20 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Indices of the non-zero elements of ``input``: one row each, or with ``as_tuple`` one tensor a dimension.
+
+    >>> import oneflow
+    >>> oneflow.nonzero(oneflow.tensor([0, 3, 0, 4]), as_tuple=True)
+    (tensor([1, 3]),)
+    """
+    if as_tuple:
+        if out is not None:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        return _oneflow._C.nonzero_tuple(input)
+    return _oneflow.nonzero(input, out=out)
+
+
 def numel(input: Tensor) -> int:
     """Number of elements of ``input``."""
     return input.numel()

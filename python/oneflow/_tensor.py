@@ -51,7 +51,16 @@ def _reduce_ex(self: Tensor, protocol: Any) -> Any:
     return _tensor_from_bytes, (_tensor_to_bytes(self),)
 
 
+_nonzero_indices = Tensor.nonzero
+
+
+def _nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
+    """Indices of the non-zero elements: one row each, or with ``as_tuple`` one tensor a dimension."""
+    return _oneflow._C.nonzero_tuple(self) if as_tuple else _nonzero_indices(self)
+
+
 _METHODS = {
+    "nonzero": _nonzero,
     "__repr__": _repr,
     "__str__": _repr,
     "__format__": _format,

@@ -7,9 +7,10 @@ use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::slot::{edge, requires_grad, state_mut};
 use crate::{accumulator, hooks};
-use oneflow_base::{Error, Meta, Result};
-use oneflow_core::{Fix, Grad, Tensor};
+use oneflow_base::{Error, Meta, Result, contiguous_strides};
+use oneflow_core::{Fix, Grad, Tensor, bit, copy_into};
 use oneflow_ops::TensorOps;
+use oneflow_ops::elementwise::is_dense;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -292,8 +293,8 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
     let old = leaf.with_slot(|s| state_mut(s).grad.take());
     let new = match old {
         None => {
-            let own = g.use_count() == 1 && g.storage().is_none_or(|s| s.use_count() == 1) && g.is_contiguous();
-            if own || create { g } else { g.clone_contiguous()? }
+            let own = g.use_count() == 1 && g.storage().is_none_or(|s| s.use_count() == 1);
+            if create || (own && follows(&g, leaf)) { g } else { copy_like(&g, leaf)? }
         }
         Some(old) if create => old.add(&g)?,
         Some(old) => {
@@ -306,6 +307,33 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
         hook(leaf)?;
     }
     Ok(())
+}
+
+/// Whether a gradient has the layout that a leaf's should have: the leaf's own where that is dense, else row-major. Strides of
+/// dimensions of size one do not count.
+fn follows(g: &Tensor, leaf: &Tensor) -> bool {
+    if !is_dense(leaf) {
+        return g.is_contiguous();
+    }
+    let strides = g.strides().iter().zip(leaf.strides());
+    g.sizes().iter().zip(strides).all(|(n, (a, b))| if *n == 1 { *a != 0 } else { a == b })
+}
+
+/// A copy of a gradient in the layout that the leaf's should have.
+fn copy_like(g: &Tensor, leaf: &Tensor) -> Result<Tensor> {
+    let plain = g.keys() & (1 << bit::GLOBAL | 1 << bit::LAZY | 1 << bit::META) == 0 && g.storage().is_some();
+    if !plain || g.sizes() != leaf.sizes() {
+        return g.clone_contiguous();
+    }
+    let strides = match (follows(g, leaf), is_dense(leaf)) {
+        (true, _) => g.strides().into(),
+        (false, true) => leaf.strides().into(),
+        (false, false) => contiguous_strides(g.sizes()),
+    };
+    let t = Tensor::shell(g.dtype(), g.device(), g.sizes().into(), strides)?;
+    t.materialize()?;
+    copy_into(&t, g)?;
+    Ok(t)
 }
 
 fn ones_like(t: &Tensor) -> Result<Tensor> {

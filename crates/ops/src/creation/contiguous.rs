@@ -1,5 +1,6 @@
 //! The same values in row-major order.
 
+use crate::elementwise::{channels_last, push_like};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -14,7 +15,14 @@ Example::
     infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
     compose: Some(|c, outs| {
         let x = c.t(0)?;
-        outs.give(if x.is_contiguous() { x.clone() } else { x.clone_contiguous()? });
+        outs.give(match channels_last(c.arg(0).str().unwrap_or(""), x.sizes())? {
+            Some(s) if x.sizes().iter().zip(x.strides().iter().zip(&s)).all(|(n, (a, b))| *n == 1 || a == b) => {
+                x.clone()
+            }
+            Some(_) => x.clone_contiguous_with(c.arg(0).str())?,
+            None if x.is_contiguous() => x.clone(),
+            None => x.clone_contiguous()?,
+        });
         Ok(())
     }),
     grad: Grad::Compose,
@@ -25,10 +33,13 @@ Example::
 
 /// The copy: an elementwise identity with a dense result.
 pub static COPY_OP: OpDef = OpDef {
-    sig: Sig::parse("clone_contiguous(Tensor input) -> Tensor"),
-    doc: "A contiguous copy.",
+    sig: Sig::parse("clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor"),
+    doc: "A contiguous copy, in the memory format given.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        push_like(x, x.dtype(), x.device(), c.arg(0).str().or(Some("contiguous_format")), outs)
+    },
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |_, _, l| {

@@ -54,6 +54,7 @@ Example::
 
     >>> oneflow.zeros(2).fill_(3)
     tensor([3., 3.])",
+    faces: Faces::FN.or(Faces::INPLACE),
     infer: |c, outs| {
         if let Some(v) = c.opt(1)
             && v.ndim() > 0

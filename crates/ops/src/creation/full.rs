@@ -1,5 +1,6 @@
 //! Constant tensors: ones, full, empty, and their `_like` forms.
 
+use crate::elementwise::push_like;
 use crate::prelude::*;
 
 fn size_samples() -> Vec<Sample> {
@@ -73,10 +74,7 @@ Example::
 fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
-    if dev != x.device() {
-        return outs.push(d, dev, x.sizes());
-    }
-    crate::elementwise::push_broadcast(c, d, outs)
+    push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
 }
 
 const LIKE: OpDef = OpDef {

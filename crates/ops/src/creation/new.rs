@@ -1,5 +1,6 @@
 //! Tensors like another in dtype and device, of any size.
 
+use crate::elementwise::push_like;
 use crate::prelude::*;
 
 fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -125,10 +126,7 @@ Example::
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
         let x = c.t(0)?;
-        if c.arg(0).str() == Some("contiguous_format") {
-            return outs.push(x.dtype(), x.device(), x.sizes());
-        }
-        crate::elementwise::push_broadcast(c, x.dtype(), outs)
+        push_like(x, x.dtype(), x.device(), c.arg(0).str(), outs)
     },
     kernel: Kernel::Prim {
         prim: &COPY,

@@ -1,5 +1,6 @@
 //! Another dtype or device.
 
+use crate::elementwise::push_like;
 use crate::prelude::*;
 
 /// The copy that `to` makes where something differs; the public `Tensor.to` returns the tensor itself otherwise.
@@ -13,7 +14,7 @@ pub static OP: OpDef = OpDef {
         if device != x.device() {
             return outs.push(dtype, device, x.sizes());
         }
-        crate::elementwise::push_broadcast(c, dtype, outs)
+        push_like(x, dtype, device, None, outs)
     },
     kernel: Kernel::Prim {
         prim: &COPY,

@@ -72,3 +72,68 @@ Example::
     },
     ..unary::FLOAT
 };
+
+static TENSORS: Expr = expr!(num "clamp_tensors", |x, lo, hi| x.maximum(lo).minimum(hi));
+static TENSOR_MIN: Expr = expr!(num "clamp_min_tensor", |x, lo| x.maximum(lo));
+static TENSOR_MAX: Expr = expr!(num "clamp_max_tensor", |x, hi| x.minimum(hi));
+
+pub static TENSOR: OpDef = OpDef {
+    sig: Sig::parse("clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor"),
+    doc: "",
+    infer: |c, outs| {
+        if c.opt(1).is_none() && c.opt(2).is_none() {
+            return Err(Error::value("clamp(): At least one of 'min' or 'max' must not be None"));
+        }
+        super::push_broadcast(c, result_type(c.ins.iter().flatten().copied(), None), outs)
+    },
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        p.push(outs[0].dtype().compute().into());
+        Ok(match (c.opt(1), c.opt(2)) {
+            (Some(_), Some(_)) => &TENSORS,
+            (Some(_), None) => &TENSOR_MIN,
+            _ => &TENSOR_MAX,
+        })
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b111), Save::In(1, 0b111), Save::In(2, 0b111)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (x, lo, hi) = (c.x(0)?, c.opt_x(1), c.opt_x(2));
+            out.set(0, || {
+                let mut g = c.g()?.clone();
+                if let Some(lo) = lo {
+                    g = x.ge(lo)?.r#where(&g, 0.0)?;
+                }
+                if let Some(hi) = hi {
+                    g = x.le(hi)?.r#where(&g, 0.0)?;
+                }
+                Ok(g)
+            })?;
+            // Where the limits cross, the upper one is the result.
+            out.set(1, || {
+                let lo = c.x(1)?;
+                let below = x.lt(lo)?;
+                let below = match hi {
+                    Some(hi) => below.logical_and(&lo.lt(hi)?)?,
+                    None => below,
+                };
+                below.r#where(c.g()?, 0.0)
+            })?;
+            out.set(2, || {
+                let hi = c.x(2)?;
+                let above = x.gt(hi)?;
+                let above = match lo {
+                    Some(lo) => above.logical_or(&hi.lt(lo)?)?,
+                    None => above,
+                };
+                above.r#where(c.g()?, 0.0)
+            })
+        },
+    },
+    samples: || {
+        let t = |a: &[i64], b: SampleArg, c: SampleArg| Sample::new(vec![SampleArg::f32(a), b, c]);
+        let (lo, hi) = (SampleArg::range(&[4], -1.0, 0.0), SampleArg::range(&[3, 1], 0.0, 1.0));
+        vec![t(&[3, 4], lo.clone(), hi.clone()), t(&[3, 4], lo, SampleArg::None), t(&[3, 4], SampleArg::None, hi)]
+    },
+    ..unary::FLOAT
+};

@@ -84,9 +84,14 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
 fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
     let n = sizes.len();
     let full: SmallVec<[&Tensor; 4]> = c.ins.iter().flatten().copied().filter(|t| t.ndim() == n && n > 1).collect();
+    order_of(&full, sizes)
+}
+
+fn order_of(full: &[&Tensor], sizes: &[i64]) -> Dims {
+    let n = sizes.len();
     let before = |a: usize, b: usize| -> bool {
         // Whether dim a must lie inside (have the smaller stride than) dim b, where a < b in row-major order.
-        for t in &full {
+        for t in full {
             let (sa, sb) = (t.strides()[a], t.strides()[b]);
             let (na, nb) = (t.sizes()[a], t.sizes()[b]);
             if sa == 0 || sb == 0 || na != sizes[a] || nb != sizes[b] {
@@ -117,6 +122,52 @@ fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
         acc *= sizes[d].max(1);
     }
     strides
+}
+
+/// Whether the elements fill one block without gaps or overlap, in any order of dimensions.
+pub fn is_dense(t: &Tensor) -> bool {
+    if t.is_contiguous() {
+        return true;
+    }
+    let mut dims: SmallVec<[(i64, i64); 6]> =
+        t.strides().iter().copied().zip(t.sizes().iter().copied()).filter(|(_, n)| *n > 1).collect();
+    dims.sort_unstable();
+    let mut acc = 1;
+    dims.iter().all(|(s, n)| {
+        let fits = *s == acc;
+        acc *= n;
+        fits
+    })
+}
+
+/// Strides with the channels (dimension 1) innermost; `None` for a format that is not such.
+pub fn channels_last(format: &str, sizes: &[i64]) -> Result<Option<Dims>> {
+    let rank = match format {
+        "channels_last" => 4,
+        "channels_last_3d" => 5,
+        _ => return Ok(None),
+    };
+    if sizes.len() != rank {
+        return Err(Error::runtime(format!("required rank {rank} tensor to use {format} format, got sizes {sizes:?}")));
+    }
+    let mut strides: Dims = SmallVec::from_elem(1, rank);
+    let mut acc = sizes[1].max(1);
+    for d in (2..rank).rev().chain([0]) {
+        strides[d] = acc;
+        acc *= sizes[d].max(1);
+    }
+    Ok(Some(strides))
+}
+
+/// Layout of a copy: the memory format asked for, by default the input's own order.
+pub fn push_like(x: &Tensor, dtype: DType, device: Device, format: Option<&str>, outs: &mut Outs) -> Result<()> {
+    let sizes = Dims::from_slice(x.sizes());
+    let strides = match format {
+        None | Some("preserve_format") if is_dense(x) => Dims::from_slice(x.strides()),
+        None | Some("preserve_format") => order_of(&[x], x.sizes()),
+        Some(f) => channels_last(f, x.sizes())?.unwrap_or_else(|| contiguous_strides(x.sizes())),
+    };
+    outs.push_strided(dtype, device, sizes, strides)
 }
 
 /// The scalar of a `Tensor|Scalar` parameter (argument `i`), absent where a tensor was given.

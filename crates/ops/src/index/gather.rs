@@ -1,11 +1,11 @@
 //! Elements picked and scattered by an index of the result's shape.
 
-use super::check_index;
+use super::{cast_index, check_index, only_wide};
 use crate::prelude::*;
 
 /// Sizes of `index` may not exceed those of `x`, except along `dim`.
 fn check(c: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<()> {
-    check_index(c.name(), index, false)?;
+    check_index(c.name(), index, true)?;
     if index.ndim().max(1) != x.ndim().max(1) {
         return Err(Error::runtime(format!(
             "{}(): Index tensor must have the same number of dimensions as input tensor (index {:?}, input {:?})",
@@ -75,6 +75,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &GATHER,
         lower: |c, outs, l| {
+            only_wide(c, 1)?;
             push_input(l, 0, c.t(0)?);
             push_input(l, 1, c.t(1)?);
             push_output(l, &outs[0]);
@@ -82,6 +83,10 @@ Example::
             Ok(())
         },
     },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.gather(c.int(0)?, &cast_index(c, 1)?)?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b1)],
         fix: Fix::None,
@@ -125,6 +130,7 @@ fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) -> Result<()> {
+    only_wide(c, 1)?;
     let (x, i, src) = (c.t(0)?, c.t(1)?, c.t(2)?);
     l.init = Some(0);
     push_input(l, 1, i);
@@ -160,6 +166,10 @@ Example::
         prim: &oneflow_kernels_prim::SCATTER,
         lower: |c, o, l| lower_scatter(c, o, l, ScatterKind::Add),
     },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.scatter_add(c.int(0)?, &cast_index(c, 1)?, c.t(2)?)?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b100)],
         fix: Fix::None,
@@ -188,6 +198,10 @@ Example::
         prim: &oneflow_kernels_prim::SCATTER,
         lower: |c, o, l| lower_scatter(c, o, l, ScatterKind::Set),
     },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.scatter_src(c.int(0)?, &cast_index(c, 1)?, c.t(2)?)?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b101)],
         fix: Fix::None,

@@ -44,6 +44,40 @@ fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
     Ok(Plan { position, shape, sizes })
 }
 
+/// Indices as the kernels want them: int64, a mask as the places where it is set.
+fn widened(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+    let x = c.t(0)?;
+    let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+    for index in indices {
+        match index {
+            Some(m) if matches!(m.dtype(), DType::Bool | DType::U8) => {
+                let at = list.len();
+                let under = x.sizes().get(at..at + m.ndim());
+                if under != Some(m.sizes()) {
+                    return Err(Error::index(format!(
+                        "{}(): The shape of the mask {:?} at index {at} does not match the shape of the indexed tensor {:?}",
+                        c.name(),
+                        m.sizes(),
+                        x.sizes()
+                    )));
+                }
+                let set = m.nonzero()?;
+                for k in 0..m.ndim() as i64 {
+                    list.push(Some(set.select(1, k)?));
+                }
+            }
+            Some(t) if t.dtype().is_int() => list.push(Some(super::wide(t)?)),
+            other => list.push(other.cloned()),
+        }
+    }
+    Ok(list)
+}
+
+/// Whether the kernel reads these indices as they are.
+fn is_wide(indices: &[Option<&Tensor>]) -> bool {
+    indices.iter().flatten().all(|t| t.dtype() == DType::I64)
+}
+
 /// Index operands: one a dimension of x, broadcast to the common shape.
 fn push_indices(l: &mut Lowered, first: usize, indices: &[Option<&Tensor>], ndim: usize, shape: &[i64]) {
     for d in 0..ndim {
@@ -114,7 +148,7 @@ Example::
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     infer: |c, outs| {
         let (x, n) = (c.t(0)?, c.list(1, 0).len());
-        let plan = plan(c, c.list(1, 0))?;
+        let indices = c.list(1, 0);
         let v = c.t(1 + n)?;
         if v.dtype() != x.dtype() {
             return Err(Error::runtime(format!(
@@ -123,6 +157,10 @@ Example::
                 v.dtype().scalar_type_name()
             )));
         }
+        if !is_wide(indices) && indices.iter().flatten().all(|t| t.dtype().is_int() || t.dtype() == DType::Bool) {
+            return outs.push(x.dtype(), x.device(), x.sizes());
+        }
+        let plan = plan(c, indices)?;
         let fits = broadcast_shapes(&plan.sizes, v.sizes()).is_ok_and(|s| s.len() >= plan.sizes.len())
             && v.sizes().iter().rev().zip(plan.sizes.iter().rev()).all(|(a, b)| *a == *b || *a == 1)
             && v.sizes().iter().rev().skip(plan.sizes.len()).all(|s| *s == 1);
@@ -140,6 +178,9 @@ Example::
         lower: |c, _, l| {
             let indices = c.list(1, 0);
             let n = indices.len();
+            if !is_wide(indices) {
+                return Err(Error::not_implemented("index_put: masks become indices in the composition"));
+            }
             let plan = plan(c, indices)?;
             let v = c.t(1 + n)?;
             l.init = Some(0);
@@ -154,6 +195,16 @@ Example::
             Ok(())
         },
     },
+    compose: Some(|c, outs| {
+        let indices = c.list(1, 0);
+        if is_wide(indices) {
+            return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
+        }
+        let list = widened(c, indices)?;
+        let values = c.t(1 + indices.len())?;
+        outs.give(c.t(0)?.index_put(list.iter().map(Option::as_ref), values, c.bool(1))?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::InsFrom(1, u32::MAX)],
         fix: Fix::Broadcast,

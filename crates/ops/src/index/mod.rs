@@ -10,6 +10,27 @@ pub mod triangle;
 
 use crate::prelude::*;
 
+/// An index as int64.
+pub fn wide(t: &Tensor) -> Result<Tensor> {
+    if t.dtype() == DType::I64 { Ok(t.clone()) } else { t.to_copy_with(Some(DType::I64), None) }
+}
+
+/// The index of a composition. One that is int64 already has no other way to go.
+pub fn cast_index(c: &Call<'_>, i: usize) -> Result<Tensor> {
+    if c.t(i)?.dtype() == DType::I64 {
+        return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
+    }
+    wide(c.t(i)?)
+}
+
+/// Kernels read int64; other indices go through the composition, which casts.
+pub fn only_wide(c: &Call<'_>, i: usize) -> Result<()> {
+    match c.t(i)?.dtype() {
+        DType::I64 => Ok(()),
+        d => Err(Error::not_implemented(format!("{}(): {d} indices are cast by the composition", c.name()))),
+    }
+}
+
 /// Index tensors are int64 (or int32 where `i32_too`).
 pub fn check_index(name: &str, t: &Tensor, i32_too: bool) -> Result<()> {
     if t.dtype() == DType::I64 || (i32_too && t.dtype() == DType::I32) {

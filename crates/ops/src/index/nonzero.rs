@@ -43,6 +43,23 @@ Example::
     ..OpDef::BASE
 };
 
+pub static TUPLE: OpDef = OpDef {
+    sig: Sig::parse("nonzero_tuple(Tensor input) -> Tensor[]"),
+    doc: "Indices of the non-zero elements, one tensor a dimension: what `nonzero(as_tuple=True)` gives.",
+    faces: Faces::PRIVATE,
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        // A number counts as one element of a vector.
+        let set = if x.ndim() == 0 { x.reshape(&[1])?.nonzero()? } else { x.nonzero()? };
+        for part in set.unbind(1)? {
+            outs.give(part);
+        }
+        Ok(())
+    }),
+    kernel: Kernel::None,
+    ..OP
+};
+
 pub static MASKED_SELECT: OpDef = OpDef {
     sig: Sig::parse("masked_select(Tensor input, Tensor mask) -> Tensor"),
     doc: "The elements where `mask` is true, as a vector.

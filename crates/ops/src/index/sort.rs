@@ -1,5 +1,6 @@
 //! Order: sort, argsort, topk.
 
+use crate::elementwise::push_like;
 use crate::prelude::*;
 
 fn not_axes(c: &Call<'_>, arg: usize) -> u32 {
@@ -29,8 +30,8 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         wrap_dim(c.int(0)?, x.ndim())?;
-        outs.push(x.dtype(), x.device(), x.sizes())?;
-        outs.push(DType::I64, x.device(), x.sizes())
+        push_like(x, x.dtype(), x.device(), None, outs)?;
+        push_like(x, DType::I64, x.device(), None, outs)
     },
     kernel: Kernel::Prim {
         prim: &SORT,

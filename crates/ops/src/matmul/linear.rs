@@ -88,9 +88,8 @@ fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
         out.set(1, || g.unsqueeze(-1)?.mul(c.x(0)?))?;
         return out.set(2, || Ok(g.clone()));
     }
-    let (n, k) = (wm.sizes[0], wm.sizes[1]);
     out.set(0, || g.matmul(c.x(1)?))?;
-    out.set(1, || g.reshape(&[-1, n])?.transpose(0, 1)?.matmul(&c.x(0)?.reshape(&[-1, k])?))?;
+    out.set(1, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(c.x(0)?)?))?;
     out.set(2, || Ok(g.clone()))
 }
 

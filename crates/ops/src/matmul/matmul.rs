@@ -49,8 +49,7 @@ Example::
                 let a = c.x(0)?;
                 if na > 2 && nb == 2 {
                     // One product over all rows instead of a batch that is summed.
-                    let (k, n) = (a.sizes()[na - 1], g.sizes()[g.ndim() - 1]);
-                    return a.reshape(&[-1, k])?.transpose(0, 1)?.matmul(&g.reshape(&[-1, n])?);
+                    return as_rows(a)?.transpose(0, 1)?.matmul(&as_rows(&g)?);
                 }
                 let at = if na == 1 { a.unsqueeze(1)? } else { a.transpose(-2, -1)? };
                 let gb = at.matmul(&g)?;

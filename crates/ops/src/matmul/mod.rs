@@ -89,6 +89,12 @@ pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batc
     Ok(())
 }
 
+/// A tensor as a matrix: all but the last dimension are rows.
+pub fn as_rows(t: &Tensor) -> Result<Tensor> {
+    let (last, lead) = t.sizes().split_last().ok_or_else(|| Error::runtime("a scalar has no rows"))?;
+    t.reshape(&[lead.iter().product(), *last])
+}
+
 /// Two operations a multiply-add.
 pub fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {
     let k = c.opt(0).and_then(|t| t.sizes().last().copied()).unwrap_or(0);

@@ -18,8 +18,28 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 fn lower(c: &Call<'_>, l: &mut Lowered, log: bool) -> Result<()> {
     let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
+    if c.dtype_or(1, c.t(0)?.dtype()) != c.t(0)?.dtype() {
+        return Err(Error::not_implemented("softmax: another dtype is cast to by the composition"));
+    }
     l.input(0).output(0).param(dim as i64).param(log);
     Ok(())
+}
+
+/// By other ops; in another dtype, after a cast.
+fn compose(c: &Call<'_>, log: bool) -> Result<Tensor> {
+    let (x, dim) = (c.t(0)?, c.int(0)?);
+    let dtype = c.dtype_or(1, x.dtype());
+    if dtype != x.dtype() {
+        let x = x.to_copy_with(Some(dtype), None)?;
+        return if log { x.log_softmax(dim, None) } else { x.softmax(dim, None) };
+    }
+    if x.numel() == 0 {
+        return x.clone_contiguous();
+    }
+    let shifted = x.sub(&x.amax(&[dim], true)?)?;
+    let e = shifted.exp()?;
+    let sum = e.sum(&[dim], true)?;
+    if log { shifted.sub(&sum.log()?) } else { e.div(&sum) }
 }
 
 fn grad(c: &GradCall<'_>, out: &mut Grads, log: bool) -> Result<()> {
@@ -56,6 +76,10 @@ Example::
     >>> oneflow.softmax(oneflow.tensor([0., 0.]), dim=0)
     tensor([0.5000, 0.5000])",
     kernel: Kernel::Prim { prim: &SOFTMAX, lower: |c, _, l| lower(c, l, false) },
+    compose: Some(|c, outs| {
+        outs.give(compose(c, false)?);
+        Ok(())
+    }),
     grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, false) },
     ..SOFTMAX_BASE
 };
@@ -69,6 +93,10 @@ Example::
     >>> oneflow.log_softmax(oneflow.tensor([0., 0.]), dim=0)
     tensor([-0.6931, -0.6931])",
     kernel: Kernel::Prim { prim: &SOFTMAX, lower: |c, _, l| lower(c, l, true) },
+    compose: Some(|c, outs| {
+        outs.give(compose(c, true)?);
+        Ok(())
+    }),
     grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, true) },
     ..SOFTMAX_BASE
 };

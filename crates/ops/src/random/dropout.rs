@@ -44,10 +44,7 @@ pub static OP: OpDef = OpDef {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s, s]) });
         }
-        rows.push(Row {
-            ins: SmallVec::from_slice(&[Sbp::P_SUM]),
-            outs: SmallVec::from_slice(&[Sbp::P_SUM, Sbp::B]),
-        });
+        rows.push(Row { ins: SmallVec::from_slice(&[Sbp::P_SUM]), outs: SmallVec::from_slice(&[Sbp::P_SUM, Sbp::B]) });
         Ok(())
     })),
     traits: Traits::RANDOM,

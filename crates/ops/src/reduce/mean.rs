@@ -124,3 +124,59 @@ Example::
     },
     ..super::REDUCE
 };
+
+/// `correction` as the older flag says it.
+fn by_flag(unbiased: bool) -> Option<Scalar> {
+    Some(Scalar::Int(unbiased as i64))
+}
+
+/// The forms with a flag: `var(x, False)`, `var(x, 0, unbiased=False)`.
+const FLAG: OpDef = OpDef {
+    kernel: Kernel::None,
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Bool(false)])],
+    ..super::REDUCE
+};
+
+fn dim_flag_samples() -> Vec<Sample> {
+    vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Ints(vec![1]), SampleArg::Bool(false)])]
+}
+
+pub static VAR_UNBIASED: OpDef = OpDef {
+    sig: Sig::parse("var.unbiased(Tensor input, bool unbiased) -> Tensor"),
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.var_with(None::<&[i64]>, by_flag(c.bool(0)), false)?);
+        Ok(())
+    }),
+    ..FLAG
+};
+
+pub static VAR_DIM: OpDef = OpDef {
+    sig: Sig::parse("var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.var_with(c.arg(0).ints(), by_flag(c.bool(1)), c.bool(2))?);
+        Ok(())
+    }),
+    samples: dim_flag_samples,
+    ..FLAG
+};
+
+pub static STD_UNBIASED: OpDef = OpDef {
+    sig: Sig::parse("std.unbiased(Tensor input, bool unbiased) -> Tensor"),
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.std_with(None::<&[i64]>, by_flag(c.bool(0)), false)?);
+        Ok(())
+    }),
+    ..FLAG
+};
+
+pub static STD_DIM: OpDef = OpDef {
+    sig: Sig::parse("std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.std_with(c.arg(0).ints(), by_flag(c.bool(1)), c.bool(2))?);
+        Ok(())
+    }),
+    samples: dim_flag_samples,
+    ..FLAG
+};

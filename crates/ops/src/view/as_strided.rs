@@ -3,6 +3,48 @@
 use super::VIEW;
 use crate::prelude::*;
 
+/// Whether two indices may name the same element.
+fn overlapping(size: &[i64], stride: &[i64]) -> bool {
+    let mut dims: SmallVec<[(i64, i64); 6]> =
+        stride.iter().copied().zip(size.iter().copied()).filter(|(_, n)| *n > 1).collect();
+    dims.sort_unstable();
+    let mut reach = 0;
+    dims.iter().any(|(s, n)| {
+        let meets = *s <= reach;
+        reach += (n - 1) * s;
+        meets
+    })
+}
+
+/// Size, stride and offset of a layout that lies inside `n` elements.
+fn checked(c: &Call<'_>, arg: usize, offset: i64, n: Option<i64>) -> Result<(Dims, Dims)> {
+    let (size, stride) = (c.ints(arg)?, c.ints(arg + 1)?);
+    let name = c.name();
+    if size.len() != stride.len() {
+        return Err(Error::runtime(format!(
+            "{name}(): mismatch in length of strides and shape: size {size:?}, stride {stride:?}"
+        )));
+    }
+    if stride.iter().any(|s| *s < 0) {
+        return Err(Error::runtime(format!(
+            "{name}(): Negative strides are not supported at the moment, got strides: {stride:?}"
+        )));
+    }
+    if size.iter().any(|s| *s < 0) {
+        return Err(Error::runtime(format!("{name}(): Trying to create tensor with negative dimension: {size:?}")));
+    }
+    let end = size.iter().zip(stride).try_fold(offset, |end, (n, s)| end.checked_add((n - 1).checked_mul(*s)?));
+    let empty = size.contains(&0);
+    let inside = offset >= 0 && (empty || end.is_some_and(|e| n.is_none_or(|n| e < n)));
+    if !inside {
+        return Err(Error::runtime(format!(
+            "{name}(): size {size:?}, stride {stride:?}, storage offset {offset} are out of bounds for storage of {} elements",
+            n.unwrap_or(i64::MAX)
+        )));
+    }
+    Ok((Dims::from_slice(size), Dims::from_slice(stride)))
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"),
     doc: "A view of the input's storage with the given size, stride and offset (in elements).
@@ -14,22 +56,10 @@ Example::
             [3, 4]])",
     infer: |c, outs| {
         let x = c.t(0)?;
-        let (size, stride) = (c.ints(0)?, c.ints(1)?);
-        if size.len() != stride.len() {
-            return Err(Error::runtime(format!(
-                "as_strided(): mismatch in length of strides and shape: size {size:?}, stride {stride:?}"
-            )));
-        }
-        if stride.iter().any(|s| *s < 0) {
-            return Err(Error::runtime(format!(
-                "as_strided(): Negative strides are not supported at the moment, got strides: {stride:?}"
-            )));
-        }
         let offset = c.arg(2).int().unwrap_or(x.offset());
-        if x.storage().is_some() {
-            x.alias(Dims::from_slice(size), Dims::from_slice(stride), offset)?;
-        }
-        outs.view(0, x, Dims::from_slice(size), Dims::from_slice(stride), offset)
+        let n = x.storage().map(|s| (s.bytes() / x.dtype().size()) as i64);
+        let (size, stride) = checked(c, 0, offset, n)?;
+        outs.view(0, x, size, stride, offset)
     },
     grad: Grad::Rule {
         save: &[],
@@ -40,7 +70,16 @@ Example::
             let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
             out.set(0, || {
                 let zeros = f::zeros_with(&m.sizes, Some(m.dtype), Some(m.device), false)?;
-                zeros.as_strided_scatter(c.g()?, size, stride, c.arg(2).int())
+                if !overlapping(size, stride) {
+                    return zeros.as_strided_scatter(c.g()?, size, stride, c.arg(2).int());
+                }
+                // Elements seen more than once gather the gradients of all their places.
+                let n = m.numel() as i64;
+                let places = f::arange_with(n, Some(DType::I64), Some(m.device), false)?;
+                let places = places.as_strided(size, stride, c.arg(2).int())?;
+                let seen: i64 = size.iter().product();
+                let sum = zeros.reshape(&[n])?.index_add(0, &places.reshape(&[seen])?, &c.g()?.reshape(&[seen])?)?;
+                sum.reshape(&m.sizes)
             })
         },
     },
@@ -79,6 +118,8 @@ Example::
                 src.sizes()
             )));
         }
+        // The input's own offset does not count in the dense copy.
+        checked(c, 0, c.arg(2).int().map_or(0, |o| o - x.offset()), Some(x.numel()))?;
         outs.push(x.dtype(), x.device(), x.sizes())
     },
     kernel: Kernel::Prim {

@@ -1,5 +1,6 @@
 //! Reversed dimensions: flip (a copy), roll.
 
+use crate::elementwise::push_like;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -16,7 +17,7 @@ Example::
         for d in c.ints(0)? {
             wrap_dim(*d, x.ndim())?;
         }
-        crate::elementwise::push_broadcast(c, x.dtype(), outs)
+        push_like(x, x.dtype(), x.device(), None, outs)
     },
     kernel: Kernel::Prim {
         prim: &COPY,
