@@ -78,7 +78,8 @@ fn vector<'a>(bias: &Option<View<'a>>, out: &View<'_>) -> Option<Option<View<'a>
     let Some(b) = bias else { return Some(None) };
     let last = out.ndim() - 1;
     let rows_repeat = b.strides[..last].iter().zip(out.sizes).all(|(s, n)| *s == 0 || *n == 1);
-    (rows_repeat && (b.strides[last] == 1 || out.sizes[last] == 1)).then_some(Some(*b))
+    let aligned = (b.ptr as usize).is_multiple_of(16);
+    (rows_repeat && aligned && (b.strides[last] == 1 || out.sizes[last] == 1)).then_some(Some(*b))
 }
 
 /// Any strides and real dtypes.

@@ -196,7 +196,8 @@ fn reductions_and_scans() {
     if !emulator::start() {
         return;
     }
-    let shapes: [(&[i64], &[i64]); 9] = [
+    let shapes: [(&[i64], &[i64]); 10] = [
+        (&[70_000], &[1]),
         (&[40], &[1]),
         (&[6, 7], &[6, 1]),
         (&[6, 7], &[1, 7]),
@@ -388,9 +389,14 @@ fn softmax_and_norms() {
                     }
                 }
             }
-            for (sizes, n_dims) in
-                [(&[4i64, 6, 5][..], 1usize), (&[4, 6, 5], 2), (&[3, 300], 1), (&[70, 9], 1), (&[0, 3], 1)]
-            {
+            for (sizes, n_dims) in [
+                (&[4i64, 6, 5][..], 1usize),
+                (&[4, 6, 5], 2),
+                (&[3, 300], 1),
+                (&[70, 9], 1),
+                (&[2000, 3], 1),
+                (&[0, 3], 1),
+            ] {
                 for rms in [false, true] {
                     for with in [false, true] {
                         let (outer, inner) = sizes.split_at(sizes.len() - n_dims);

@@ -17,7 +17,7 @@ D Best better(Best a, Best b) {
     return (IS_MAX ? a.value > b.value : a.value < b.value) ? a : b;
 }
 
-extern "C" __global__ void entry(i32 by_x, const T* x, T* values, i64* indices, i64 n, i64 stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(i32 by_x, const T* x, T* values, i64* indices, i64 n, i64 stride,
                                  const __grid_constant__ Geo<3> kept) {
     __shared__ Best room[1024];
     const Place p = place(by_x);

@@ -21,7 +21,7 @@ D Sums merge(Sums a, Sums b) {
     return r;
 }
 
-extern "C" __global__ void entry(const T* logits, i64 row_stride, i64 stride, const i64* target, i64 target_stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 row_stride, i64 stride, const i64* target, i64 target_stride,
                                  const W* weight, i64 weight_stride, T* loss, i64 loss_stride, C* lse, i64 lse_stride,
                                  i64 n, i64 c, i64 ignore, C smoothing, Fault* fault) {
     __shared__ Sums room[1024];
@@ -62,7 +62,7 @@ extern "C" __global__ void entry(const T* logits, i64 row_stride, i64 stride, co
     }
 }
 #else
-extern "C" __global__ void entry(const T* grad, i64 grad_stride, const T* logits, i64 row_stride, i64 stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, i64 grad_stride, const T* logits, i64 row_stride, i64 stride,
                                  const i64* target, i64 target_stride, const W* weight, i64 weight_stride, const C* lse,
                                  i64 lse_stride, T* out, i64 out_row_stride, i64 out_stride, i64 n, i64 c, i64 ignore,
                                  C smoothing, Fault* fault) {

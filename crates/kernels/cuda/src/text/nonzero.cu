@@ -7,7 +7,7 @@ D bool nonzero(const T* x, const Geo<1>& g, i64 i) {
     return wide(x[at[0]]) != 0;
 }
 
-extern "C" __global__ void entry(const T* x, i64* counts, i64 tiles, i64* out, i64 row_stride, i64 stride, i32 nd,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* x, i64* counts, i64 tiles, i64* out, i64 row_stride, i64 stride, i32 nd,
                                  const __grid_constant__ Geo<1> g, const __grid_constant__ Geo<1> shape) {
     __shared__ u32 room[1024];
     for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

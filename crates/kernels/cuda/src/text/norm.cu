@@ -3,7 +3,7 @@
 
 #if PART == 0
 // Operands: y, x. A second pass over the row for the variance: no cancellation.
-extern "C" __global__ void entry(const T* x, const W* weight, const W* bias, T* y, C* mean, C* rstd, C eps,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* x, const W* weight, const W* bias, T* y, C* mean, C* rstd, C eps,
                                  const __grid_constant__ Geo<2> outer, const __grid_constant__ Geo<2> inner) {
     __shared__ C room[1024];
     const Place p = place(1);
@@ -43,7 +43,7 @@ extern "C" __global__ void entry(const T* x, const W* weight, const W* bias, T* 
 }
 #elif PART == 1
 // Operands: grad_x, grad_output, x.
-extern "C" __global__ void entry(const T* grad, const T* x, const C* mean, const C* rstd, const W* weight, T* out,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, const W* weight, T* out,
                                  const __grid_constant__ Geo<3> outer, const __grid_constant__ Geo<3> inner) {
     __shared__ C room[1024];
     const Place p = place(1);
@@ -77,7 +77,7 @@ extern "C" __global__ void entry(const T* grad, const T* x, const C* mean, const
 }
 #else
 // Column sums of a part of the rows: threads in x walk columns, in y rows. Parts go to [parts, inner] accumulators.
-extern "C" __global__ void entry(const T* grad, const T* x, const C* mean, const C* rstd, C* grad_weight, C* grad_bias,
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, C* grad_weight, C* grad_bias,
                                  i64 parts, const __grid_constant__ Geo<2> outer, const __grid_constant__ Geo<2> inner) {
     __shared__ C room[1024];
     const Place p = place(0);

@@ -98,6 +98,8 @@ template <int K> D void locate(const Geo<K>& g, i64 position, i64* at) {
 D i64 first_position() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 D i64 position_step() { return (i64)gridDim.x * blockDim.x; }
 
+// Kernels whose blocks may have more than 256 threads say so with __launch_bounds__: it limits their registers.
+
 // A block's threads as `across` along a row of work and `rows` rows at once. `by_x` says which of the two the neighbouring
 // threads walk, so that they touch neighbouring memory.
 struct Place {

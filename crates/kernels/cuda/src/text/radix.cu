@@ -5,7 +5,7 @@
 #define THREADS 256
 
 #if PART == 0
-extern "C" __global__ void entry(const u64* keys, i64 n, i32 shift, i64* counts, i64 tiles) {
+extern "C" __global__ void __launch_bounds__(1024) entry(const u64* keys, i64 n, i32 shift, i64* counts, i64 tiles) {
     __shared__ u32 local[16];
     for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         if (threadIdx.x < 16) local[threadIdx.x] = 0;
@@ -21,7 +21,7 @@ extern "C" __global__ void entry(const u64* keys, i64 n, i32 shift, i64* counts,
 }
 #elif PART == 1
 // Exclusive scan of n counts in place, by one block.
-extern "C" __global__ void entry(i64* counts, i64 n) {
+extern "C" __global__ void __launch_bounds__(1024) entry(i64* counts, i64 n) {
     __shared__ i64 room[1024];
     i64 carry = 0;
     for (i64 base = 0; base < n; base += 1024) {
@@ -41,7 +41,7 @@ extern "C" __global__ void entry(i64* counts, i64 n) {
     }
 }
 #else
-extern "C" __global__ void entry(const u64* keys, const u64* values, u64* keys_out, u64* values_out, i64 n, i32 shift,
+extern "C" __global__ void __launch_bounds__(1024) entry(const u64* keys, const u64* values, u64* keys_out, u64* values_out, i64 n, i32 shift,
                                  const i64* places, i64 tiles) {
     // Counts of each digit by thread, then their exclusive scan over threads.
     __shared__ u32 local[16][THREADS + 1];

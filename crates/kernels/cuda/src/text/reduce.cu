@@ -42,7 +42,7 @@ D A load(const T* p) {
 #endif
 }
 
-extern "C" __global__ void entry(i32 by_x, i64 parts, A divisor, const T* x, O* out,
+extern "C" __global__ void __launch_bounds__(1024) entry(i32 by_x, i64 parts, A divisor, const T* x, O* out,
                                  const __grid_constant__ Geo<2> kept, const __grid_constant__ Geo<1> reduced) {
     __shared__ A room[1024];
     const Place p = place(by_x);

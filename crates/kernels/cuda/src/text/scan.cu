@@ -12,7 +12,7 @@ D A fold(A a, A b) {
 #endif
 }
 
-extern "C" __global__ void entry(i32 by_x, const T* x, O* out, i64 n, i64 out_stride, i64 x_stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(i32 by_x, const T* x, O* out, i64 n, i64 out_stride, i64 x_stride,
                                  const __grid_constant__ Geo<2> kept) {
     __shared__ A room[1024];
     const Place p = place(by_x);

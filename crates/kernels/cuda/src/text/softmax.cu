@@ -13,7 +13,7 @@ D Sums merge(Sums a, Sums b) {
 }
 
 #if FORWARD
-extern "C" __global__ void entry(i32 by_x, const T* x, T* out, i64 n, i64 x_stride, i64 out_stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(i32 by_x, const T* x, T* out, i64 n, i64 x_stride, i64 out_stride,
                                  const __grid_constant__ Geo<2> kept) {
     __shared__ Sums room[1024];
     const Place p = place(by_x);
@@ -46,7 +46,7 @@ extern "C" __global__ void entry(i32 by_x, const T* x, T* out, i64 n, i64 x_stri
 }
 #else
 // Operands: grad_x, grad_output, output.
-extern "C" __global__ void entry(i32 by_x, const T* grad, const T* y, T* out, i64 n, i64 out_stride, i64 grad_stride,
+extern "C" __global__ void __launch_bounds__(1024) entry(i32 by_x, const T* grad, const T* y, T* out, i64 n, i64 out_stride, i64 grad_stride,
                                  i64 y_stride, const __grid_constant__ Geo<3> kept) {
     __shared__ C room[1024];
     const Place p = place(by_x);

@@ -11,6 +11,7 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __shared__ static
+#define __launch_bounds__(n)
 
 struct Index3 {
     unsigned x, y, z;
