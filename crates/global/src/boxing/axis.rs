@@ -1,0 +1,155 @@
+//! One mesh axis changes its layout: one collective, with packing where the split dimension is not the leading one.
+
+use super::bytes::{bytes, bytes_mut, cut, dense, host, host_copy, host_empty, narrow, on, zeros};
+use oneflow_base::{Dims, Error, PKind, Result, Sbp, balanced_split};
+use oneflow_comm::{ProcessGroup, ReduceOp};
+use oneflow_core::{Tensor, copy_into};
+
+/// This rank's place on the axis.
+pub struct Axis<'a> {
+    pub n: i64,
+    pub coord: i64,
+    /// Absent for an axis of one rank.
+    pub group: Option<&'a dyn ProcessGroup>,
+}
+
+/// The shard after the step. `sizes` are those of the tensor with this axis undone.
+pub fn step(local: &Tensor, sizes: &[i64], from: Sbp, to: Sbp, axis: &Axis<'_>) -> Result<Tensor> {
+    let device = local.device();
+    let out = match (from, to) {
+        (a, b) if a == b => return Ok(local.clone()),
+        (Sbp::B, Sbp::S(d)) => {
+            let (start, len) = balanced_split(sizes[d as usize], axis.n, axis.coord);
+            return dense(&narrow(local, d as usize, start, len)?);
+        }
+        (Sbp::B, Sbp::P(PKind::Sum)) if axis.coord == 0 => return dense(local),
+        (Sbp::B, Sbp::P(PKind::Sum)) => return zeros(local.dtype(), device, sizes),
+        (Sbp::S(d), Sbp::P(PKind::Sum)) => {
+            let out = zeros(local.dtype(), device, sizes)?;
+            let (start, len) = balanced_split(sizes[d as usize], axis.n, axis.coord);
+            copy_into(&narrow(&out, d as usize, start, len)?, local)?;
+            return Ok(out);
+        }
+        _ if axis.n == 1 => return dense(local),
+        (Sbp::P(kind), Sbp::B) => all_reduce(local, axis, kind)?,
+        (Sbp::P(kind), Sbp::S(d)) => reduce_scatter(local, sizes, d as usize, axis, kind)?,
+        (Sbp::S(d), Sbp::B) => all_gather(local, sizes, d as usize, axis)?,
+        (Sbp::S(a), Sbp::S(b)) => all_to_all(local, sizes, a as usize, b as usize, axis)?,
+        (a, b) => return Err(Error::runtime(format!("no boxing from {a:?} to {b:?}"))),
+    };
+    on(out, device)
+}
+
+fn group<'a>(axis: &Axis<'a>) -> Result<&'a dyn ProcessGroup> {
+    axis.group.ok_or_else(|| Error::runtime("boxing: this rank is in no group of the mesh axis"))
+}
+
+fn reduce_op(kind: PKind) -> ReduceOp {
+    match kind {
+        PKind::Sum => ReduceOp::Sum,
+        PKind::Max => ReduceOp::Max,
+        PKind::Min => ReduceOp::Min,
+    }
+}
+
+/// Elements of a dense tensor of `sizes` in which dimension `d` has each rank's length.
+fn counts(sizes: &[i64], d: usize, n: i64) -> Vec<usize> {
+    let rest: i64 = sizes.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, s)| *s).product();
+    (0..n).map(|i| (balanced_split(sizes[d], n, i).1 * rest) as usize).collect()
+}
+
+/// Whether the pieces along `d` lie one after the other.
+fn leading(sizes: &[i64], d: usize) -> bool {
+    sizes[..d].iter().all(|s| *s == 1)
+}
+
+fn with_dim(sizes: &[i64], d: usize, n: i64) -> Dims {
+    let mut out = Dims::from_slice(sizes);
+    out[d] = n;
+    out
+}
+
+/// Visits each rank's piece along `d` of a dense flat buffer that holds the pieces one after the other.
+fn pieces(
+    flat: &Tensor,
+    sizes: &[i64],
+    d: usize,
+    n: i64,
+    mut f: impl FnMut(&Tensor, i64, i64) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0;
+    for i in 0..n {
+        let (start, len) = balanced_split(sizes[d], n, i);
+        let piece = with_dim(sizes, d, len);
+        let count: i64 = piece.iter().product();
+        let strides = oneflow_base::contiguous_strides(&piece);
+        f(&flat.alias(piece, strides, at)?, start, len)?;
+        at += count;
+    }
+    Ok(())
+}
+
+/// The pieces along `d`, one after the other.
+fn pack(t: &Tensor, d: usize, n: i64) -> Result<Tensor> {
+    if t.is_contiguous() && leading(t.sizes(), d) {
+        return host(t);
+    }
+    let t = host(t)?;
+    let flat = host_empty(t.dtype(), &[t.numel()])?;
+    pieces(&flat, t.sizes(), d, n, |piece, start, len| copy_into(piece, &narrow(&t, d, start, len)?))?;
+    Ok(flat)
+}
+
+/// A tensor of `sizes` from the pieces along `d`.
+fn unpack(flat: Tensor, sizes: &[i64], d: usize, n: i64) -> Result<Tensor> {
+    if leading(sizes, d) {
+        return flat.alias(Dims::from_slice(sizes), oneflow_base::contiguous_strides(sizes), 0);
+    }
+    let out = host_empty(flat.dtype(), sizes)?;
+    pieces(&flat, sizes, d, n, |piece, start, len| copy_into(&narrow(&out, d, start, len)?, piece))?;
+    Ok(out)
+}
+
+fn all_reduce(local: &Tensor, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
+    let out = host_copy(local)?;
+    // SAFETY: the copy was made here.
+    group(axis)?.all_reduce(unsafe { bytes_mut(&out) }, out.dtype(), reduce_op(kind))?;
+    Ok(out)
+}
+
+fn reduce_scatter(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
+    let packed = pack(local, d, axis.n)?;
+    let (_, len) = balanced_split(sizes[d], axis.n, axis.coord);
+    let out = host_empty(local.dtype(), &with_dim(sizes, d, len))?;
+    let counts = counts(sizes, d, axis.n);
+    // SAFETY: the output was made here.
+    let to = unsafe { bytes_mut(&out) };
+    group(axis)?.reduce_scatter_v(to, bytes(&packed), &counts, out.dtype(), reduce_op(kind))?;
+    Ok(out)
+}
+
+fn all_gather(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>) -> Result<Tensor> {
+    let mine = host(local)?;
+    let flat = host_empty(local.dtype(), &[sizes.iter().product()])?;
+    // SAFETY: the output was made here.
+    let to = unsafe { bytes_mut(&flat) };
+    group(axis)?.all_gather_v(to, bytes(&mine), &counts(sizes, d, axis.n), flat.dtype())?;
+    unpack(flat, sizes, d, axis.n)
+}
+
+fn all_to_all(local: &Tensor, sizes: &[i64], a: usize, b: usize, axis: &Axis<'_>) -> Result<Tensor> {
+    let packed = pack(local, b, axis.n)?;
+    let (_, len) = balanced_split(sizes[b], axis.n, axis.coord);
+    let mine = with_dim(sizes, b, len);
+    let flat = host_empty(local.dtype(), &[mine.iter().product()])?;
+    let (send, recv) = (counts(local.sizes(), b, axis.n), counts(&mine, a, axis.n));
+    // SAFETY: the output was made here.
+    let to = unsafe { bytes_mut(&flat) };
+    group(axis)?.all_to_all_v(to, &recv, bytes(&packed), &send, flat.dtype())?;
+    unpack(flat, &mine, a, axis.n)
+}
+
+/// A dense copy of a box.
+pub fn dense_cut(t: &Tensor, starts: &[i64], sizes: &[i64]) -> Result<Tensor> {
+    dense(&cut(t, starts, sizes)?)
+}

@@ -1,0 +1,82 @@
+//! The boxing planner: any layout of a global tensor into any other. One module for eager execution and for the compiler.
+//!
+//! Within one placement a change is a path of one-axis collectives, the cheapest by the cost table. Between placements parts
+//! travel by send and receive. All ranks of the world call it in the same order, also those that hold nothing.
+
+mod axis;
+pub(crate) mod bytes;
+mod cost;
+mod cross;
+
+pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
+
+use crate::mesh::{axis_groups, my_coords, part};
+use crate::tensor::{Spread, expect_global, make};
+use oneflow_base::{Device, Error, Result, Sbp};
+use oneflow_core::Tensor;
+
+/// The tensor under another placement or SBP: itself where nothing changes.
+pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {
+    let g = expect_global(t, "boxing")?;
+    if g.spread == to {
+        return Ok(t.clone());
+    }
+    let to = to.check(t.sizes(), "boxing")?;
+    let local = if g.spread.placement_id == to.placement_id {
+        within(g.local.as_ref(), t, g.spread, to.sbp)?
+    } else {
+        between(g.local.as_ref(), t, g.spread, to)?
+    };
+    make(t, t.sizes(), to, local)
+}
+
+fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Result<Option<Tensor>> {
+    let hierarchy = &from.placement.hierarchy;
+    let bytes = (t.numel() as usize * t.dtype().size()) as f64;
+    let (path, _) = cheapest_path(from.sbp, to, bytes, hierarchy)?;
+    let groups = axis_groups(from.placement_id, from.placement)?;
+    let (Some(local), Some(coords)) = (local, my_coords(from.placement)) else { return Ok(None) };
+    let mut cur: Vec<Sbp> = from.sbp.to_vec();
+    let mut shard = local.clone();
+    for step in path {
+        let k = step.axis;
+        cur[k] = Sbp::B;
+        let whole = part(t.sizes(), hierarchy, &cur, &coords).sizes;
+        let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_deref() };
+        shard = axis::step(&shard, &whole, step.from, step.to, &axis)?;
+        cur[k] = step.to;
+    }
+    Ok(Some(shard))
+}
+
+fn between(local: Option<&Tensor>, t: &Tensor, from: Spread, to: Spread) -> Result<Option<Tensor>> {
+    if to.sbp.iter().any(|s| matches!(s, Sbp::P(k) if *k != oneflow_base::PKind::Sum)) {
+        return Err(Error::runtime(format!("no boxing to {:?} on another placement", to.sbp)));
+    }
+    // Partial axes are reduced where they are, each rank keeping a part where that is possible.
+    let mut reduced = Vec::new();
+    for (axis, s) in from.sbp.iter().enumerate() {
+        let n = from.placement.hierarchy[axis];
+        let free = |d: &usize| t.sizes()[*d] >= n && !from.sbp.contains(&Sbp::S(*d as u8));
+        reduced.push(match s {
+            Sbp::P(_) if !reduced.iter().any(|r| matches!(r, Sbp::S(_))) => {
+                (0..t.ndim()).find(free).map_or(Sbp::B, |d| Sbp::S(d as u8))
+            }
+            Sbp::P(_) => Sbp::B,
+            s => *s,
+        });
+    }
+    let middle = from.with(&reduced)?;
+    let local = if middle == from { local.cloned() } else { within(local, t, from, middle.sbp)? };
+    let device = local_device(to.placement.kind);
+    cross::cross(local.as_ref(), t.sizes(), t.dtype(), middle, to, device)
+}
+
+/// This rank's device of a kind.
+pub fn local_device(kind: oneflow_base::DeviceType) -> Device {
+    if kind == oneflow_base::DeviceType::CPU || kind == oneflow_base::DeviceType::META {
+        return Device::new(kind, 0);
+    }
+    let local_rank = std::env::var("LOCAL_RANK").ok().and_then(|v| v.parse::<u16>().ok()).unwrap_or(0);
+    Device::new(kind, local_rank)
+}

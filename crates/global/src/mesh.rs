@@ -1,0 +1,190 @@
+//! Who holds which part, and the process groups along mesh axes.
+
+use oneflow_base::{Dims, Placement, PlacementId, Result, Sbp, balanced_split};
+use oneflow_comm::{Kind, ProcessGroup, world};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
+
+/// A box inside the logical tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub starts: Dims,
+    pub sizes: Dims,
+}
+
+impl Part {
+    /// The whole.
+    pub fn whole(sizes: &[i64]) -> Part {
+        Part { starts: sizes.iter().map(|_| 0).collect(), sizes: Dims::from_slice(sizes) }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.sizes.contains(&0)
+    }
+    /// What two parts have in common; `None` where that is nothing.
+    pub fn meet(&self, other: &Part) -> Option<Part> {
+        let mut out = self.clone();
+        for d in 0..self.sizes.len() {
+            let end = (self.starts[d] + self.sizes[d]).min(other.starts[d] + other.sizes[d]);
+            out.starts[d] = self.starts[d].max(other.starts[d]);
+            out.sizes[d] = end - out.starts[d];
+            if out.sizes[d] <= 0 {
+                return None;
+            }
+        }
+        Some(out)
+    }
+}
+
+/// The part at these mesh coordinates: axis after axis, the first ranks get the extra.
+pub fn part(sizes: &[i64], hierarchy: &[i64], sbp: &[Sbp], coords: &[i64]) -> Part {
+    let mut p = Part::whole(sizes);
+    for (axis, s) in sbp.iter().enumerate() {
+        if let Sbp::S(d) = *s
+            && let Some(n) = p.sizes.get_mut(d as usize)
+        {
+            let (start, len) = balanced_split(*n, hierarchy[axis], coords[axis]);
+            *n = len;
+            p.starts[d as usize] += start;
+        }
+    }
+    p
+}
+
+/// This rank's mesh coordinates.
+pub fn my_coords(placement: &Placement) -> Option<Dims> {
+    placement.coords(world().rank() as u32)
+}
+
+type Group = Arc<dyn ProcessGroup>;
+/// One group a mesh axis: the ranks that differ from this one in that coordinate only.
+pub type AxisGroups = Arc<Vec<Option<Group>>>;
+
+struct Entry {
+    world: Weak<dyn ProcessGroup>,
+    axes: AxisGroups,
+}
+
+/// By address of the world group: ranks may be threads of one process.
+static GROUPS: LazyLock<Mutex<HashMap<(usize, PlacementId), Entry>>> = LazyLock::new(Mutex::default);
+
+fn table() -> MutexGuard<'static, HashMap<(usize, PlacementId), Entry>> {
+    GROUPS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn address(world: &Group) -> usize {
+    Arc::as_ptr(world).cast::<()>() as usize
+}
+
+/// The groups of a placement. Made on first use, which is the same point of the program on every rank of the world.
+pub fn axis_groups(id: PlacementId, placement: &Placement) -> Result<AxisGroups> {
+    let world = world();
+    let key = (address(&world), id);
+    if let Some(e) = table().get(&key)
+        && e.world.upgrade().is_some_and(|w| Arc::ptr_eq(&w, &world))
+    {
+        return Ok(e.axes.clone());
+    }
+    let mine = placement.coords(world.rank() as u32);
+    let whole: Vec<u32> = (0..world.size() as u32).collect();
+    let mut axes = Vec::new();
+    for axis in 0..placement.hierarchy.len() {
+        if placement.hierarchy.len() == 1 && placement.ranks == whole {
+            axes.push(Some(world.clone()));
+            continue;
+        }
+        let mut own = None;
+        for line in lines(placement, axis) {
+            let ranks: Vec<usize> = line.iter().map(|r| *r as usize).collect();
+            // A line of one rank never communicates.
+            if ranks.len() > 1
+                && let Some(group) = world.new_group(&ranks)?
+                && mine.is_some()
+            {
+                own = Some(group);
+            }
+        }
+        axes.push(own);
+    }
+    let axes = Arc::new(axes);
+    let mut table = table();
+    table.retain(|_, e| e.world.strong_count() > 0);
+    table.insert(key, Entry { world: Arc::downgrade(&world), axes: axes.clone() });
+    Ok(axes)
+}
+
+/// The lines of ranks along an axis, in row-major order of the other coordinates.
+fn lines(placement: &Placement, axis: usize) -> Vec<Vec<u32>> {
+    let n = placement.hierarchy[axis] as usize;
+    let inner: usize = placement.hierarchy[axis + 1..].iter().product::<i64>() as usize;
+    let outer = placement.ranks.len() / (n * inner).max(1);
+    let mut out = Vec::new();
+    for o in 0..outer {
+        for i in 0..inner {
+            out.push((0..n).map(|k| placement.ranks[(o * n + k) * inner + i]).collect());
+        }
+    }
+    out
+}
+
+fn all_groups() -> Vec<Group> {
+    let world = world();
+    let mut out: Vec<Group> = vec![world.clone()];
+    let at = address(&world);
+    for ((w, _), e) in table().iter() {
+        if *w == at {
+            out.extend(e.axes.iter().flatten().filter(|g| !Arc::ptr_eq(g, &world)).cloned());
+        }
+    }
+    out
+}
+
+/// Payload bytes this rank put on the wire and operations it issued, by kind, over the world and all mesh axes.
+pub fn wire_counters() -> Vec<(Kind, u64, u64)> {
+    let groups = all_groups();
+    Kind::ALL
+        .into_iter()
+        .map(|k| {
+            let sum = |f: &dyn Fn(&Group) -> u64| groups.iter().map(f).sum();
+            (k, sum(&|g| g.counters().bytes(k)), sum(&|g| g.counters().calls(k)))
+        })
+        .collect()
+}
+
+/// Starts counting anew.
+pub fn reset_wire_counters() {
+    all_groups().iter().for_each(|g| g.counters().reset());
+}
+
+/// Closes the mesh groups of this rank's world: before the world itself is closed.
+pub fn close_groups() {
+    let at = address(&world());
+    let mut table = table();
+    let keys: Vec<_> = table.keys().filter(|(w, _)| *w == at).copied().collect();
+    let world = world();
+    for k in keys {
+        if let Some(e) = table.remove(&k) {
+            e.axes.iter().flatten().filter(|g| !Arc::ptr_eq(g, &world)).for_each(|g| g.close());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oneflow_base::DeviceType;
+
+    #[test]
+    fn lines_of_a_mesh() {
+        let p = Placement::new(DeviceType::CPU, vec![0, 1, 2, 3, 4, 5], &[2, 3]).unwrap();
+        assert_eq!(lines(&p, 0), [[0, 3], [1, 4], [2, 5]]);
+        assert_eq!(lines(&p, 1), [[0, 1, 2], [3, 4, 5]]);
+    }
+
+    #[test]
+    fn parts_nest_axis_after_axis() {
+        let p = part(&[7, 4], &[2, 2], &[Sbp::S(0), Sbp::S(0)], &[0, 1]);
+        assert_eq!((p.starts.as_slice(), p.sizes.as_slice()), (&[2, 0][..], &[2, 4][..]));
+        let p = part(&[7, 4], &[2, 2], &[Sbp::S(1), Sbp::B], &[1, 1]);
+        assert_eq!((p.starts.as_slice(), p.sizes.as_slice()), (&[0, 2][..], &[7, 2][..]));
+    }
+}
