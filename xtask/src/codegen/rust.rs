@@ -200,7 +200,7 @@ impl CallText {
 
     fn list(&mut self, name: &str, ty: &Type) {
         let optional = ty.list.as_ref().is_some_and(|l| l.optional_items);
-        let (item, each) = if optional { ("Option<&'a Tensor>", "") } else { ("&'a Tensor", ".map(Some)") };
+        let (item, each) = if optional { ("Option<&'a Tensor>", "") } else { ("&'a Tensor", ".into_iter().map(Some)") };
         self.params.push(format!("{name}: impl IntoIterator<Item = {item}>"));
         if !self.collected {
             self.collected = true;
@@ -209,7 +209,7 @@ impl CallText {
                 self.setup += &format!("ins.push({input});\n");
             }
         }
-        self.setup += &format!("let n_{name} = ins.len();\nins.extend({name}.into_iter(){each});\n");
+        self.setup += &format!("let n_{name} = ins.len();\nins.extend({name}{each});\n");
         self.setup += &format!("let n_{name} = ins.len() - n_{name};\n");
         self.args.push(format!("Arg::Len(n_{name} as u32)"));
     }

@@ -2742,7 +2742,7 @@ impl TensorOps for Tensor {
         let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
         ins.push(Some(self));
         let n_indices = ins.len();
-        ins.extend(indices.into_iter());
+        ins.extend(indices);
         let n_indices = ins.len() - n_indices;
         let call =
             Call { op: &crate::index::index::OP, ins: &ins, args: &[Arg::Len(n_indices as u32)], dest: Dest::Fresh };
@@ -2832,7 +2832,7 @@ impl TensorOps for Tensor {
         let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
         ins.push(Some(self));
         let n_indices = ins.len();
-        ins.extend(indices.into_iter());
+        ins.extend(indices);
         let n_indices = ins.len() - n_indices;
         ins.push(Some(values));
         let call = Call {
@@ -2854,7 +2854,7 @@ impl TensorOps for Tensor {
         let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
         ins.push(Some(self));
         let n_indices = ins.len();
-        ins.extend(indices.into_iter());
+        ins.extend(indices);
         let n_indices = ins.len() - n_indices;
         ins.push(Some(values));
         let call = Call {

@@ -1,0 +1,1 @@
+"""Speed beside PyTorch: ratios of medians, measured interleaved in one process."""

@@ -1,0 +1,61 @@
+"""`python -m benches [SECTION ...]`: oneflow beside PyTorch, one thread, ratios of medians."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from benches.cases import SECTIONS
+from benches.measure import Report
+
+
+def processor() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown processor"
+
+
+def packages() -> tuple[Any, Any]:
+    import oneflow
+    import torch
+
+    return torch, oneflow
+
+
+@contextlib.contextmanager
+def grad_mode(on: bool, *modules: Any) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for m in modules:
+            stack.enter_context(m.set_grad_enabled(on))
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benches", description=__doc__)
+    parser.add_argument("sections", nargs="*", default=list(SECTIONS), choices=[*SECTIONS, []], help="what to measure")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5, help="per case")
+    args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(args.threads)
+    torch, oneflow = packages()
+    torch.set_num_threads(args.threads)
+    oneflow.set_num_threads(args.threads)
+    print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
+    for name in args.sections or SECTIONS:
+        report = Report(args.seconds)
+        for grad in (False, True) if name == "tiny" else (True,):
+            with grad_mode(grad, torch, oneflow):
+                pairs = zip(SECTIONS[name](torch, args.device), SECTIONS[name](oneflow, args.device), strict=True)
+                for (case, reference), (_, ours) in pairs:
+                    report.row(case if name != "tiny" else f"{case}{', grad' if grad else ''}", reference, ours)
+        report.total(name)
+
+
+if __name__ == "__main__":
+    main()
