@@ -14,7 +14,7 @@ mod sources;
 
 pub use actor::{Body, Network, Piece, RunArgs};
 pub use codec::VERSION;
-pub use lower::{can_lower, expression, shell};
+pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
 pub use program::Program;
 pub use session::Session;

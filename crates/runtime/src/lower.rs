@@ -71,6 +71,11 @@ pub fn can_lower(c: &Call<'_>, outs: &Outs) -> Result<bool> {
     }
 }
 
+/// The input whose values the op's first output starts from (scatter and friends write only parts).
+pub fn init_input(c: &Call<'_>, outs: &Outs) -> Result<Option<usize>> {
+    Ok(lowered(c, outs)?.init.map(usize::from))
+}
+
 /// The expression and scalars of an elementwise call, for chains.
 pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Params)>> {
     match c.op.kernel {

@@ -1,0 +1,131 @@
+//! The logical graph: nodes in program order over values that never change.
+//!
+//! Mutation is gone by the time a node is here: a write makes a new value. What has to reach memory that outlives the run
+//! stands in `writes`. A view is a value whose `root` is another one.
+
+use oneflow_base::{Attrs, DType, Meta};
+use oneflow_core::{Kernel, OpDef};
+use oneflow_runtime::Ref;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+pub type ValueId = u32;
+
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    pub name: String,
+    pub values: Vec<Value>,
+    /// In program order.
+    pub nodes: Vec<Node>,
+    pub inputs: Vec<ValueId>,
+    pub variables: Vec<Variable>,
+    pub outputs: Vec<ValueId>,
+    pub writes: Vec<Write>,
+    /// Random positions: the first, and how many a run takes.
+    pub rng_start: u64,
+    pub n_rng: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub meta: Meta,
+    /// First element, in elements from the root's start.
+    pub offset: i64,
+    /// The value whose memory this is a layout of; itself, unless it is a view.
+    pub root: ValueId,
+}
+
+/// Memory that outlives runs: its whole storage is one value.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    pub name: String,
+    pub value: ValueId,
+    pub bytes: u64,
+}
+
+/// At the end of a run the memory of `target` (a variable or an input) holds `value`.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    pub target: ValueId,
+    pub value: ValueId,
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub kind: Kind,
+    pub ins: SmallVec<[Option<ValueId>; 4]>,
+    pub outs: SmallVec<[ValueId; 2]>,
+    /// Of ops that write some of their inputs: (input, output that is the input's new value).
+    pub updates: SmallVec<[(u32, u32); 2]>,
+    /// Where the user's program asked for it.
+    pub stack: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Kind {
+    Op {
+        op: &'static OpDef,
+        attrs: Attrs,
+    },
+    /// Elementwise ops that run as one kernel.
+    Chain(Vec<ChainStep>),
+}
+
+#[derive(Clone, Debug)]
+pub struct ChainStep {
+    pub op: &'static OpDef,
+    pub attrs: Attrs,
+    pub ins: SmallVec<[Option<Ref>; 3]>,
+    pub out: Ref,
+    pub dtype: DType,
+}
+
+impl Node {
+    pub fn op(&self) -> Option<&'static OpDef> {
+        match &self.kind {
+            Kind::Op { op, .. } => Some(op),
+            Kind::Chain(_) => None,
+        }
+    }
+    /// "linear", or "add+gelu+mul" of a chain.
+    pub fn name(&self) -> String {
+        match &self.kind {
+            Kind::Op { op, .. } => op.name().to_owned(),
+            Kind::Chain(steps) => steps.iter().map(|s| s.op.name()).collect::<Vec<_>>().join("+"),
+        }
+    }
+    /// Whether the node only names another layout of its input.
+    pub fn is_view(&self) -> bool {
+        self.op().is_some_and(|o| matches!(o.kernel, Kernel::View))
+    }
+}
+
+impl Graph {
+    pub fn root(&self, v: ValueId) -> ValueId {
+        self.values[v as usize].root
+    }
+    pub fn meta(&self, v: ValueId) -> &Meta {
+        &self.values[v as usize].meta
+    }
+    pub fn is_root(&self, v: ValueId) -> bool {
+        self.root(v) == v
+    }
+
+    /// Bytes of a root's memory.
+    pub fn bytes(&self, root: ValueId) -> u64 {
+        if let Some(v) = self.variables.iter().find(|v| v.value == root) {
+            return v.bytes;
+        }
+        let m = self.meta(root);
+        if m.sizes.contains(&0) {
+            return 0;
+        }
+        let last: i64 = m.sizes.iter().zip(&m.strides).map(|(n, s)| (n - 1) * s).sum();
+        (last + 1) as u64 * m.dtype.size() as u64
+    }
+
+    /// Roots whose memory is used from outside: variables and inputs.
+    pub fn is_external(&self, root: ValueId) -> bool {
+        self.inputs.contains(&root) || self.variables.iter().any(|v| v.value == root)
+    }
+}

@@ -1,0 +1,176 @@
+//! The lazy layer: what a call becomes while a trace is under way.
+//!
+//! A node for ops with a kernel, the composition for ops without, a refusal for ops whose result depends on data. It does
+//! not box, place or run anything.
+
+use crate::trace::{value_of, with_trace};
+use oneflow_base::{Error, Result};
+use oneflow_core::{
+    Call, Dest, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, redispatch, register_layer, tls, with_tls,
+};
+use oneflow_ops::TensorOps;
+use oneflow_runtime::can_lower;
+use smallvec::SmallVec;
+
+/// Puts the layer into the stack.
+pub fn register() {
+    register_layer(bit::LAZY, lazy);
+}
+
+fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
+    if c.op.shape == ShapeOf::Data {
+        return Err(Error::runtime(format!(
+            "{}(): the size of its result depends on data, which is not known while nn.Graph traces build (inputs: {})",
+            c.name(),
+            c.describe()
+        )));
+    }
+    if below & (1 << bit::GLOBAL) != 0 {
+        return Err(Error::not_implemented(format!("{}(): global tensors are not traced yet", c.name())));
+    }
+    if c.ins.iter().flatten().any(|t| t.device().is_meta()) {
+        return redispatch(c, below & !(1 << bit::LAZY), outs);
+    }
+    match c.op.kernel {
+        Kernel::None => return compose(c, outs),
+        Kernel::Host(_) if c.op.compose.is_some() => return compose(c, outs),
+        Kernel::Host(f) => return host(c, f, outs),
+        Kernel::Layer(f) => return f(c, outs),
+        Kernel::View => {
+            (c.op.infer)(c, outs)?;
+            let Some(i) = outs.alias_of() else {
+                outs.clear();
+                return compose(c, outs);
+            };
+            let base = c.t(i)?;
+            with_trace(|t| t.record_view(c.op, c.args, base, c.ins, outs.tensors()))?;
+            outs.tensors().iter().for_each(|t| t.set_base(base));
+            return Ok(());
+        }
+        Kernel::Elementwise(_) | Kernel::Prim { .. } => {}
+    }
+    (c.op.infer)(c, outs)?;
+    if outs.tensors().iter().any(|t| t.device().is_meta()) {
+        outs.clear();
+        return redispatch(c, below & !(1 << bit::LAZY), outs);
+    }
+    if c.op.traits.has(Traits::MUTATES) {
+        return update(c, outs);
+    }
+    if c.op.traits.has(Traits::NEEDS_CONTIGUOUS) && c.ins.iter().flatten().any(|t| !t.is_contiguous()) {
+        let _guard = with_tls(this_and_below());
+        let ins: SmallVec<[Option<Tensor>; 4]> =
+            c.ins.iter().map(|t| t.map(|t| t.contiguous()).transpose()).collect::<Result<_>>()?;
+        let ins: SmallVec<[Option<&Tensor>; 4]> = ins.iter().map(Option::as_ref).collect();
+        return node(&Call { ins: &ins, ..*c }, outs);
+    }
+    node(c, outs)
+}
+
+/// The thread's state in which this layer is the highest: those above have had their turn.
+fn this_and_below() -> Tls {
+    let t = tls();
+    Tls { on: t.on, allowed: t.allowed & ((2 << bit::LAZY) - 1) }
+}
+
+/// Records one node, or the composition where no kernel takes these layouts.
+fn node(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if !can_lower(c, outs)? {
+        outs.clear();
+        return compose(c, outs);
+    }
+    with_trace(|t| t.record(c.op, c.args, c.ins, outs.tensors()))?;
+    into_dest(c, outs)
+}
+
+fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let Some(f) = c.op.compose else {
+        return Err(Error::not_implemented(format!("\"{}\" is not implemented for {}", c.name(), c.describe())));
+    };
+    {
+        let _guard = with_tls(this_and_below());
+        f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
+    }
+    into_dest(c, outs)
+}
+
+/// Work on the host: made of traced ops, or memory without values.
+fn host(c: &Call<'_>, f: fn(&Call<'_>, &mut Outs) -> Result<()>, outs: &mut Outs) -> Result<()> {
+    {
+        let _guard = with_tls(this_and_below());
+        f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
+    }
+    if outs.tensors().iter().any(|t| !t.has_key(bit::LAZY)) {
+        outs.clear();
+        (c.op.infer)(c, outs)?;
+        with_trace(|t| t.record_empty(c.op, c.args, c.ins, outs.tensors()))?;
+    }
+    into_dest(c, outs)
+}
+
+/// Ops that write some of their inputs.
+fn update(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if !can_lower(c, outs)? {
+        return Err(Error::not_implemented(format!("\"{}\" is not implemented for {}", c.name(), c.describe())));
+    }
+    let mut written: SmallVec<[usize; 8]> = SmallVec::new();
+    let (mut i, mut arg) = (0, 0);
+    for p in c.op.sig.params() {
+        let n = match p.ty {
+            oneflow_core::Ty::TensorList => c.list(i, arg).len(),
+            _ if p.is_input() => 1,
+            _ => 0,
+        };
+        if p.written {
+            written.extend(i..i + n);
+        }
+        i += n;
+        arg += p.is_arg() as usize;
+    }
+    with_trace(|t| t.record_update(c.op, c.args, c.ins, &written))
+}
+
+/// In-place and `out=`: the fresh results are written into the destinations.
+fn into_dest(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let Dest::Into(dest) = c.dest else { return Ok(()) };
+    for (i, d) in dest.iter().enumerate() {
+        let made = outs[i].clone();
+        if made.sizes() != d.sizes() {
+            let in_place = c.ins.iter().flatten().any(|t| t.same(d));
+            return Err(Error::runtime(if in_place {
+                format!(
+                    "{}_(): output with shape {:?} doesn't match the broadcast shape {:?}",
+                    c.name(),
+                    d.sizes(),
+                    made.sizes()
+                )
+            } else {
+                format!(
+                    "{}(): inside nn.Graph out= must have the result's shape {:?}, got {:?}",
+                    c.name(),
+                    made.sizes(),
+                    d.sizes()
+                )
+            }));
+        }
+        if made.dtype().category() > d.dtype().category() {
+            return Err(Error::runtime(format!(
+                "{}(): result type {} can't be cast to the desired output type {}",
+                c.name(),
+                made.dtype().scalar_type_name(),
+                d.dtype().scalar_type_name()
+            )));
+        }
+        if oneflow_core::has_internal_overlap(d) {
+            return Err(Error::runtime(format!(
+                "{}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
+                c.name()
+            )));
+        }
+        let v = value_of(&made)?;
+        with_trace(|t| t.write(d, v))?;
+        d.bump_version();
+        outs.set(i, (*d).clone());
+    }
+    Ok(())
+}

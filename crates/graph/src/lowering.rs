@@ -1,0 +1,432 @@
+//! From the graph to a plan: which values share memory, when each is alive, where it lies, and the instructions.
+//!
+//! Views become layouts of their root's buffer. An update of a variable happens in the variable's own memory; a result that
+//! is to end up in a variable is computed there where no later node still reads the old value, and copied at the end
+//! otherwise.
+
+use crate::ir::{Graph, Kind, Node, ValueId};
+use oneflow_base::{Attrs, Device, Error, Result};
+use oneflow_core::{Call, Kernel, OpDef, Outs, Tensor, Traits};
+use oneflow_ops::creation::contiguous::COPY_OP;
+use oneflow_runtime::memory::{Life, place};
+use oneflow_runtime::{
+    Arena, Buffer, Home, Input, Instr, Operand, Output, Plan, PlanArg, Port, Ref, Register, Step, Task, Variable, Work,
+    init_input, shell,
+};
+use std::collections::HashMap;
+
+/// What the memory planner reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryReport {
+    /// Bytes of the arena.
+    pub peak: u64,
+    /// The largest sum of live bytes.
+    pub bound: u64,
+    /// Sum over all intermediate buffers: what a run without reuse would take.
+    pub total: u64,
+    pub n_buffers: usize,
+    /// Of them written in place over an input that nobody reads afterwards.
+    pub n_in_place: usize,
+    pub order: &'static str,
+}
+
+const END: usize = usize::MAX;
+
+/// A memory that one value or several, one after another, live in.
+struct Class {
+    home: Option<Home>,
+    bytes: u64,
+    device: Device,
+    /// The value that lives in it now.
+    last: ValueId,
+}
+
+struct Lowering<'a> {
+    g: &'a Graph,
+    classes: Vec<Class>,
+    /// Per root: its class.
+    class_of: HashMap<ValueId, usize>,
+    /// Per root: positions of its readers, in order.
+    readers: HashMap<ValueId, Vec<usize>>,
+    n_in_place: usize,
+}
+
+/// Makes the plan of a graph.
+pub fn lower(g: &Graph) -> Result<(Plan, MemoryReport)> {
+    let mut l = Lowering { g, classes: Vec::new(), class_of: HashMap::new(), readers: HashMap::new(), n_in_place: 0 };
+    l.find_readers();
+    l.externals();
+    let owners = l.owners();
+    // Instructions, with classes in place of buffers.
+    let mut instrs: Vec<(usize, Instr)> = Vec::new();
+    for (at, n) in g.nodes.iter().enumerate() {
+        if n.is_view() {
+            continue;
+        }
+        l.emit(at, n, &owners, &mut instrs)?;
+    }
+    for w in &g.writes {
+        let (from, to) = (l.class(g.root(w.value))?, l.class(w.target)?);
+        if from != to {
+            let (src, dst) = (l.operand(w.value, from), l.operand_as(w.value, to));
+            instrs.push((g.nodes.len(), copy_instr(src, dst, "write-back")));
+        }
+    }
+    l.finish(instrs)
+}
+
+fn copy_instr(src: Operand, dst: Operand, origin: &str) -> Instr {
+    let step = Step {
+        op: COPY_OP.name().into(),
+        args: vec![PlanArg::None; COPY_OP.sig.params().iter().filter(|p| p.is_arg()).count()],
+        ins: vec![Some(Ref::In(0))],
+        outs: vec![Ref::Out(0)],
+    };
+    Instr { steps: vec![step], ins: vec![src], outs: vec![dst], origin: origin.into() }
+}
+
+impl Lowering<'_> {
+    fn find_readers(&mut self) {
+        for (at, n) in self.g.nodes.iter().enumerate().filter(|(_, n)| !n.is_view()) {
+            for v in n.ins.iter().flatten() {
+                self.readers.entry(self.g.root(*v)).or_default().push(at);
+            }
+        }
+        for v in self.g.outputs.iter().chain(self.g.writes.iter().map(|w| &w.value)) {
+            self.readers.entry(self.g.root(*v)).or_default().push(END);
+        }
+    }
+
+    fn last_read(&self, root: ValueId) -> Option<usize> {
+        self.readers.get(&root).and_then(|r| r.last().copied())
+    }
+
+    fn add_class(&mut self, root: ValueId, home: Option<Home>) -> usize {
+        let m = self.g.meta(root);
+        let bytes = self.g.bytes(root);
+        self.classes.push(Class { home, bytes, device: m.device, last: root });
+        let c = self.classes.len() - 1;
+        self.class_of.insert(root, c);
+        c
+    }
+
+    fn class(&self, root: ValueId) -> Result<usize> {
+        let c = self.class_of.get(&root).copied();
+        c.ok_or_else(|| Error::runtime(format!("graph: value %{root} is read before it is made")))
+    }
+
+    fn externals(&mut self) {
+        for (i, v) in self.g.inputs.iter().enumerate() {
+            self.add_class(*v, Some(Home::Input(i as u32)));
+        }
+        for (i, v) in self.g.variables.iter().enumerate() {
+            self.add_class(v.value, Some(Home::Variable(i as u32)));
+        }
+    }
+
+    /// Values that may be computed in the memory of the variable they end in: value -> target.
+    fn owners(&self) -> HashMap<ValueId, ValueId> {
+        let mut made: HashMap<ValueId, usize> = HashMap::new();
+        for (at, n) in self.g.nodes.iter().enumerate() {
+            n.outs.iter().for_each(|v| {
+                made.insert(*v, at);
+            });
+        }
+        let mut owners = HashMap::new();
+        for w in &self.g.writes {
+            let Some(&at) = made.get(&w.value) else { continue };
+            let updated = self.g.nodes[at].updates.iter().any(|(_, o)| self.g.nodes[at].outs[*o as usize] == w.value);
+            // The old value, and what updates made of it before, must have been read by then.
+            let mut old = vec![w.target];
+            for n in &self.g.nodes {
+                for (i, o) in &n.updates {
+                    if let Some(i) = n.ins[*i as usize]
+                        && old.contains(&self.g.root(i))
+                    {
+                        old.push(n.outs[*o as usize]);
+                    }
+                }
+            }
+            let free = old.iter().filter(|v| **v != w.value).all(|v| self.last_read(*v).is_none_or(|r| r < at));
+            if free && !updated && self.g.bytes(w.value) == self.g.bytes(w.target) {
+                owners.entry(w.value).or_insert(w.target);
+            }
+        }
+        owners
+    }
+
+    /// The layout of a value, with its class for a buffer.
+    fn operand(&mut self, v: ValueId, class: usize) -> Operand {
+        let x = &self.g.values[v as usize];
+        Operand {
+            buffer: class as u32,
+            offset: x.offset,
+            dtype: x.meta.dtype,
+            sizes: x.meta.sizes.clone(),
+            strides: x.meta.strides.clone(),
+        }
+    }
+
+    /// The layout of a root in another memory.
+    fn operand_as(&mut self, v: ValueId, class: usize) -> Operand {
+        Operand { offset: 0, ..self.operand(v, class) }
+    }
+
+    fn emit(
+        &mut self,
+        at: usize,
+        n: &Node,
+        owners: &HashMap<ValueId, ValueId>,
+        instrs: &mut Vec<(usize, Instr)>,
+    ) -> Result<()> {
+        let mut ins = Vec::new();
+        for v in n.ins.iter().flatten() {
+            let c = self.class(self.g.root(*v))?;
+            ins.push(self.operand(*v, c));
+        }
+        // Updates: the new value lives where the old one did; an old value that is still read moves out of the way first.
+        let mut updated: Vec<ValueId> = Vec::new();
+        for (i, o) in &n.updates {
+            let (Some(Some(v)), Some(&out)) = (n.ins.get(*i as usize), n.outs.get(*o as usize)) else { continue };
+            let root = self.g.root(*v);
+            let c = self.class(root)?;
+            if self.classes[c].last != root {
+                return Err(Error::runtime(format!("graph: {} updates a value that is gone", n.name())));
+            }
+            if self.last_read(root).is_some_and(|r| r > at) {
+                let copy = self.add_class(root, None);
+                let (src, dst) = (self.operand(root, c), self.operand(root, copy));
+                instrs.push((at, copy_instr(src, dst, "copy of a value that an update overwrites")));
+            }
+            self.class_of.insert(out, c);
+            self.classes[c].last = out;
+            updated.push(out);
+        }
+        let mut outs = Vec::new();
+        for v in n.outs.iter().filter(|v| !updated.contains(v)) {
+            let c = match owners.get(v) {
+                Some(target) => {
+                    let c = self.class(*target)?;
+                    self.class_of.insert(*v, c);
+                    self.classes[c].last = *v;
+                    c
+                }
+                None => match self.reusable(at, n, *v)? {
+                    Some(c) => {
+                        self.class_of.insert(*v, c);
+                        self.classes[c].last = *v;
+                        self.n_in_place += 1;
+                        c
+                    }
+                    None => self.add_class(*v, None),
+                },
+            };
+            outs.push(self.operand(*v, c));
+        }
+        instrs.push((at, self.instr(n, ins, outs)?));
+        Ok(())
+    }
+
+    /// The class of an input that dies here and may be overwritten with this output.
+    fn reusable(&self, at: usize, n: &Node, out: ValueId) -> Result<Option<usize>> {
+        let candidates: Vec<ValueId> = match &n.kind {
+            Kind::Chain(_) => n.ins.iter().flatten().copied().collect(),
+            Kind::Op { op, attrs } => match op.kernel {
+                Kernel::Elementwise(_) if op.traits.has(Traits::ALIAS_OK) => n.ins.iter().flatten().copied().collect(),
+                Kernel::Prim { .. } => match self.initial(n, op, attrs)? {
+                    Some(v) => vec![v],
+                    None => return Ok(None),
+                },
+                _ => return Ok(None),
+            },
+        };
+        let m = self.g.meta(out);
+        for v in candidates {
+            let root = self.g.root(v);
+            let x = &self.g.values[v as usize];
+            let Some(&c) = self.class_of.get(&root) else { continue };
+            let dies = self.last_read(root) == Some(at) && self.classes[c].last == root;
+            let same = x.offset == 0
+                && x.meta.sizes == m.sizes
+                && x.meta.strides == m.strides
+                && x.meta.dtype == m.dtype
+                && self.g.bytes(root) == self.g.bytes(out);
+            // Other inputs in the same memory must be the very same layout.
+            let alone = n.ins.iter().flatten().filter(|o| self.g.root(**o) == root).all(|o| {
+                let y = &self.g.values[*o as usize];
+                y.offset == x.offset && y.meta == x.meta
+            });
+            if self.classes[c].home.is_none() && dies && same && alone {
+                return Ok(Some(c));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The input whose values the op's output starts from (scatter and friends).
+    fn initial(&self, n: &Node, op: &'static OpDef, attrs: &Attrs) -> Result<Option<ValueId>> {
+        let shells: Vec<Option<Tensor>> = n
+            .ins
+            .iter()
+            .map(|v| v.map(|v| shell(self.g.meta(v), self.g.values[v as usize].offset)).transpose())
+            .collect::<Result<_>>()?;
+        let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
+        let args = attrs.args();
+        let c = Call::new(op, &refs, &args);
+        let mut outs = Outs::new();
+        (op.infer)(&c, &mut outs)?;
+        let Some(k) = init_input(&c, &outs)? else { return Ok(None) };
+        let v = n.ins.get(k).copied().flatten();
+        // Read once: the source of the copy must not lie in the memory it is scattered into.
+        let once =
+            v.is_some_and(|v| n.ins.iter().flatten().filter(|o| self.g.root(**o) == self.g.root(v)).count() == 1);
+        Ok(v.filter(|_| once))
+    }
+
+    fn instr(&self, n: &Node, ins: Vec<Operand>, outs: Vec<Operand>) -> Result<Instr> {
+        let steps = match &n.kind {
+            Kind::Op { op, attrs } => {
+                let mut next = 0u16;
+                let step_ins = n
+                    .ins
+                    .iter()
+                    .map(|v| {
+                        v.map(|_| {
+                            next += 1;
+                            Ref::In(next - 1)
+                        })
+                    })
+                    .collect();
+                vec![Step {
+                    op: op.name().into(),
+                    args: PlanArg::keep(attrs, self.g.rng_start)?,
+                    ins: step_ins,
+                    outs: (0..outs.len() as u16).map(Ref::Out).collect(),
+                }]
+            }
+            Kind::Chain(steps) => steps
+                .iter()
+                .map(|s| {
+                    Ok(Step {
+                        op: s.op.name().into(),
+                        args: PlanArg::keep(&s.attrs, self.g.rng_start)?,
+                        ins: s.ins.to_vec(),
+                        outs: vec![s.out],
+                    })
+                })
+                .collect::<Result<_>>()?,
+        };
+        let origin = match &n.stack {
+            Some(s) => format!("{} (traced at {s})", n.name()),
+            None => n.name(),
+        };
+        Ok(Instr { steps, ins, outs, origin })
+    }
+
+    /// Homes for every class, and the plan around the instructions.
+    fn finish(mut self, mut instrs: Vec<(usize, Instr)>) -> Result<(Plan, MemoryReport)> {
+        let g = self.g;
+        let mut n_outputs = 0;
+        for v in &g.outputs {
+            let c = self.class(g.root(*v))?;
+            if self.classes[c].home.is_none() {
+                self.classes[c].home = Some(Home::Output(n_outputs));
+                n_outputs += 1;
+            }
+        }
+        // Time is counted in instructions from here on.
+        let mut lives: HashMap<usize, (usize, usize)> = HashMap::new();
+        for (t, (_, i)) in instrs.iter().enumerate() {
+            for o in i.ins.iter().chain(&i.outs) {
+                let l = lives.entry(o.buffer as usize).or_insert((t, t));
+                l.1 = t;
+            }
+        }
+        let mut device = Device::CPU;
+        let (mut ids, mut planned) = (Vec::new(), Vec::new());
+        for (c, class) in self.classes.iter().enumerate() {
+            let Some(&(from, to)) = lives.get(&c) else { continue };
+            if class.home.is_none() {
+                device = class.device;
+                ids.push(c);
+                planned.push(Life { bytes: class.bytes, from, to });
+            }
+        }
+        let layout = place(&planned);
+        for (c, offset) in ids.iter().zip(&layout.offsets) {
+            self.classes[*c].home = Some(Home::Arena { arena: 0, offset: *offset });
+        }
+        if self.classes.iter().any(|c| c.device != device && matches!(c.home, Some(Home::Arena { .. }))) {
+            return Err(Error::not_implemented("nn.Graph: a graph over several devices"));
+        }
+        let report = MemoryReport {
+            peak: layout.peak,
+            bound: layout.bound,
+            total: planned.iter().map(|l| oneflow_runtime::memory::align(l.bytes)).sum(),
+            n_buffers: planned.len(),
+            n_in_place: self.n_in_place,
+            order: layout.order,
+        };
+        // Classes that nothing touches any more have no home and no number.
+        let mut number: HashMap<usize, u32> = HashMap::new();
+        let mut buffers = Vec::new();
+        for (c, class) in self.classes.iter().enumerate() {
+            if let Some(home) = class.home {
+                number.insert(c, buffers.len() as u32);
+                buffers.push(Buffer { device: class.device, bytes: class.bytes, home });
+            }
+        }
+        let renumber = |o: &mut Operand| -> Result<()> {
+            let id = number.get(&(o.buffer as usize)).copied();
+            o.buffer = id.ok_or_else(|| Error::runtime("graph: a buffer without memory"))?;
+            Ok(())
+        };
+        for (_, i) in &mut instrs {
+            i.ins.iter_mut().chain(&mut i.outs).try_for_each(renumber)?;
+        }
+        let mut outputs = Vec::new();
+        for v in &g.outputs {
+            let c = self.class(g.root(*v))?;
+            let mut operand = self.operand(*v, c);
+            renumber(&mut operand)?;
+            outputs.push(Output { operand });
+        }
+        let at = |c: usize| number.get(&c).copied().unwrap_or(0);
+        let plan = Plan {
+            name: g.name.clone(),
+            arenas: vec![Arena { device, bytes: layout.peak }],
+            buffers,
+            inputs: g
+                .inputs
+                .iter()
+                .map(|v| Ok(Input { buffer: at(self.class(*v)?), meta: g.meta(*v).clone() }))
+                .collect::<Result<_>>()?,
+            variables: g
+                .variables
+                .iter()
+                .map(|v| Ok(Variable { name: v.name.clone(), buffer: at(self.class(v.value)?), data: None }))
+                .collect::<Result<_>>()?,
+            outputs,
+            n_rng: g.n_rng,
+            ..wires(device, instrs.into_iter().map(|x| x.1).collect())
+        };
+        Ok((plan, report))
+    }
+}
+
+/// One compute actor between the caller's two ends.
+fn wires(device: Device, program: Vec<Instr>) -> Plan {
+    let port = |register| vec![Port { register, pieces: 1 }];
+    let task =
+        |name: &str, stream, work, consumes, produces| Task { name: name.into(), stream, work, consumes, produces };
+    let register = |name: &str, slots| Register { name: name.into(), device, bytes: 0, slots };
+    Plan {
+        registers: vec![register("run", 1), register("result", 2)],
+        tasks: vec![
+            task("caller", 0, Work::HostIn, Vec::new(), port(0)),
+            task("compute", 1, Work::Compute(program), port(0), port(1)),
+            task("receiver", 0, Work::HostOut, port(1), Vec::new()),
+        ],
+        ..Plan::default()
+    }
+}

@@ -1,0 +1,22 @@
+//! Removes nodes that no result and no write-back depends on.
+
+use crate::Config;
+use crate::ir::Graph;
+use oneflow_base::Result;
+use std::collections::HashSet;
+
+pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
+    let mut live: HashSet<u32> = g.outputs.iter().copied().chain(g.writes.iter().map(|w| w.value)).collect();
+    // A live view needs its root's maker, which its own node reads.
+    let mut keep = vec![false; g.nodes.len()];
+    for (i, n) in g.nodes.iter().enumerate().rev() {
+        if n.outs.iter().any(|v| live.contains(v)) {
+            keep[i] = true;
+            live.extend(n.ins.iter().flatten());
+        }
+    }
+    let before = g.nodes.len();
+    let mut it = keep.into_iter();
+    g.nodes.retain(|_| it.next().unwrap_or(true));
+    Ok(g.nodes.len() != before)
+}

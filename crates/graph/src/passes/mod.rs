@@ -1,0 +1,31 @@
+//! Rewrites of the logical graph, in one ordered list. Each is a plain function in a file of its own.
+
+mod dead_code;
+mod fuse_chain;
+mod fuse_linear;
+
+use crate::Config;
+use crate::ir::Graph;
+use oneflow_base::Result;
+
+/// A pass; gives back whether it changed anything.
+pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
+
+pub static PASSES: &[(&str, Pass)] =
+    &[("dead_code", dead_code::run), ("fuse_linear", fuse_linear::run), ("fuse_chain", fuse_chain::run)];
+
+/// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
+pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {
+    let shown = std::env::var("ONEFLOW_DEBUG_PASS").unwrap_or_default();
+    for (name, pass) in PASSES {
+        let show = shown == "ALL" || shown.split(',').any(|s| s == *name);
+        if show {
+            eprintln!("before {name}:\n{g}");
+        }
+        pass(g, config)?;
+        if show {
+            eprintln!("after {name}:\n{g}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,523 @@
+//! One trace: the values of a thread's program while `build` runs.
+//!
+//! Tensors of a trace carry an alias group and a layout. A group stands for memory: it has a present value, and a write
+//! gives it another. Reading a view after a write derives it anew from the present value, so the graph has no mutation
+//! and no two names for one place.
+
+use crate::ir::{Graph, Kind, Node, Value, ValueId, Variable, Write};
+use oneflow_base::{Arg, Attrs, Dims, Error, Meta, Result, contiguous_strides};
+use oneflow_core::{Ext, OpDef, Storage, Tensor, bit, default_generator, tls, with_tls};
+use oneflow_ops::creation;
+use oneflow_ops::view::as_strided;
+use smallvec::{SmallVec, smallvec};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What a traced tensor carries; shared by all tensors of one alias group.
+pub(crate) struct Group {
+    trace: u64,
+    index: u32,
+    version: AtomicU32,
+}
+
+impl Ext for Group {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn version(&self) -> u32 {
+        self.version.load(Ordering::Relaxed)
+    }
+    fn bump_version(&self) {
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An alias group's present state.
+struct State {
+    ext: Arc<Group>,
+    /// The value of the whole memory.
+    base: ValueId,
+    /// Views of the present base that are known already.
+    views: Vec<ValueId>,
+    /// The value a variable or an input had when the run started.
+    external: Option<ValueId>,
+}
+
+pub(crate) struct Trace {
+    id: u64,
+    pub graph: Graph,
+    groups: Vec<State>,
+    /// Variables by the address of their storage.
+    known: HashMap<usize, Vec<(Storage, u32)>>,
+    storages: Vec<Storage>,
+    /// Tensors met, for the end: gradients that belong to the trace are taken off them.
+    met: HashMap<usize, Tensor>,
+    names: HashMap<usize, String>,
+    seed: u64,
+    /// Gives the user's source line.
+    stack: Option<StackFn>,
+}
+
+/// Where the user's program is, in words.
+pub type StackFn = Box<dyn Fn() -> Option<String>>;
+
+thread_local! {
+    static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Runs `f` on this thread's trace.
+pub(crate) fn with_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R> {
+    TRACE.with_borrow_mut(|t| match t {
+        Some(t) => f(t),
+        None => Err(Error::runtime(
+            "a tensor of an nn.Graph's build is used after build has ended: return it from build instead",
+        )),
+    })
+}
+
+/// Whether this thread is tracing.
+pub fn is_tracing() -> bool {
+    TRACE.with_borrow(Option::is_some)
+}
+
+/// A finished trace: the graph and the memory it is about.
+pub struct Traced {
+    pub graph: Graph,
+    /// One storage per variable.
+    pub storages: Vec<Storage>,
+}
+
+/// A trace under way on this thread; dropping it gives it up.
+pub struct Tracer {
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+fn set_lazy(on: bool) {
+    let mut t = tls();
+    if on {
+        t.on |= 1 << bit::LAZY;
+    } else {
+        t.on &= !(1 << bit::LAZY);
+    }
+    // The switch outlives this function: `finish` or the drop turns it back.
+    std::mem::forget(with_tls(t));
+}
+
+impl Tracer {
+    /// Starts tracing on this thread.
+    pub fn begin(name: &str, stack: Option<StackFn>) -> Result<Tracer> {
+        crate::register();
+        if is_tracing() {
+            return Err(Error::runtime("an nn.Graph is built inside the build of another one"));
+        }
+        let g = default_generator();
+        let trace = Trace {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            graph: Graph { name: name.to_owned(), rng_start: g.offset(), ..Graph::default() },
+            groups: Vec::new(),
+            known: HashMap::new(),
+            storages: Vec::new(),
+            met: HashMap::new(),
+            names: HashMap::new(),
+            seed: g.seed(),
+            stack,
+        };
+        TRACE.set(Some(trace));
+        set_lazy(true);
+        Ok(Tracer { _not_send: std::marker::PhantomData })
+    }
+
+    /// A placeholder for an input of this meta. Runs take contiguous inputs.
+    pub fn input(&self, like: &Tensor) -> Result<Tensor> {
+        let shell = Tensor::shell(
+            like.dtype(),
+            like.device(),
+            Dims::from_slice(like.sizes()),
+            contiguous_strides(like.sizes()),
+        )?;
+        with_trace(|t| {
+            let v = t.add_value(shell.meta(), 0, None);
+            t.graph.inputs.push(v);
+            let group = t.add_group(v, Some(v));
+            t.hang(&shell, group);
+            Ok(())
+        })?;
+        Ok(shell)
+    }
+
+    /// The name under which this tensor's memory appears in the graph.
+    pub fn name(&self, t: &Tensor, name: &str) -> Result<()> {
+        with_trace(|trace| {
+            if let Some(s) = t.storage() {
+                trace.names.insert(s.ptr() as usize, name.to_owned());
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the trace: results, write-backs, and the generator and gradients as they were.
+    pub fn finish(self, outputs: &[Tensor]) -> Result<Traced> {
+        with_trace(|t| {
+            for o in outputs {
+                let v = t.resolve(o)?;
+                t.graph.outputs.push(v);
+            }
+            t.write_back()
+        })?;
+        let Some(t) = stop() else { return Err(Error::runtime("the trace has ended already")) };
+        for met in t.met.values() {
+            if oneflow_autograd::grad(met).is_some_and(|g| g.has_key(bit::LAZY)) {
+                oneflow_autograd::set_grad(met, None)?;
+            }
+        }
+        Ok(Traced { graph: t.graph, storages: t.storages })
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        if let Some(t) = stop() {
+            for met in t.met.values() {
+                if oneflow_autograd::grad(met).is_some_and(|g| g.has_key(bit::LAZY)) {
+                    let _ = oneflow_autograd::set_grad(met, None);
+                }
+            }
+        }
+    }
+}
+
+/// Takes the trace off the thread and gives the generator its positions back: a run takes them.
+fn stop() -> Option<Trace> {
+    let mut t = TRACE.take()?;
+    set_lazy(false);
+    let g = default_generator();
+    if g.seed() == t.seed && g.offset() >= t.graph.rng_start {
+        t.graph.n_rng = g.offset() - t.graph.rng_start;
+        g.set_state(t.seed, t.graph.rng_start);
+    }
+    Some(t)
+}
+
+impl Trace {
+    fn add_value(&mut self, meta: Meta, offset: i64, root: Option<ValueId>) -> ValueId {
+        let id = self.graph.values.len() as ValueId;
+        self.graph.values.push(Value { meta, offset, root: root.unwrap_or(id) });
+        id
+    }
+
+    fn add_group(&mut self, base: ValueId, external: Option<ValueId>) -> u32 {
+        let index = self.groups.len() as u32;
+        let ext = Arc::new(Group { trace: self.id, index, version: AtomicU32::new(0) });
+        self.groups.push(State { ext, base, views: Vec::new(), external });
+        index
+    }
+
+    /// Makes a fresh shell a tensor of the trace.
+    fn hang(&self, shell: &Tensor, group: u32) {
+        // SAFETY: the shell was made for this and is not shared yet.
+        unsafe { shell.set_ext(self.groups[group as usize].ext.clone(), bit::LAZY) };
+    }
+
+    fn add_node(&mut self, op: &'static OpDef, attrs: Attrs, ins: &[Option<ValueId>], outs: &[ValueId]) {
+        let stack = self.stack.as_ref().and_then(|f| f()).map(Arc::from);
+        self.graph.nodes.push(Node {
+            kind: Kind::Op { op, attrs },
+            ins: SmallVec::from_slice(ins),
+            outs: SmallVec::from_slice(outs),
+            updates: SmallVec::new(),
+            stack,
+        });
+    }
+
+    /// A contiguous copy.
+    fn add_copy(&mut self, from: ValueId, to: ValueId) {
+        let op = &creation::contiguous::COPY_OP;
+        let args: SmallVec<[Arg<'_>; 2]> = op.sig.params().iter().filter(|p| p.is_arg()).map(|_| Arg::None).collect();
+        self.add_node(op, Attrs::new(&args), &[Some(from)], &[to]);
+    }
+
+    /// The alias group of a tensor; eager ones become variables.
+    fn group_of(&mut self, t: &Tensor) -> Result<u32> {
+        if let Some(g) = t.ext::<Group>() {
+            return if g.trace == self.id {
+                Ok(g.index)
+            } else {
+                Err(Error::runtime("a tensor of one nn.Graph's build is used in the build of another"))
+            };
+        }
+        let Some(s) = t.storage() else {
+            return Err(Error::not_implemented(format!(
+                "nn.Graph: a tensor without data on {} is used in build",
+                t.device()
+            )));
+        };
+        self.met.entry(t.id()).or_insert_with(|| t.clone());
+        let key = s.ptr() as usize;
+        if let Some(list) = self.known.get(&key)
+            && let Some((_, g)) = list.iter().find(|(k, _)| k.same(s))
+        {
+            return Ok(*g);
+        }
+        // The value is the whole storage: as this tensor sees it where it covers all of it, flat otherwise.
+        let item = t.dtype().size();
+        let n = (s.bytes() / item) as i64;
+        let whole = t.is_contiguous() && t.offset() == 0 && t.numel() == n;
+        let meta = if whole { t.meta() } else { Meta::contiguous(t.dtype(), t.device(), &[n]) };
+        let v = self.add_value(meta, 0, None);
+        let name = self.names.get(&key).cloned().unwrap_or_else(|| format!("captured.{}", self.storages.len()));
+        self.graph.variables.push(Variable { name, value: v, bytes: s.bytes() as u64 });
+        self.storages.push(s.clone());
+        let group = self.add_group(v, Some(v));
+        self.known.entry(key).or_default().push((s.clone(), group));
+        Ok(group)
+    }
+
+    /// The present value of a tensor.
+    pub fn resolve(&mut self, t: &Tensor) -> Result<ValueId> {
+        let group = self.group_of(t)?;
+        let state = &self.groups[group as usize];
+        let is_it = |v: &ValueId| {
+            let x = &self.graph.values[*v as usize];
+            x.meta.sizes.as_slice() == t.sizes() && x.meta.strides.as_slice() == t.strides() && x.offset == t.offset()
+        };
+        if is_it(&state.base) {
+            return self.check_dtype(state.base, t);
+        }
+        if let Some(v) = state.views.iter().find(|v| is_it(v)) {
+            return self.check_dtype(*v, t);
+        }
+        let base = state.base;
+        self.check_dtype(base, t)?;
+        let v = self.add_value(t.meta(), t.offset(), Some(self.graph.root(base)));
+        let attrs = Attrs::new(&[Arg::Ints(t.sizes()), Arg::Ints(t.strides()), Arg::Int(t.offset())]);
+        self.add_node(&as_strided::OP, attrs, &[Some(base)], &[v]);
+        self.groups[group as usize].views.push(v);
+        Ok(v)
+    }
+
+    fn check_dtype(&self, v: ValueId, t: &Tensor) -> Result<ValueId> {
+        let have = self.graph.meta(v).dtype;
+        if have == t.dtype() {
+            return Ok(v);
+        }
+        Err(Error::not_implemented(format!("nn.Graph: one memory is used as {have} and as {}", t.dtype())))
+    }
+
+    /// Records a call whose results are fresh; the shells become tensors of the trace.
+    pub fn record(
+        &mut self,
+        op: &'static OpDef,
+        args: &[Arg<'_>],
+        ins: &[Option<&Tensor>],
+        outs: &[Tensor],
+    ) -> Result<()> {
+        self.check_random(op, args)?;
+        let ins: SmallVec<[Option<ValueId>; 4]> =
+            ins.iter().map(|t| t.map(|t| self.resolve(t)).transpose()).collect::<Result<_>>()?;
+        let mut ids: SmallVec<[ValueId; 2]> = SmallVec::new();
+        for t in outs {
+            let v = self.add_value(t.meta(), 0, None);
+            let group = self.add_group(v, None);
+            self.hang(t, group);
+            ids.push(v);
+        }
+        self.add_node(op, Attrs::new(args), &ins, &ids);
+        Ok(())
+    }
+
+    /// Records a view: the shells share the input's group.
+    pub fn record_view(
+        &mut self,
+        op: &'static OpDef,
+        args: &[Arg<'_>],
+        base: &Tensor,
+        ins: &[Option<&Tensor>],
+        outs: &[Tensor],
+    ) -> Result<()> {
+        let group = self.group_of(base)?;
+        let ins: SmallVec<[Option<ValueId>; 4]> =
+            ins.iter().map(|t| t.map(|t| self.resolve(t)).transpose()).collect::<Result<_>>()?;
+        let from = self.resolve(base)?;
+        let root = self.graph.root(from);
+        let bytes = self.graph.bytes(root);
+        let mut ids: SmallVec<[ValueId; 2]> = SmallVec::new();
+        for t in outs {
+            let end: i64 =
+                t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1).max(0) * s).sum::<i64>() + t.offset() + 1;
+            if t.numel() > 0 && end as u64 * t.dtype().size() as u64 > bytes {
+                return Err(Error::runtime(format!(
+                    "{}(): sizes {:?}, strides {:?} and offset {} are out of bounds for storage of size {bytes}",
+                    op.name(),
+                    t.sizes(),
+                    t.strides(),
+                    t.offset()
+                )));
+            }
+            let v = self.add_value(t.meta(), t.offset(), Some(root));
+            self.groups[group as usize].views.push(v);
+            ids.push(v);
+        }
+        self.add_node(op, Attrs::new(args), &ins, &ids);
+        for t in outs {
+            self.hang(t, group);
+        }
+        Ok(())
+    }
+
+    /// Memory without values (`empty`): a node that runs nothing.
+    pub fn record_empty(
+        &mut self,
+        op: &'static OpDef,
+        args: &[Arg<'_>],
+        ins: &[Option<&Tensor>],
+        outs: &[Tensor],
+    ) -> Result<()> {
+        self.record(op, args, ins, outs)
+    }
+
+    fn check_random(&self, op: &OpDef, args: &[Arg<'_>]) -> Result<()> {
+        for a in args {
+            if let Arg::Rng { seed, offset } = *a {
+                let own = self.graph.rng_start..default_generator().offset();
+                if seed != self.seed || !own.contains(&offset) {
+                    return Err(Error::not_implemented(format!(
+                        "{}(): inside nn.Graph random ops use the default generator, which must not be seeded in build",
+                        op.name()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a value of this layout may stand for a group's whole memory in place of its base.
+    fn covers(&self, group: u32, meta: &Meta, offset: i64) -> bool {
+        let b = self.graph.meta(self.groups[group as usize].base);
+        offset == 0
+            && (b.sizes == meta.sizes && b.strides == meta.strides
+                || b.is_contiguous() && meta.is_contiguous() && b.numel() == meta.numel())
+    }
+
+    /// Gives the memory under `dest` a new value, which has the sizes of `dest`.
+    pub fn write(&mut self, dest: &Tensor, value: ValueId) -> Result<()> {
+        let group = self.group_of(dest)?;
+        let mut value = value;
+        if self.graph.meta(value).dtype != dest.dtype() {
+            let meta = Meta::contiguous(dest.dtype(), dest.device(), dest.sizes());
+            let v = self.add_value(meta, 0, None);
+            let attrs = Attrs::new(&[Arg::DType(dest.dtype()), Arg::None]);
+            self.add_node(&creation::to::OP, attrs, &[Some(value)], &[v]);
+            value = v;
+        }
+        let dest_meta = dest.meta();
+        let new = &self.graph.values[value as usize];
+        // A value with the layout of the destination, which is all of the memory, simply takes its place.
+        let direct = new.root == value
+            && self.covers(group, &dest_meta, dest.offset())
+            && (new.meta.strides == dest_meta.strides || new.meta.is_contiguous() && dest_meta.is_contiguous());
+        let base = if direct { value } else { self.scatter(group, dest, value)? };
+        let state = &mut self.groups[group as usize];
+        state.base = base;
+        state.views.clear();
+        Ok(())
+    }
+
+    /// The base with the elements of one view replaced.
+    fn scatter(&mut self, group: u32, dest: &Tensor, value: ValueId) -> Result<ValueId> {
+        let mut base = self.groups[group as usize].base;
+        let m = self.graph.meta(base).clone();
+        if !m.is_contiguous() {
+            // Offsets count storage elements, so the base is taken as the storage lies.
+            let n = (self.graph.bytes(base) / m.dtype.size() as u64) as i64;
+            let flat = Meta::contiguous(m.dtype, m.device, &[n]);
+            let v = self.add_value(flat, 0, Some(self.graph.root(base)));
+            let attrs = Attrs::new(&[Arg::Ints(&[n]), Arg::Ints(&[1]), Arg::Int(0)]);
+            self.add_node(&as_strided::OP, attrs, &[Some(base)], &[v]);
+            base = v;
+        }
+        let m = self.graph.meta(base).clone();
+        let out = self.add_value(Meta::contiguous(m.dtype, m.device, &m.sizes), 0, None);
+        let attrs = Attrs::new(&[Arg::Ints(dest.sizes()), Arg::Ints(dest.strides()), Arg::Int(dest.offset())]);
+        self.add_node(&as_strided::SCATTER, attrs, &[Some(base), Some(value)], &[out]);
+        Ok(out)
+    }
+
+    /// Records an op that writes the inputs `written`: each gets a new value that lies in the old one's memory.
+    pub fn record_update(
+        &mut self,
+        op: &'static OpDef,
+        args: &[Arg<'_>],
+        tensors: &[Option<&Tensor>],
+        written: &[usize],
+    ) -> Result<()> {
+        self.check_random(op, args)?;
+        let mut ins: SmallVec<[Option<ValueId>; 4]> =
+            tensors.iter().map(|t| t.map(|t| self.resolve(t)).transpose()).collect::<Result<_>>()?;
+        let mut outs: SmallVec<[ValueId; 2]> = smallvec![];
+        let mut updates = SmallVec::new();
+        for &i in written {
+            let (Some(t), Some(v)) = (tensors[i], ins[i]) else { continue };
+            let group = self.group_of(t)?;
+            let x = self.graph.values[v as usize].clone();
+            if !self.covers(group, &x.meta, x.offset) {
+                // Part of a memory: the op works on a copy, whose result is scattered back below.
+                let c = self.add_value(Meta::contiguous(x.meta.dtype, x.meta.device, &x.meta.sizes), 0, None);
+                self.add_copy(v, c);
+                ins[i] = Some(c);
+            }
+            let meta = self.graph.meta(ins[i].unwrap_or(v)).clone();
+            let out = self.add_value(meta, 0, None);
+            updates.push((i as u32, outs.len() as u32));
+            outs.push(out);
+        }
+        self.add_node(op, Attrs::new(args), &ins, &outs);
+        if let Some(n) = self.graph.nodes.last_mut() {
+            n.updates = updates;
+        }
+        let mut next = outs.iter();
+        for &i in written {
+            if let (Some(t), Some(_)) = (tensors[i], ins[i])
+                && let Some(v) = next.next()
+            {
+                self.write(t, *v)?;
+                t.bump_version();
+            }
+        }
+        Ok(())
+    }
+
+    /// One write for each variable and input that changed.
+    fn write_back(&mut self) -> Result<()> {
+        for i in 0..self.groups.len() {
+            let (Some(target), base) = (self.groups[i].external, self.groups[i].base) else { continue };
+            if base == target {
+                continue;
+            }
+            let mut value = base;
+            if self.graph.is_external(self.graph.root(base)) {
+                // Another variable's value: copied now, before that one is written.
+                let m = self.graph.meta(base);
+                let meta = Meta::contiguous(m.dtype, m.device, &m.sizes);
+                value = self.add_value(meta, 0, None);
+                self.add_copy(base, value);
+            }
+            self.graph.writes.push(Write { target, value });
+        }
+        Ok(())
+    }
+}
+
+/// The value of a tensor that `record` or another op of the trace has made.
+pub(crate) fn value_of(t: &Tensor) -> Result<ValueId> {
+    with_trace(|trace| trace.resolve(t))
+}
+
+/// Whether a tensor belongs to a trace.
+pub fn is_lazy(t: &Tensor) -> bool {
+    t.has_key(bit::LAZY)
+}
