@@ -1,6 +1,7 @@
 //! ARG_REDUCE: the extreme along one dimension and where it first stands. NaN is more extreme than any number.
 
-use crate::io::{Io, Load, Store, by_compute, unsupported};
+use crate::io::{Load, Store, by_compute, unsupported};
+use crate::vector::{Max, Min, Reduce};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Grid, Shared};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
@@ -25,18 +26,20 @@ pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
     unsafe { by_compute!(x.dtype.compute(), run(l, x, dim, is_max)) }
 }
 
-struct Job<T: Io> {
+struct Job<T: Reduce> {
     x: Shared<u8>,
     size: isize,
     load: Load<T>,
     n: usize,
     stride: isize,
+    /// Whether runs can be used where they lie.
+    direct: bool,
     is_max: bool,
     values: Option<(Shared<u8>, Store<T>, isize)>,
     indices: Option<Shared<i64>>,
 }
 
-unsafe fn run<T: Io>(l: &Launch<'_>, x: View<'_>, dim: usize, is_max: bool) -> Result<()> {
+unsafe fn run<T: Reduce>(l: &Launch<'_>, x: View<'_>, dim: usize, is_max: bool) -> Result<()> {
     let (values, indices) = (l.opt_output(0), l.opt_output(1));
     if indices.is_some_and(|i| i.dtype != DType::I64) {
         return Err(Error::type_("max/min: indices must be int64"));
@@ -50,6 +53,9 @@ unsafe fn run<T: Io>(l: &Launch<'_>, x: View<'_>, dim: usize, is_max: bool) -> R
         load: T::load(x.dtype)?,
         n: x.sizes.get(dim).copied().unwrap_or(1) as usize,
         stride: x.strides.get(dim).copied().unwrap_or(0) as isize,
+        direct: x.dtype == T::DTYPE
+            && x.strides.get(dim).is_none_or(|s| *s == 1)
+            && (x.ptr as usize).is_multiple_of(align_of::<T>()),
         is_max,
         values: match values {
             Some(v) => Some((Shared::new(v.ptr), T::store(v.dtype)?, v.dtype.size() as isize)),
@@ -87,13 +93,13 @@ unsafe fn run<T: Io>(l: &Launch<'_>, x: View<'_>, dim: usize, is_max: bool) -> R
 /// Whether `v` takes the place of `best`: it is more extreme, or the first NaN. On the negated order for a minimum.
 #[inline(always)]
 #[allow(clippy::eq_op)]
-fn wins<T: Io>(v: T, best: T, is_max: bool) -> bool {
+fn wins<T: Reduce>(v: T, best: T, is_max: bool) -> bool {
     let beats = if is_max { v > best } else { v < best };
     beats || (v != v && best == best)
 }
 
 struct Step<'a, T>(&'a [T], &'a mut [T], &'a mut [i64], i64, bool);
-impl<T: Io> WithSimd for Step<'_, T> {
+impl<T: Reduce> WithSimd for Step<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -106,7 +112,7 @@ impl<T: Io> WithSimd for Step<'_, T> {
     }
 }
 
-impl<T: Io> Job<T> {
+impl<T: Reduce> Job<T> {
     unsafe fn columns(&self, at: [isize; 3], inner: [isize; 3], width: usize) {
         let (mut row, mut best, mut index) = ([T::default(); STRIP], [T::default(); STRIP], [0i64; STRIP]);
         // SAFETY: rows of `width` columns lie in the input, the outputs have as many.
@@ -129,46 +135,11 @@ impl<T: Io> Job<T> {
         }
     }
 
-    /// One run: lane by lane first, then the first of the lanes.
+    /// One run: the extreme of each block, looked up where it beats the blocks before.
     unsafe fn one(&self, at: [isize; 3]) {
-        const LANES: usize = 64;
-        let (mut best, mut index) = (T::default(), 0i64);
-        let mut buf = [T::default(); 1024];
-        let (mut lane_best, mut lane_index) = ([T::default(); LANES], [0i64; LANES]);
-        let mut n_lanes = 0;
-        // SAFETY: the run lies in the input.
+        let (best, index) = dispatch(isa(), Run(self, at[0]));
+        // SAFETY: the outputs of this run.
         unsafe {
-            let mut i = 0;
-            while i < self.n {
-                let m = buf.len().min(self.n - i);
-                (self.load)(
-                    self.x.at((at[0] + i as isize * self.stride) * self.size),
-                    self.stride,
-                    m,
-                    buf.as_mut_ptr(),
-                );
-                for (c, chunk) in buf[..m].chunks(LANES).enumerate() {
-                    let start = i + c * LANES;
-                    if start == 0 {
-                        n_lanes = chunk.len();
-                        lane_best[..n_lanes].copy_from_slice(chunk);
-                    } else {
-                        let k = chunk.len();
-                        // A lane's index is that of its chunk's first element until the end.
-                        let step = Step(chunk, &mut lane_best[..k], &mut lane_index[..k], start as i64, self.is_max);
-                        dispatch(isa(), step);
-                    }
-                }
-                i += m;
-            }
-            for k in 0..n_lanes {
-                let (v, j) = (lane_best[k], lane_index[k] + k as i64);
-                // Neither wins: both are the same number, or both NaN; the first stays.
-                let ties = !wins(v, best, self.is_max) && !wins(best, v, self.is_max);
-                if k == 0 || wins(v, best, self.is_max) || (ties && j < index) {
-                    (best, index) = (v, j);
-                }
-            }
             if let Some((out, store, size)) = self.values {
                 store(&best, 1, out.at(at[1] * size), 1);
             }
@@ -176,5 +147,48 @@ impl<T: Io> Job<T> {
                 *out.at(at[2]) = index;
             }
         }
+    }
+}
+
+/// The extreme of the run at an offset and its index.
+struct Run<'a, T: Reduce>(&'a Job<T>, isize);
+impl<T: Reduce> WithSimd for Run<'_, T> {
+    type Output = (T, i64);
+    #[inline(always)]
+    fn run<S: Simd>(self) -> (T, i64) {
+        const BLOCK: usize = 1024;
+        let Run(job, base) = self;
+        let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BLOCK];
+        let (mut best, mut index) = (T::default(), 0i64);
+        let mut i = 0;
+        while i < job.n {
+            let m = BLOCK.min(job.n - i);
+            let src = job.x.at((base + i as isize * job.stride) * job.size);
+            // SAFETY: the block lies in the input, or in the buffer after it has been loaded.
+            let block = unsafe {
+                let p = if job.direct {
+                    src.cast_const().cast::<T>()
+                } else {
+                    (job.load)(src, job.stride, m, buf.as_mut_ptr().cast());
+                    buf.as_ptr().cast()
+                };
+                std::slice::from_raw_parts(p, m)
+            };
+            // SAFETY: the block holds `m` numbers.
+            let v = unsafe {
+                if job.is_max {
+                    T::fold_run::<S, Max>(block.as_ptr(), m)
+                } else {
+                    T::fold_run::<S, Min>(block.as_ptr(), m)
+                }
+            };
+            if i == 0 || wins(v, best, job.is_max) {
+                // The extreme itself, or the first NaN: what nothing in the block beats.
+                let k = block.iter().position(|x| !wins(v, *x, job.is_max)).unwrap_or(0);
+                (best, index) = (block[k], (i + k) as i64);
+            }
+            i += m;
+        }
+        (best, index)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Floats accumulate in f64. One scan is sequential; independent ones run side by side and on the pool.
 
-use crate::io::{by_compute, unsupported};
+use crate::io::{Load, Store, by_compute, unsupported};
 use crate::vector::{Fold, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Grid, Shared};
@@ -74,7 +74,6 @@ impl<T: Reduce, F: Fold> WithSimd for Step<'_, T, F> {
 
 unsafe fn run<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, dim: usize) -> Result<()> {
     let (load, store) = (T::load(x.dtype)?, T::store(out.dtype)?);
-    let (xb, ob) = (x.dtype.size() as isize, out.dtype.size() as isize);
     let n = x.sizes.get(dim).copied().unwrap_or(1) as usize;
     let along = [x, out].map(|v| v.strides.get(dim).copied().unwrap_or(0) as isize);
     let mut grid = Grid::<2>::without(x.sizes, [x.strides, out.strides], dim);
@@ -83,42 +82,111 @@ unsafe fn run<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, dim: usize) -> Res
     }
     let by_columns = grid.inner().1[1].abs() < along[1].abs() && grid.inner().0 > 1;
     let (width, inner) = if by_columns { grid.pop_inner() } else { (1, [0; 2]) };
-    let strips = width.div_ceil(STRIP);
-    let (src, dst) = (Shared::<u8>::new(x.ptr), Shared::<u8>::new(out.ptr));
-    rows::split(grid.len() * strips, n as f64 * width.min(STRIP) as f64, &|r| {
+    let job = Job::<T> {
+        src: Shared::new(x.ptr),
+        dst: Shared::new(out.ptr),
+        sizes: [x.dtype.size() as isize, out.dtype.size() as isize],
+        load,
+        store,
+        n,
+        along,
+    };
+    if by_columns {
+        let strips = width.div_ceil(STRIP);
+        rows::split(grid.len() * strips, n as f64 * width.min(STRIP) as f64 * 0.4, &|r| {
+            for u in r {
+                let col = u % strips * STRIP;
+                grid.each(u / strips..u / strips + 1, |_, offsets| {
+                    let at = std::array::from_fn(|k| offsets[k] + col as isize * inner[k]);
+                    // SAFETY: the strip lies in the views and belongs to this unit.
+                    unsafe { job.columns::<F>(at, inner, STRIP.min(width - col)) };
+                });
+            }
+        });
+        return Ok(());
+    }
+    rows::split(grid.len().div_ceil(SIDE), (n * SIDE) as f64 * 0.5, &|r| {
+        let mut at = [[0isize; 2]; SIDE];
+        grid.each(r.start * SIDE..grid.len().min(r.end * SIDE), |i, offsets| {
+            at[i % SIDE] = offsets;
+            if i % SIDE + 1 == SIDE || i + 1 == grid.len() {
+                // SAFETY: the runs lie in the views and belong to this unit.
+                unsafe { job.runs::<F>(&at[..i % SIDE + 1]) };
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Runs scanned side by side: their additions do not wait for each other.
+const SIDE: usize = 4;
+
+struct Job<T: Reduce> {
+    src: Shared<u8>,
+    dst: Shared<u8>,
+    sizes: [isize; 2],
+    load: Load<T>,
+    store: Store<T>,
+    n: usize,
+    along: [isize; 2],
+}
+
+impl<T: Reduce> Job<T> {
+    /// A strip of columns. Elements are read before their results are written, so the output may be the input.
+    unsafe fn columns<F: Fold>(&self, at: [isize; 2], inner: [isize; 2], width: usize) {
         let mut buf = [T::default(); STRIP];
-        for u in r {
-            let col = u % strips * STRIP;
-            let m = STRIP.min(width - col);
-            grid.each(u / strips..u / strips + 1, |_, offsets| {
-                let at: [isize; 2] = std::array::from_fn(|k| offsets[k] + col as isize * inner[k]);
-                // SAFETY: strips and runs lie in the views; each belongs to one unit. Elements are read before their
-                // results are written, so the output may be the input.
-                unsafe {
-                    if by_columns {
-                        let mut acc = [T::id::<F>(); STRIP];
-                        for i in 0..n as isize {
-                            load(src.at((at[0] + i * along[0]) * xb), inner[0], m, buf.as_mut_ptr());
-                            dispatch(isa(), Step::<T, F>(&mut buf[..m], &mut acc[..m], PhantomData));
-                            store(buf.as_ptr(), m, dst.at((at[1] + i * along[1]) * ob), inner[1]);
-                        }
-                    } else {
-                        let mut acc = T::id::<F>();
-                        let mut i = 0;
-                        while i < n {
-                            let m = STRIP.min(n - i);
-                            load(src.at((at[0] + i as isize * along[0]) * xb), along[0], m, buf.as_mut_ptr());
-                            for v in &mut buf[..m] {
-                                acc = T::join_wide::<F>(acc, v.widen());
-                                *v = T::narrow(acc);
-                            }
-                            store(buf.as_ptr(), m, dst.at((at[1] + i as isize * along[1]) * ob), along[1]);
-                            i += m;
+        let mut acc = [T::id::<F>(); STRIP];
+        for i in 0..self.n as isize {
+            // SAFETY: the caller's strip.
+            unsafe {
+                let src = self.src.at((at[0] + i * self.along[0]) * self.sizes[0]);
+                (self.load)(src, inner[0], width, buf.as_mut_ptr());
+                dispatch(isa(), Step::<T, F>(&mut buf[..width], &mut acc[..width], PhantomData));
+                (self.store)(buf.as_ptr(), width, self.dst.at((at[1] + i * self.along[1]) * self.sizes[1]), inner[1]);
+            }
+        }
+    }
+
+    /// Up to four runs.
+    unsafe fn runs<F: Fold>(&self, at: &[[isize; 2]]) {
+        let mut buf = [[T::default(); STRIP]; SIDE];
+        let mut acc = [T::id::<F>(); SIDE];
+        let mut i = 0;
+        while i < self.n {
+            let m = STRIP.min(self.n - i);
+            let offset = |k: usize, side: usize| (at[k][side] + i as isize * self.along[side]) * self.sizes[side];
+            // SAFETY: the caller's runs.
+            unsafe {
+                for (k, b) in buf.iter_mut().enumerate().take(at.len()) {
+                    (self.load)(self.src.at(offset(k, 0)), self.along[0], m, b.as_mut_ptr());
+                }
+                if at.len() == SIDE {
+                    let next = |s: &mut T::Wide, v: &mut T| {
+                        *s = T::join_wide::<F>(*s, v.widen());
+                        *v = T::narrow(*s);
+                    };
+                    let [a, b, c, d] = &mut buf;
+                    let [mut p, mut q, mut r, mut s] = acc;
+                    for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d).take(m) {
+                        next(&mut p, a);
+                        next(&mut q, b);
+                        next(&mut r, c);
+                        next(&mut s, d);
+                    }
+                    acc = [p, q, r, s];
+                } else {
+                    for (b, s) in buf.iter_mut().zip(&mut acc).take(at.len()) {
+                        for v in &mut b[..m] {
+                            *s = T::join_wide::<F>(*s, v.widen());
+                            *v = T::narrow(*s);
                         }
                     }
                 }
-            });
+                for (k, b) in buf.iter().enumerate().take(at.len()) {
+                    (self.store)(b.as_ptr(), m, self.dst.at(offset(k, 1)), self.along[1]);
+                }
+            }
+            i += m;
         }
-    });
-    Ok(())
+    }
 }
