@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use oneflow_base::DType::{self, BF16, Bool, C64, F16, F32, F64, I8, I32, I64, U8};
+use oneflow_base::DType::{self, BF16, Bool, C64, C128, F16, F32, F64, I8, I32, I64, U8};
 use oneflow_kernels_elementwise::{Chain, Operand, Step, run_chain};
 use oneflow_kernels_prim::*;
 use smallvec::smallvec;
@@ -292,4 +292,18 @@ fn a_chain_is_its_steps() {
     compare(&out, |i| want[i].exp() + want[i], 1e-6, "old value");
     let bad: Params = smallvec![Word::from(F32), Word::from(1i64), Word::from(9999i64), Word::from(0i64)];
     assert!(launch(&ELEMENTWISE_CHAIN, &[Some(&out)], &[Some(&x)], &bad, None).is_err());
+}
+
+#[test]
+fn complex_numbers_are_moved() {
+    for (a, b) in [(C64, C64), (C128, C128), (C64, C128), (C128, C64), (F32, C64), (I64, C128)] {
+        let x = Arr::small(a, &[40, 9]).permute(&[1, 0]);
+        let out = Arr::small(b, &[9, 40]);
+        launch(&COPY, &[Some(&out)], &[Some(&x)], &[], None).unwrap();
+        compare(&out, |i| x.get(i), 0.0, &format!("{a} to {b}"));
+        launch(&FILL, &[Some(&out)], &[], &[Word::from(true), Word::from(2.5)], None).unwrap();
+        compare(&out, |_| 2.5, 0.0, "fill");
+    }
+    let (x, out) = (Arr::small(C64, &[3]), Arr::small(F32, &[3]));
+    assert!(launch(&COPY, &[Some(&out)], &[Some(&x)], &[], None).is_err());
 }
