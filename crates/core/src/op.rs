@@ -50,7 +50,7 @@ impl OpDef {
         compose: None,
         grad: Grad::Never,
         differentiable: u32::MAX,
-        sbp: SbpRule { rows: Rows::OnlyB, localize: crate::Localize::None },
+        sbp: SbpRule { rows: Rows::OnlyB { why: "" }, localize: crate::Localize::None },
         cost: Cost::bytes_only,
         amp: Amp::Follow,
         traits: Traits::NONE,

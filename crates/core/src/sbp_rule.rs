@@ -25,8 +25,12 @@ impl SbpRule {
 /// Families of rows. All-broadcast is always allowed.
 #[derive(Clone, Copy)]
 pub enum Rows {
-    /// Shapes that depend on data, reads on the host.
-    OnlyB,
+    /// Nothing but broadcast, and why: the whole input decides, or an order over all of it.
+    OnlyB {
+        why: &'static str,
+    },
+    /// A rule that depends on the arguments.
+    By(fn(&Call<'_>) -> Rows),
     /// Splits of every output axis that inputs follow through broadcasting. Each mask in `linear` is a row where those
     /// inputs are partial and the others broadcast, and the output is partial. add `[0b11]`, mul `[0b01, 0b10]`, relu `[]`.
     Elementwise {

@@ -6,7 +6,7 @@ use crate::choose::{Choice, choose};
 use crate::mesh::{my_coords, part};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, make, wrap};
 use oneflow_base::{Arg, Attrs, Dims, Error, NdSbpId, Placement, Result, Sbp};
-use oneflow_core::{Call, Dest, Kernel, Localize, Mesh, Outs, Rows, ShapeOf, Tensor, Tls, Traits, bit};
+use oneflow_core::{Call, Dest, Kernel, Localize, Mesh, Outs, Row, Rows, ShapeOf, Tensor, Tls, Traits, bit};
 use oneflow_core::{redispatch, register_layer, tls, with_tls};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
@@ -218,8 +218,13 @@ fn fresh(c: &Call<'_>, spreads: &Spreads, home: Spread, outs: &mut Outs) -> Resu
         Some(choice) => choice,
         None => return Err(Error::runtime(format!("{}(): no SBP signature fits", c.name()))),
     };
-    let ins = box_inputs(c, spreads, &choice)?;
-    let made = run_local(c, &ins, home, &choice, outs.tensors(), None)?;
+    finish(c, spreads, home, &choice, outs)
+}
+
+/// Boxes, runs and wraps.
+fn finish(c: &Call<'_>, spreads: &Spreads, home: Spread, choice: &Choice, outs: &mut Outs) -> Result<()> {
+    let ins = box_inputs(c, spreads, choice)?;
+    let made = run_local(c, &ins, home, choice, outs.tensors(), None)?;
     let alias = outs.alias_of();
     for (i, shell) in outs.tensors().iter().enumerate() {
         let local = made.as_ref().map(|m| m[i].clone());
@@ -339,4 +344,15 @@ fn whole(c: &Call<'_>, home: Spread, outs: &mut Outs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Runs an op with one row on every mesh axis, whatever the table of costs says: inputs are boxed to the row. Tests every
+/// signature that an op offers.
+pub fn run_row(c: &Call<'_>, row: &Row, outs: &mut Outs) -> Result<()> {
+    let (spreads, home) = inputs(c)?;
+    (c.op.infer)(c, outs)?;
+    let n = home.placement.hierarchy.len();
+    let all = |s: &Sbp| NdSbpId::of(&vec![*s; n]);
+    let choice = Choice { ins: row.ins.iter().map(all).collect(), outs: row.outs.iter().map(all).collect() };
+    finish(c, &spreads, home, &choice, outs)
 }

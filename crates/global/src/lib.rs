@@ -13,6 +13,7 @@ mod rows;
 mod tensor;
 mod update;
 
+pub use layer::run_row;
 pub use mesh::{Part, close_groups, my_coords, part, reset_wire_counters, wire_counters};
 pub use ops::{spread, to_global, to_local};
 pub use rows::{Candidate, candidates};

@@ -18,8 +18,12 @@ type Split = SmallVec<[Sbp; 4]>;
 pub fn candidates(c: &Call<'_>, outs: &[Tensor]) -> Result<Vec<Candidate>> {
     let mut rows = Rules { c, outs, rows: Vec::new() };
     rows.push(SmallVec::from_elem(Sbp::B, c.ins.len()), SmallVec::from_elem(Sbp::B, outs.len()));
-    match c.op.sbp.rows {
-        Rows::OnlyB | Rows::Compose => {}
+    let mut rule = c.op.sbp.rows;
+    while let Rows::By(f) = rule {
+        rule = f(c);
+    }
+    match rule {
+        Rows::OnlyB { .. } | Rows::Compose | Rows::By(_) => {}
         Rows::Elementwise { linear } => rows.elementwise(linear),
         Rows::Reduce { partial, dims, keepdim } => rows.reduce(partial, dims, keepdim)?,
         Rows::View(f) => rows.view(f)?,

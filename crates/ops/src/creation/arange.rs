@@ -60,7 +60,7 @@ const ARANGE_BASE: OpDef = OpDef {
     faces: Faces::FN,
     infer: infer_arange,
     kernel: Kernel::Prim { prim: &ARANGE, lower: lower_arange },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
     ..OpDef::BASE
 };
 
@@ -129,7 +129,7 @@ Example::
         outs.give(if dtype == DType::F64 { values } else { values.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
     samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
     ..OpDef::BASE
 };
@@ -162,7 +162,7 @@ Example::
         outs.give(same.to_copy_with(Some(c.arg(2).dtype().unwrap_or(default_dtype())), None)?);
         Ok(())
     }),
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
     samples: || vec![Sample::new(vec![SampleArg::Int(3)]), Sample::new(vec![SampleArg::Int(2), SampleArg::Int(4)])],
     ..OpDef::BASE
 };

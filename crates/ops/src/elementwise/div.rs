@@ -77,7 +77,11 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    // A rounded quotient is not linear.
+    sbp: SbpRule::of(Rows::By(|c| match rounding(c.arg(1)) {
+        Ok(Rounding::None) => Rows::Elementwise { linear: &[0b01] },
+        _ => Rows::Elementwise { linear: &[] },
+    })),
     samples: || {
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::range(b, 0.5, 2.0)]);
         vec![

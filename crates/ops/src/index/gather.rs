@@ -6,6 +6,9 @@ use crate::prelude::*;
 /// Sizes of `index` may not exceed those of `x`, except along `dim`.
 fn check(c: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<()> {
     check_index(c.name(), index, true)?;
+    if index.numel() == 0 {
+        return Ok(());
+    }
     if index.ndim().max(1) != x.ndim().max(1) {
         return Err(Error::runtime(format!(
             "{}(): Index tensor must have the same number of dimensions as input tensor (index {:?}, input {:?})",
@@ -14,8 +17,7 @@ fn check(c: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<()> {
             x.sizes()
         )));
     }
-    if index.numel() > 0
-        && index.ndim() == x.ndim()
+    if index.ndim() == x.ndim()
         && (0..x.ndim()).any(|i| i != dim && index.sizes()[i] > x.sizes()[i])
     {
         return Err(Error::runtime(format!(
@@ -228,8 +230,7 @@ Example::
     infer: infer_scatter,
     compose: Some(|c, outs| {
         let (x, i) = (c.t(0)?, c.t(1)?);
-        let src =
-            f::full_with(&[], c.arg(1).scalar().unwrap_or(Scalar::Int(0)), Some(x.dtype()), Some(x.device()), false)?;
+        let src = x.new_full(&[], c.arg(1).scalar().unwrap_or(Scalar::Int(0)))?;
         outs.give(x.scatter_src(c.int(0)?, i, &src.expand(i.sizes())?)?);
         Ok(())
     }),

@@ -283,7 +283,7 @@ Example::
         outs.give(if dtype == DType::I64 { order } else { order.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "a permutation is one order over all elements" }),
     samples: || vec![Sample::new(vec![SampleArg::Int(7)])],
     ..DRAW
 };
@@ -345,8 +345,7 @@ Example::
         outs.give(picked.reshape(&sizes)?);
         Ok(())
     }),
-    // The draw reads whole rows, and the position of a row in the stream of numbers is not its index.
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "its draws are numbered by row, and are made on the host" }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 1.0), SampleArg::Int(2)])],
     ..DRAW
 };

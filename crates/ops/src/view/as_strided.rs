@@ -74,7 +74,7 @@ Example::
                     return zeros.as_strided_scatter(c.g()?, size, stride, c.arg(2).int());
                 }
                 // Elements seen more than once gather the gradients of all their places.
-                let n = m.numel() as i64;
+                let n = m.numel();
                 let places = f::arange_with(n, Some(DType::I64), Some(m.device), false)?;
                 let places = places.as_strided(size, stride, c.arg(2).int())?;
                 let seen: i64 = size.iter().product();
@@ -83,7 +83,7 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
     samples: || {
         let t = |s: &[i64], n: &[i64], st: &[i64], o: i64| {
             Sample::new(vec![
@@ -146,7 +146,7 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::OnlyB),
+    sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
     samples: || {
         vec![Sample::new(vec![
             SampleArg::f32(&[6]),
