@@ -195,3 +195,18 @@ def test_meta_tensors_have_no_data():
     for f in (t.tolist, t.numpy, t.sum().item, lambda: bool(t.sum())):
         with pytest.raises((NotImplementedError, RuntimeError)):
             f()
+
+
+def test_resize_set_and_new_tensor():
+    x, y = flow.arange(6.0), torch.arange(6.0)
+    assert x.resize_(2, 2) is x and x.tolist() == y.resize_(2, 2).tolist()
+    x.resize_((4, 3))
+    assert x.shape == (4, 3) and x.view(-1)[:6].tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(RuntimeError):
+        flow.ones(2, requires_grad=True).resize_(3)
+    with pytest.raises(RuntimeError):
+        x.resize_(2**62)
+    z = flow.ones(2)
+    assert z.set_(x) is z and z.data_ptr() == x.data_ptr() and z.shape == (4, 3)
+    n = flow.ones(1, dtype=flow.float64).new_tensor([1, 2])
+    assert n.dtype is flow.float64 and n.tolist() == [1, 2]

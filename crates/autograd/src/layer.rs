@@ -149,6 +149,11 @@ fn wanted(needs: u64, mask: u32) -> bool {
 
 /// The input to keep: a copy, with the input's history, where the op is about to overwrite it.
 fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
+    if t.is_inference() {
+        return Err(Error::runtime(
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.",
+        ));
+    }
     let overwritten = match c.dest {
         Dest::Into(dest) => dest.iter().any(|d| shares(d, t)),
         Dest::Fresh => false,

@@ -316,5 +316,6 @@ pub fn backward(
     }
     let roots = [t.clone()];
     let grads = [gradient];
-    gate::detach(py, || ag::backward(&roots, &grads, retain, create, inputs.as_deref()))
+    gate::detach(py, || ag::backward(&roots, &grads, retain, create, inputs.as_deref()))?;
+    gate::check_signals(py)
 }

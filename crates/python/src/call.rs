@@ -1,7 +1,7 @@
 //! From parsed arguments to an op's results as Python objects.
 
 use crate::gate::{self, checked, pending_set};
-use crate::object::{self_tensor, tensor_of, wrap};
+use crate::object::{tensor_of, wrap};
 use crate::overload::{Form, Overload};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, value};
@@ -141,7 +141,8 @@ fn run_detached(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let dest_refs: SmallVec<[&Tensor; 2]> = dest.iter().collect();
     let dest = if dest.is_empty() { Dest::Fresh } else { Dest::Into(&dest_refs) };
     let call = Call { op: c.op, ins: &in_refs, args: c.args, dest };
-    gate::detach(py, || dispatch(&call, outs))
+    gate::detach(py, || dispatch(&call, outs))?;
+    gate::check_signals(py)
 }
 
 /// Results as Python objects: a tensor, a tuple, a named tuple, or `None`.
@@ -218,13 +219,4 @@ fn named_tuple(op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
     }
     classes.insert(key, class as usize);
     Ok(class)
-}
-
-/// The tensor a method is called on.
-///
-/// # Safety
-/// `slf` is a tensor object.
-pub unsafe fn this<'a>(slf: *mut PyObject) -> Result<&'a Tensor> {
-    // SAFETY: the caller's promise.
-    unsafe { self_tensor(slf) }
 }

@@ -134,6 +134,10 @@ pub fn make(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let class = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&mut spec))? };
     set_tensor_type(class.as_ptr().cast());
     class.setattr("__array_priority__", 1000)?;
+    // Names of Python 2 that PyTorch still has.
+    for (old, name) in [("__div__", "__truediv__"), ("__rdiv__", "__rtruediv__"), ("__idiv__", "__itruediv__")] {
+        class.setattr(old, class.getattr(name)?)?;
+    }
     m.add("Tensor", &class)?;
     std::mem::forget(class);
     Ok(())

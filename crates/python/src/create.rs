@@ -34,7 +34,11 @@ pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
 /// Nesting deeper than this is a mistake, or a list that contains itself.
 const MAX_DEPTH: usize = 64;
 
-unsafe fn wanted(
+/// The dtype and device that a call asks for.
+///
+/// # Safety
+/// Arguments of a call; they may be null.
+pub unsafe fn wanted(
     py: Python<'_>,
     function: &str,
     dtype: *mut PyObject,

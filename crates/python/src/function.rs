@@ -245,7 +245,7 @@ fn record(
         if dirty {
             t.bump_version();
         }
-        let result = if (is_input && !dirty) || ag::requires_grad(t) && !dirty { t.shallow() } else { t.clone() };
+        let result = if !dirty && (is_input || ag::requires_grad(t)) { t.shallow() } else { t.clone() };
         let differentiable = !state.not_differentiable.iter().any(|d| d.same(t));
         linked.push(if differentiable { result.clone() } else { t.shallow() });
         places.push(Some(linked.len() - 1));

@@ -180,7 +180,7 @@ pub fn detach<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
     struct Back;
     impl Drop for Back {
         fn drop(&mut self) {
-            ATTACHED.set(true);
+            arrive();
         }
     }
     let here = Here(f);

@@ -16,6 +16,7 @@ mod function;
 mod gate;
 mod generator;
 mod global;
+mod graph;
 mod hand;
 mod index;
 mod methods;
@@ -48,5 +49,6 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     function::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
+    graph::add(m)?;
     table::fill(m)
 }

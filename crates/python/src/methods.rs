@@ -5,9 +5,9 @@ use crate::gate::{OrPending, checked};
 use crate::hand::{again, bind, boolean, flag, given, none, wrong};
 use crate::object::{self_tensor, tensor_of, track, wrap, wrap_as};
 use crate::parse::Given;
-use crate::{autograd, classes, scalar, size, storage, value};
+use crate::{autograd, classes, create, scalar, size, storage, value};
 use oneflow_autograd as ag;
-use oneflow_core::base::{Error, Result, Scalar, contiguous_strides, wrap_dim};
+use oneflow_core::base::{Dims, Error, Result, Scalar, contiguous_strides, wrap_dim};
 use oneflow_core::{Tensor, copy_to_host};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -63,6 +63,17 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
         backward,
     ),
     ("as_subclass", "as_subclass($self, cls)\n--\n\nThe same data as an object of a subclass.", as_subclass),
+    (
+        "resize_",
+        "resize_($self, *sizes, memory_format=None)\n--\n\nOther sizes, with more memory where needed.",
+        resize_,
+    ),
+    ("set_", "set_($self, source)\n--\n\nThe memory and layout of another tensor.", set_),
+    (
+        "new_tensor",
+        "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor of this dtype and device with a copy of `data`.",
+        new_tensor,
+    ),
     ("__complex__", "__complex__($self)\n--\n\n", complex),
 ];
 
@@ -314,6 +325,90 @@ unsafe fn make_subclass(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*m
             ag::set_requires_grad(&own, true)?;
         }
         wrap_as(py, class, own)
+    }
+}
+
+unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        if ag::requires_grad(t) {
+            return Err(Error::runtime("cannot resize variables that require grad"));
+        }
+        let items: Vec<*mut PyObject> = (0..g.n).map(|i| *g.args.add(i)).collect();
+        let mut sizes: Vec<i64> = Vec::new();
+        let mut push = |x: *mut PyObject| {
+            sizes.push(value::int(py, x)?.ok_or_else(|| wrong(py, "resize_", "size", "tuple of ints", x))?);
+            Ok(true)
+        };
+        match items[..] {
+            [one] if value::is_sequence(one) => {
+                value::each(one, |_, x| push(x))?;
+            }
+            _ => {
+                for x in items {
+                    push(x)?;
+                }
+            }
+        }
+        resize(t, &sizes)?;
+        Ok(again(o))
+    }
+}
+
+fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
+    let storage = t.storage().ok_or_else(|| Error::not_implemented("resize_(): the tensor has no data"))?;
+    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+    let need = (t.offset() as usize + shell.numel() as usize).checked_mul(t.dtype().size());
+    let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
+    if need > storage.bytes() {
+        // SAFETY: the interpreter is held and no op runs on this storage; pointers are not kept across calls.
+        unsafe { storage.resize(need)? };
+    }
+    let new = Tensor::from_storage(
+        storage.clone(),
+        t.dtype(),
+        Dims::from_slice(sizes),
+        contiguous_strides(sizes),
+        t.offset(),
+    )?;
+    // SAFETY: the interpreter is held, and nobody keeps a borrow of the sizes.
+    unsafe { t.set_body_from(&new) };
+    t.bump_version();
+    Ok(())
+}
+
+unsafe fn set_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [source] = bind("set_", ["source"], 1, 1, g)?;
+        let s = tensor_of(source).ok_or_else(|| wrong(py, "set_", "source", "Tensor", source))?;
+        let t = self_tensor(o)?;
+        if s.dtype() != t.dtype() {
+            return Err(Error::runtime(format!(
+                "Could not set tensor of type {} to a tensor of type {}",
+                s.dtype().scalar_type_name(),
+                t.dtype().scalar_type_name()
+            )));
+        }
+        ag::set_data(t, s)?;
+        Ok(again(o))
+    }
+}
+
+unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [data, dtype, device, grad] = bind("new_tensor", ["data", "dtype", "device", "requires_grad"], 1, 1, g)?;
+        let like = self_tensor(o)?;
+        let (dtype, device) = create::wanted(py, "new_tensor", dtype, device)?;
+        let grad = flag(py, "new_tensor", "requires_grad", grad, false)?;
+        let dtype = dtype.unwrap_or(like.dtype());
+        let t = create::from_data(py, data, Some(dtype), Some(device.unwrap_or(like.device())))?;
+        if grad {
+            ag::set_requires_grad(&t, true)?;
+        }
+        wrap(py, t)
     }
 }
 

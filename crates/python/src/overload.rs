@@ -122,7 +122,7 @@ impl Overload {
             .unwrap_or(0);
         let self_input = sig.params().iter().take(self_at).filter(|p| p.is_input()).count();
         let positional: SmallVec<[u8; 12]> = (0..params.len())
-            .filter(|i| !params[*i].kw_only && !(form.is_method() && *i == self_at))
+            .filter(|i| !(params[*i].kw_only || form.is_method() && *i == self_at))
             .map(|i| i as u8)
             .collect();
         let spreads = positional.len() == 1 && {

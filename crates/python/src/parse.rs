@@ -58,7 +58,8 @@ pub struct Frame<'a> {
     n_ints: usize,
     more_ints: Vec<Box<[i64]>>,
     floats: Vec<Box<[f64]>>,
-    /// Numbers that were made tensors.
+    /// Numbers that were made tensors. Boxed: inputs borrow them while more are added.
+    #[allow(clippy::vec_box)]
     made: Vec<Box<Tensor>>,
     rng: Option<(u8, Option<Generator>)>,
     pub out: *mut PyObject,

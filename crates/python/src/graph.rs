@@ -1,0 +1,128 @@
+//! nn.Graph's compiled half: a trace under way, and a compiled step. What is traced and when is Python's to say.
+
+use crate::gate::{self, Shared, run, to_py};
+use crate::object::{bound, get};
+use oneflow_core::Tensor;
+use oneflow_core::base::{Error, Result};
+use oneflow_graph::{Compiled, Config, StackFn, Tracer, compile};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+fn tensor<'a>(o: &'a Bound<'_, PyAny>) -> Result<&'a Tensor> {
+    get(o).ok_or_else(|| Error::type_("nn.Graph: expected a Tensor"))
+}
+
+fn tensors(list: &Bound<'_, PyList>) -> PyResult<Vec<Tensor>> {
+    list.iter().map(|o| tensor(&o).cloned().map_err(to_py)).collect()
+}
+
+/// A trace under way. Ends with `finish`, or with `abort`.
+#[pyclass(unsendable, module = "oneflow", name = "_GraphTrace")]
+pub struct GraphTrace(Option<Tracer>);
+
+/// `where`: gives the user's line as text, asked once an op.
+fn stack_fn(place: Bound<'_, PyAny>) -> StackFn {
+    let place = Shared::new(place);
+    Rc::new(move || gate::attach(|py| place.bind(py).call0().ok()?.extract::<Option<String>>().ok()?))
+}
+
+#[pymethods]
+impl GraphTrace {
+    #[new]
+    #[pyo3(signature = (name, place=None))]
+    fn new(name: &str, place: Option<Bound<'_, PyAny>>) -> PyResult<GraphTrace> {
+        run(|| Ok(GraphTrace(Some(Tracer::begin(name, place.map(stack_fn))?))))
+    }
+    /// A placeholder with the meta of a tensor.
+    fn input<'py>(&self, py: Python<'py>, like: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let made = run(|| self.tracer()?.input(tensor(like)?))?;
+        bound(py, made)
+    }
+    /// Names the memory of a tensor.
+    fn name(&self, t: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        run(|| self.tracer()?.name(tensor(t)?, name))
+    }
+    /// Ends the trace with these results and compiles it.
+    fn finish(&mut self, outputs: &Bound<'_, PyList>, fuse: bool) -> PyResult<CompiledGraph> {
+        let outputs = tensors(outputs)?;
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        run(|| Ok(CompiledGraph(compile(tracer.finish(&outputs)?, &Config { fuse })?)))
+    }
+    /// Gives the trace up.
+    fn abort(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl GraphTrace {
+    fn tracer(&self) -> Result<&Tracer> {
+        self.0.as_ref().ok_or_else(|| Error::runtime("the trace has ended already"))
+    }
+}
+
+/// A compiled step and its memory.
+#[pyclass(module = "oneflow", name = "_CompiledGraph")]
+pub struct CompiledGraph(Compiled);
+
+#[pymethods]
+impl CompiledGraph {
+    /// Runs the step once.
+    fn run<'py>(&mut self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+        let inputs = tensors(inputs)?;
+        let session = &mut self.0.session;
+        let mut poll = || gate::attach(gate::check_signals);
+        let outputs = run(|| gate::detach(py, || session.run_polled(&inputs, &mut poll)))?;
+        let list = PyList::empty(py);
+        for t in outputs {
+            list.append(bound(py, t)?)?;
+        }
+        Ok(list)
+    }
+    /// The graph as text: as it was traced, or as it runs.
+    fn text(&self, logical: bool) -> String {
+        if logical { self.0.logical.to_string() } else { self.0.optimized.to_string() }
+    }
+    /// What the memory planner reached, in bytes.
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let m = &self.0.memory;
+        let d = PyDict::new(py);
+        d.set_item("peak", m.peak)?;
+        d.set_item("lower_bound", m.bound)?;
+        d.set_item("without_reuse", m.total)?;
+        d.set_item("buffers", m.n_buffers)?;
+        d.set_item("in_place", m.n_in_place)?;
+        d.set_item("order", m.order)?;
+        Ok(d)
+    }
+    /// Kernel launches of one run.
+    fn n_launches(&self) -> usize {
+        self.0.session.n_launches()
+    }
+    /// Writes the plan with its variables: what `Session::load` reads.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        run(|| self.0.session.save(path))
+    }
+}
+
+/// Whether this thread is tracing.
+#[pyfunction]
+fn _is_tracing() -> bool {
+    oneflow_graph::is_tracing()
+}
+
+/// Number of allocations that the host's caching allocator has served.
+#[pyfunction]
+fn _n_allocs() -> PyResult<u64> {
+    run(|| Ok(oneflow_ep::provider(oneflow_core::base::DeviceType::CPU)?.n_allocs(0)))
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    oneflow_graph::register();
+    m.add_class::<GraphTrace>()?;
+    m.add_class::<CompiledGraph>()?;
+    m.add_function(wrap_pyfunction!(_is_tracing, m)?)?;
+    m.add_function(wrap_pyfunction!(_n_allocs, m)?)
+}
