@@ -6,6 +6,8 @@
 
 pub mod boxing;
 mod choose;
+mod create;
+mod host;
 mod layer;
 mod mesh;
 pub mod ops;
@@ -13,6 +15,7 @@ mod rows;
 mod tensor;
 mod update;
 
+pub use host::copy_to_host;
 pub use layer::run_row;
 pub use mesh::{Part, close_groups, my_coords, part, reset_wire_counters, wire_counters};
 pub use ops::{spread, to_global, to_local};
@@ -23,5 +26,6 @@ pub use tensor::{GlobalTensor, Spread, global_of, make};
 pub fn register() {
     layer::register();
     oneflow_core::register_ops(ops::TABLE);
+    oneflow_core::register_ops(create::TABLE);
     oneflow_autograd::set_accumulate_rule(ops::accumulate_rule);
 }

@@ -65,6 +65,9 @@ getters! {
     is_cuda = |_py, _o, t| Ok(boolean(t.device().kind == DeviceType::CUDA));
     is_meta = |_py, _o, t| Ok(boolean(t.device().is_meta()));
     is_global = |_py, _o, t| Ok(boolean(t.has_key(bit::GLOBAL)));
+    is_local = |_py, _o, t| Ok(boolean(!t.has_key(bit::GLOBAL)));
+    placement = |py, _o, t| crate::global::placement_attribute(py, t);
+    sbp = |py, _o, t| crate::global::sbp_attribute(py, t);
     is_lazy = |_py, _o, t| Ok(boolean(t.has_key(bit::LAZY)));
     is_sparse = |_py, _o, _t| Ok(boolean(false));
     grad = |py, o, t| {
@@ -170,6 +173,9 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"is_cuda", is_cuda, None, c"Whether the elements are in a CUDA device's memory."),
         property(c"is_meta", is_meta, None, c"Whether there are no elements, only sizes."),
         property(c"is_global", is_global, None, c"Whether this is a tensor of a cluster."),
+        property(c"is_local", is_local, None, c"Whether this is a tensor of this process alone."),
+        property(c"placement", placement, None, c"The ranks of a global tensor."),
+        property(c"sbp", sbp, None, c"How a global tensor lies over each mesh axis."),
         property(c"is_lazy", is_lazy, None, c"Whether this is a value of a graph being traced."),
         property(c"is_sparse", is_sparse, None, c"False: tensors are dense."),
         property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None."),

@@ -1,14 +1,224 @@
-//! Arguments that speak of the cluster: placements and SBP. Their classes are the global layer's to add.
+//! Placements and SBP as Python sees them, as arguments and as attributes of global tensors.
 
-use oneflow_core::base::Arg;
+use crate::gate::{self, to_py};
+use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, Placement, PlacementId, Result, Sbp};
+use oneflow_core::{Tensor, bit};
+use oneflow_global::{Spread, global_of};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple, PyType};
 
-/// The placement an argument names.
-pub fn placement_of(_o: &Bound<'_, PyAny>) -> PyResult<Option<Arg<'static>>> {
-    Ok(None)
+/// A device type and an n-D array of ranks.
+#[pyclass(frozen, eq, hash, name = "placement", module = "oneflow")]
+#[derive(PartialEq, Eq, Hash)]
+pub struct PyPlacement(PlacementId);
+
+/// Ranks of a nested sequence, and the shape of the nesting.
+fn flatten(o: &Bound<'_, PyAny>, depth: usize, ranks: &mut Vec<u32>, shape: &mut Vec<i64>) -> PyResult<()> {
+    if let Ok(rank) = o.extract::<i64>() {
+        if depth != shape.len() || depth == 0 {
+            return Err(PyValueError::new_err("placement: ranks must be a (nested) list of integers of one shape"));
+        }
+        let rank = u32::try_from(rank).map_err(|_| PyValueError::new_err(format!("placement: no rank is {rank}")))?;
+        ranks.push(rank);
+        return Ok(());
+    }
+    let n = o.len()? as i64;
+    match shape.get(depth) {
+        None if ranks.is_empty() => shape.push(n),
+        Some(m) if *m == n => {}
+        _ => return Err(PyValueError::new_err("placement: the nested lists of ranks have different lengths")),
+    }
+    o.try_iter()?.try_for_each(|item| flatten(&item?, depth + 1, ranks, shape))
 }
 
-/// The n-D SBP an argument names.
-pub fn sbp_of(_o: &Bound<'_, PyAny>) -> PyResult<Option<Arg<'static>>> {
-    Ok(None)
+impl PyPlacement {
+    fn get(&self) -> PyResult<&'static Placement> {
+        self.0.get().ok_or_else(|| PyValueError::new_err("unknown placement"))
+    }
+}
+
+fn kind_of(name: &str) -> PyResult<DeviceType> {
+    DeviceType::from_name(name).ok_or_else(|| PyValueError::new_err(format!("placement: no device type is {name:?}")))
+}
+
+#[pymethods]
+impl PyPlacement {
+    #[new]
+    #[pyo3(signature = (r#type, ranks))]
+    fn new(r#type: &str, ranks: &Bound<'_, PyAny>) -> PyResult<PyPlacement> {
+        let (mut flat, mut shape) = (Vec::new(), Vec::new());
+        flatten(ranks, 0, &mut flat, &mut shape)?;
+        let size = oneflow_comm::world().size();
+        if let Some(r) = flat.iter().find(|r| **r as usize >= size) {
+            return Err(PyValueError::new_err(format!(
+                "placement: rank {r} does not exist, the world has {size} ranks"
+            )));
+        }
+        let p = Placement::new(kind_of(r#type)?, flat, &shape).map_err(to_py)?;
+        Ok(PyPlacement(p.id()))
+    }
+    /// All ranks of the world in one row.
+    #[classmethod]
+    #[pyo3(signature = (r#type))]
+    fn all(_class: &Bound<'_, PyType>, r#type: &str) -> PyResult<PyPlacement> {
+        let n = oneflow_comm::world().size();
+        let p = Placement::new(kind_of(r#type)?, (0..n as u32).collect(), &[n as i64]).map_err(to_py)?;
+        Ok(PyPlacement(p.id()))
+    }
+    #[getter]
+    fn r#type(&self) -> PyResult<&'static str> {
+        Ok(self.get()?.kind.name())
+    }
+    /// The ranks, nested as they were given.
+    #[getter]
+    fn ranks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let p = self.get()?;
+        nested(py, &p.ranks, &p.hierarchy)
+    }
+    #[getter]
+    fn hierarchy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.get()?.hierarchy.iter())
+    }
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(self.get()?.to_string())
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let args = (self.r#type()?, self.ranks(py)?).into_pyobject(py)?;
+        Ok((py.get_type::<PyPlacement>(), args))
+    }
+}
+
+fn nested<'py>(py: Python<'py>, ranks: &[u32], shape: &[i64]) -> PyResult<Bound<'py, PyAny>> {
+    if shape.len() < 2 {
+        return Ok(PyList::new(py, ranks)?.into_any());
+    }
+    let step = (ranks.len() / shape[0].max(1) as usize).max(1);
+    let parts = ranks.chunks(step).map(|part| nested(py, part, &shape[1..])).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyList::new(py, parts)?.into_any())
+}
+
+/// How a global tensor lies over one mesh axis.
+#[pyclass(frozen, eq, hash, name = "sbp", module = "oneflow.sbp")]
+#[derive(PartialEq, Eq, Hash)]
+pub struct PySbp(Sbp);
+
+#[pymethods]
+impl PySbp {
+    /// `split`, `broadcast` or `partial_sum`; `split` takes the dimension.
+    #[new]
+    #[pyo3(signature = (kind, dim=None))]
+    fn new(kind: &str, dim: Option<i64>) -> PyResult<PySbp> {
+        Ok(PySbp(match (kind, dim) {
+            ("split", Some(d)) if (0..=63).contains(&d) => Sbp::S(d as u8),
+            ("split", Some(d)) => {
+                return Err(PyValueError::new_err(format!("sbp.split: dim must be between 0 and 63, got {d}")));
+            }
+            ("broadcast", None) => Sbp::B,
+            ("partial_sum", None) => Sbp::P_SUM,
+            _ => return Err(PyValueError::new_err(format!("sbp: no such kind: {kind:?} with dim {dim:?}"))),
+        }))
+    }
+    #[getter]
+    fn dim(&self) -> Option<u8> {
+        if let Sbp::S(d) = self.0 { Some(d) } else { None }
+    }
+    fn __call__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let args = match self.0 {
+            Sbp::S(d) => ("split", Some(d)).into_pyobject(py)?,
+            Sbp::B => ("broadcast", None::<u8>).into_pyobject(py)?,
+            Sbp::P(_) => ("partial_sum", None::<u8>).into_pyobject(py)?,
+        };
+        Ok((py.get_type::<PySbp>(), args))
+    }
+}
+
+/// The placement an argument names.
+pub fn placement_of(o: &Bound<'_, PyAny>) -> PyResult<Option<Arg<'static>>> {
+    Ok(o.cast::<PyPlacement>().ok().map(|p| Arg::Placement(p.get().0)))
+}
+
+/// The n-D SBP an argument names: one, or a sequence with one a mesh axis.
+pub fn sbp_of(o: &Bound<'_, PyAny>) -> PyResult<Option<Arg<'static>>> {
+    if let Ok(s) = o.cast::<PySbp>() {
+        return Ok(Some(Arg::Sbp(NdSbpId::of(&[s.get().0]))));
+    }
+    if !(o.is_instance_of::<PyList>() || o.is_instance_of::<PyTuple>()) {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for item in o.try_iter()? {
+        match item?.cast::<PySbp>() {
+            Ok(s) => all.push(s.get().0),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(Arg::Sbp(NdSbpId::of(&all))))
+}
+
+fn spread_of(t: &Tensor, what: &str) -> Result<Spread> {
+    global_of(t).map(|g| g.spread).ok_or_else(|| {
+        Error::runtime(format!("Only global tensors have '{what}'; this one of shape {:?} is local", t.sizes()))
+    })
+}
+
+/// `x.placement`.
+pub fn placement_attribute(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
+    let spread = spread_of(t, "placement")?;
+    let o = Py::new(py, PyPlacement(spread.placement_id)).map_err(|e| gate::pending(py, e))?;
+    Ok(o.into_ptr())
+}
+
+/// `x.sbp`, a tuple with one entry a mesh axis.
+pub fn sbp_attribute(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
+    let made = || {
+        let all = spread_of(t, "sbp").map_err(to_py)?.sbp.iter().map(|s| Py::new(py, PySbp(*s)));
+        PyTuple::new(py, all.collect::<PyResult<Vec<_>>>()?)
+    };
+    made().map(|t| t.into_ptr()).map_err(|e| gate::pending(py, e))
+}
+
+/// The elements on the host: of a global tensor the whole, while other ranks of this process may run.
+pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
+    if !t.has_key(bit::GLOBAL) {
+        return oneflow_core::copy_to_host(t);
+    }
+    let own = t.clone();
+    Python::attach(|py| gate::detach(py, || oneflow_global::copy_to_host(&own)))
+}
+
+/// Bytes this rank put on the wire and calls it made, by kind of collective.
+#[pyfunction]
+fn _wire_counters() -> Vec<(&'static str, u64, u64)> {
+    oneflow_global::wire_counters().into_iter().map(|(k, bytes, calls)| (k.name(), bytes, calls)).collect()
+}
+
+#[pyfunction]
+fn _reset_wire_counters() {
+    oneflow_global::reset_wire_counters();
+}
+
+/// Whether `value` can be an SBP argument, for Python code that forwards one.
+#[pyfunction]
+fn _check_sbp(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match sbp_of(value)? {
+        Some(_) => Ok(()),
+        None => Err(PyTypeError::new_err("sbp must be an oneflow.sbp value or a sequence of them")),
+    }
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    oneflow_global::register();
+    m.add_class::<PyPlacement>()?;
+    m.add("_sbp", m.py().get_type::<PySbp>())?;
+    m.add_function(wrap_pyfunction!(_wire_counters, m)?)?;
+    m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)?;
+    m.add_function(wrap_pyfunction!(_check_sbp, m)?)
 }

@@ -10,6 +10,7 @@ mod class;
 mod classes;
 mod convert;
 mod create;
+mod distributed;
 mod dlpack;
 mod entry;
 mod function;
@@ -49,6 +50,8 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     function::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
+    global::add(m)?;
+    distributed::add(m)?;
     graph::add(m)?;
     table::fill(m)
 }

@@ -2,13 +2,14 @@
 
 use crate::entry::HandFn;
 use crate::gate::{OrPending, checked};
+use crate::global::copy_to_host;
 use crate::hand::{again, bind, boolean, flag, given, none, wrong};
 use crate::object::{self_tensor, tensor_of, track, wrap, wrap_as};
 use crate::parse::Given;
 use crate::{autograd, classes, create, scalar, size, storage, value};
 use oneflow_autograd as ag;
+use oneflow_core::Tensor;
 use oneflow_core::base::{Dims, Error, Result, Scalar, contiguous_strides, wrap_dim};
-use oneflow_core::{Tensor, copy_to_host};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 

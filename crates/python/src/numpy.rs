@@ -2,12 +2,13 @@
 
 use crate::entry::HandFn;
 use crate::gate::{OrPending, Shared, pending_set};
+use crate::global::copy_to_host;
 use crate::hand::{bind, flag, given};
 use crate::object::{self_tensor, wrap};
 use crate::parse::Given;
 use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, contiguous_strides};
-use oneflow_core::{Storage, Tensor, bit, copy_to_host};
+use oneflow_core::{Storage, Tensor, bit};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

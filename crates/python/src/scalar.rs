@@ -1,7 +1,8 @@
 //! Single numbers out of and into tensor memory.
 
+use crate::global::copy_to_host;
+use oneflow_core::Tensor;
 use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16};
-use oneflow_core::{Tensor, copy_to_host};
 
 /// The one element of a tensor.
 pub fn read(t: &Tensor) -> Result<Scalar> {
