@@ -3,7 +3,7 @@
 //! A node for ops with a kernel, the composition for ops without, a refusal for ops whose result depends on data. It does
 //! not box, place or run anything.
 
-use crate::trace::{value_of, with_trace};
+use crate::trace::{note_line, value_of, with_trace};
 use oneflow_base::{Error, Result};
 use oneflow_core::{
     Call, Dest, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, redispatch, register_layer, tls, with_tls,
@@ -31,6 +31,7 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     if c.ins.iter().flatten().any(|t| t.device().is_meta()) {
         return redispatch(c, below & !(1 << bit::LAZY), outs);
     }
+    note_line()?;
     match c.op.kernel {
         Kernel::None => return compose(c, outs),
         Kernel::Host(_) if c.op.compose.is_some() => return compose(c, outs),

@@ -13,6 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -57,12 +58,13 @@ pub(crate) struct Trace {
     met: HashMap<usize, Tensor>,
     names: HashMap<usize, String>,
     seed: u64,
-    /// Gives the user's source line.
+    /// Gives the user's source line; and the line of the call under way.
     stack: Option<StackFn>,
+    here: Option<Arc<str>>,
 }
 
 /// Where the user's program is, in words.
-pub type StackFn = Box<dyn Fn() -> Option<String>>;
+pub type StackFn = Rc<dyn Fn() -> Option<String>>;
 
 thread_local! {
     static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
@@ -78,6 +80,20 @@ pub(crate) fn with_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R
             "a tensor of an nn.Graph's build is used after build has ended: return it from build instead",
         )),
     })
+}
+
+/// Notes the user's line for the nodes to come. The language above is asked while the trace is not borrowed: it may run
+/// anything.
+pub(crate) fn note_line() -> Result<()> {
+    let ask = with_trace(|t| Ok(t.stack.clone()))?;
+    if let Some(ask) = ask {
+        let here = ask().map(Arc::from);
+        with_trace(|t| {
+            t.here = here;
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether this thread is tracing.
@@ -126,6 +142,7 @@ impl Tracer {
             names: HashMap::new(),
             seed: g.seed(),
             stack,
+            here: None,
         };
         TRACE.set(Some(trace));
         set_lazy(true);
@@ -224,7 +241,7 @@ impl Trace {
     }
 
     fn add_node(&mut self, op: &'static OpDef, attrs: Attrs, ins: &[Option<ValueId>], outs: &[ValueId]) {
-        let stack = self.stack.as_ref().and_then(|f| f()).map(Arc::from);
+        let stack = self.here.clone();
         self.graph.nodes.push(Node {
             kind: Kind::Op { op, attrs },
             ins: SmallVec::from_slice(ins),

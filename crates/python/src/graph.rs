@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard};
 
 fn tensor<'a>(o: &'a Bound<'_, PyAny>) -> Result<&'a Tensor> {
     get(o).ok_or_else(|| Error::type_("nn.Graph: expected a Tensor"))
@@ -49,7 +50,7 @@ impl GraphTrace {
     fn finish(&mut self, outputs: &Bound<'_, PyList>, fuse: bool) -> PyResult<CompiledGraph> {
         let outputs = tensors(outputs)?;
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
-        run(|| Ok(CompiledGraph(compile(tracer.finish(&outputs)?, &Config { fuse })?)))
+        run(|| Ok(CompiledGraph(Mutex::new(compile(tracer.finish(&outputs)?, &Config { fuse })?))))
     }
     /// Gives the trace up.
     fn abort(&mut self) {
@@ -64,17 +65,22 @@ impl GraphTrace {
 }
 
 /// A compiled step and its memory.
-#[pyclass(module = "oneflow", name = "_CompiledGraph")]
-pub struct CompiledGraph(Compiled);
+#[pyclass(frozen, module = "oneflow", name = "_CompiledGraph")]
+pub struct CompiledGraph(Mutex<Compiled>);
+
+impl CompiledGraph {
+    fn get(&self) -> MutexGuard<'_, Compiled> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
 
 #[pymethods]
 impl CompiledGraph {
     /// Runs the step once.
-    fn run<'py>(&mut self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+    fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let inputs = tensors(inputs)?;
-        let session = &mut self.0.session;
         let mut poll = || gate::attach(gate::check_signals);
-        let outputs = run(|| gate::detach(py, || session.run_polled(&inputs, &mut poll)))?;
+        let outputs = run(|| gate::detach(py, || self.get().session.run_polled(&inputs, &mut poll)))?;
         let list = PyList::empty(py);
         for t in outputs {
             list.append(bound(py, t)?)?;
@@ -83,11 +89,12 @@ impl CompiledGraph {
     }
     /// The graph as text: as it was traced, or as it runs.
     fn text(&self, logical: bool) -> String {
-        if logical { self.0.logical.to_string() } else { self.0.optimized.to_string() }
+        let c = self.get();
+        if logical { c.logical.to_string() } else { c.optimized.to_string() }
     }
     /// What the memory planner reached, in bytes.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let m = &self.0.memory;
+        let m = self.get().memory.clone();
         let d = PyDict::new(py);
         d.set_item("peak", m.peak)?;
         d.set_item("lower_bound", m.bound)?;
@@ -99,11 +106,11 @@ impl CompiledGraph {
     }
     /// Kernel launches of one run.
     fn n_launches(&self) -> usize {
-        self.0.session.n_launches()
+        self.get().session.n_launches()
     }
     /// Writes the plan with its variables: what `Session::load` reads.
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        run(|| self.0.session.save(path))
+        run(|| self.get().session.save(path))
     }
 }
 

@@ -55,7 +55,7 @@ impl Session {
             .iter()
             .map(|r| (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<Vec<_>>>())
             .collect::<Result<_>>()?;
-        let n_outputs = plan.buffers.iter().filter(|b| matches!(b.home, Home::Output(_))).count();
+        let n_outputs = plan.output_buffers()?.len();
         let mut s = Session {
             plan: Arc::new(plan),
             arenas,
@@ -245,8 +245,7 @@ impl Session {
     /// Memory for this run's results: what nobody else holds any more, or new memory.
     fn output_storages(&mut self) -> Result<Vec<Storage>> {
         let mut out = Vec::with_capacity(self.outputs.len());
-        let buffers = self.plan.buffers.iter().filter(|b| matches!(b.home, Home::Output(_)));
-        for (ring, b) in self.outputs.iter_mut().zip(buffers) {
+        for (ring, b) in self.outputs.iter_mut().zip(self.plan.output_buffers()?) {
             let free = ring.iter().find(|s| s.use_count() == 1).cloned();
             out.push(match free {
                 Some(s) => s,
@@ -316,6 +315,21 @@ fn compute_device(plan: &Plan, instrs: &[Instr]) -> Device {
 }
 
 impl Plan {
+    /// The buffers of results by their number.
+    fn output_buffers(&self) -> Result<Vec<&Buffer>> {
+        let mut found: Vec<(u32, &Buffer)> = Vec::new();
+        for b in &self.buffers {
+            if let Home::Output(k) = b.home {
+                found.push((k, b));
+            }
+        }
+        found.sort_by_key(|x| x.0);
+        if found.iter().enumerate().any(|(i, x)| x.0 as usize != i) {
+            return Err(Error::value("plan: the buffers of its results are not numbered from zero"));
+        }
+        Ok(found.into_iter().map(|x| x.1).collect())
+    }
+
     /// Whether some instruction writes a caller's input.
     fn writes_input(&self) -> bool {
         let writes = |t: &Task| match &t.work {

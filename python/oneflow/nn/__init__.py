@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from oneflow.nn import functional, init, modules, parameter, utils
+from oneflow.nn import functional, graph, init, modules, parameter, utils
+from oneflow.nn.graph import Graph
 from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
 from oneflow.nn.parameter import Buffer, Parameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils", *_layers]
+__all__ = ["Buffer", "Graph", "Parameter", "functional", "graph", "init", "modules", "parameter", "utils", *_layers]

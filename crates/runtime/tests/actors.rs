@@ -1,0 +1,269 @@
+//! The actor protocol on networks of bodies: back-pressure, one register read twice, rates, errors, faults.
+
+use oneflow_base::{Device, Error, Result};
+use oneflow_runtime::{Body, Network, Piece, Plan, Port, Register, RunArgs, Task, Work};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A body that is a function of numbers: the first word of every piece.
+struct Fun<F>(F);
+
+impl<F: FnMut(&[Vec<u64>]) -> Result<u64> + Send> Body for Fun<F> {
+    fn act(&mut self, ins: &[Vec<Piece>], outs: &[Vec<Piece>], _: Option<&RunArgs>) -> Result<()> {
+        // SAFETY: pieces of these tests are one aligned word, given to this actor by the protocol.
+        let read = |p: &Piece| unsafe { *p.ptr.cast::<u64>() };
+        let values: Vec<Vec<u64>> = ins.iter().map(|r| r.iter().map(read).collect()).collect();
+        let y = (self.0)(&values)?;
+        for p in outs.iter().flatten() {
+            // SAFETY: as above.
+            unsafe { *p.ptr.cast::<u64>() = y };
+        }
+        Ok(())
+    }
+}
+
+fn body<F: FnMut(&[Vec<u64>]) -> Result<u64> + Send + 'static>(f: F) -> Option<Box<dyn Body>> {
+    Some(Box::new(Fun(f)))
+}
+
+fn ports(p: &[(u32, u32)]) -> Vec<Port> {
+    p.iter().map(|&(register, pieces)| Port { register, pieces }).collect()
+}
+
+fn plan(slots: &[u32], tasks: &[(&str, u32, &[(u32, u32)], &[(u32, u32)])]) -> Plan {
+    let task = |&(name, stream, consumes, produces): &(&str, u32, &[(u32, u32)], &[(u32, u32)])| Task {
+        name: name.into(),
+        stream,
+        work: if name == "receiver" { Work::HostOut } else { Work::Compute(Vec::new()) },
+        consumes: ports(consumes),
+        produces: ports(produces),
+    };
+    Plan {
+        registers: slots
+            .iter()
+            .enumerate()
+            .map(|(i, s)| Register { name: format!("r{i}"), device: Device::CPU, bytes: 8, slots: *s })
+            .collect(),
+        tasks: tasks.iter().map(task).collect(),
+        ..Plan::default()
+    }
+}
+
+fn memory(p: &Plan) -> Vec<Vec<Piece>> {
+    let piece = |_| Piece { ptr: Box::leak(Box::new(0u64)) as *mut u64 as *mut u8, bytes: 8 };
+    p.registers.iter().map(|r| (0..r.slots).map(piece).collect()).collect()
+}
+
+fn start(p: &Plan, bodies: Vec<Option<Box<dyn Body>>>) -> Result<Network> {
+    Network::start(p, bodies, memory(p), Arc::new(AtomicBool::new(false)))
+}
+
+fn first(pieces: &[Vec<Piece>]) -> u64 {
+    // SAFETY: one aligned word, this side's until it is given back.
+    unsafe { *pieces[0][0].ptr.cast::<u64>() }
+}
+
+fn no_poll() -> Result<()> {
+    Ok(())
+}
+
+/// source -> square -> (double, join), double -> join; join takes two pieces at a time of both.
+fn four(slots: &[u32], streams: [u32; 4]) -> Plan {
+    plan(
+        slots,
+        &[
+            ("source", streams[0], &[], &[(0, 1)]),
+            ("square", streams[1], &[(0, 1)], &[(1, 1)]),
+            ("double", streams[2], &[(1, 1)], &[(2, 1)]),
+            ("join", streams[3], &[(1, 2), (2, 2)], &[(3, 1)]),
+            ("receiver", 0, &[(3, 1)], &[]),
+        ],
+    )
+}
+
+#[test]
+fn four_actors_with_one_register_read_twice() {
+    for streams in [[1, 2, 3, 4], [1, 1, 1, 1], [1, 2, 2, 1]] {
+        let p = four(&[1, 2, 2, 2], streams);
+        p.check().unwrap();
+        let mut next = 0;
+        let made = Arc::new(AtomicU64::new(0));
+        let count = made.clone();
+        let mut n = start(
+            &p,
+            vec![
+                body(move |_| {
+                    next += 1;
+                    count.store(next, Ordering::SeqCst);
+                    Ok(next)
+                }),
+                body(|x| Ok(x[0][0] * x[0][0])),
+                body(|x| Ok(2 * x[0][0])),
+                body(|x| Ok(x.iter().flatten().sum())),
+                None,
+            ],
+        )
+        .unwrap();
+        for i in 0..500u64 {
+            let (a, b) = (2 * i + 1, 2 * i + 2);
+            let mut got = 0;
+            n.collect(&mut no_poll, &mut |p| {
+                got = first(p);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(got, 3 * (a * a + b * b));
+            // Nobody runs further ahead than the slots allow: 2 results, 2 + 2 inside join's registers, 1 at the source, and
+            // what actors hold in their hands.
+            assert!(made.load(Ordering::SeqCst) <= 2 * (i + 1) + 4 + 2 + 2 + 1 + 2);
+        }
+    }
+}
+
+#[test]
+fn one_credit_too_few_is_refused() {
+    assert!(four(&[1, 2, 2, 1], [1, 2, 3, 4]).check().is_ok());
+    for slots in [[1, 1, 2, 1], [1, 2, 1, 1], [0, 2, 2, 1]] {
+        let e = four(&slots, [1, 2, 3, 4]).check().unwrap_err();
+        assert!(e.text().contains("too few credits"), "{e}");
+        assert!(e.text().contains("waits for"), "{e}");
+    }
+    // Rates that contradict each other never come round.
+    let p = plan(&[4, 4], &[("a", 1, &[], &[(0, 1), (1, 1)]), ("b", 1, &[(0, 1), (1, 2)], &[])]);
+    assert!(p.check().unwrap_err().text().contains("contradict"));
+}
+
+#[test]
+fn random_networks_that_pass_the_check_run() {
+    let mut seed = 12345u64;
+    let mut rnd = |n: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % n
+    };
+    let mut ran = 0;
+    for _ in 0..60 {
+        // A chain of stages, each reading the one before it and some earlier one.
+        let n = 2 + rnd(5) as usize;
+        let slots: Vec<u32> = (0..=n).map(|_| 1 + rnd(3) as u32).collect();
+        let mut names: Vec<String> = Vec::new();
+        let mut reads: Vec<Vec<(u32, u32)>> = Vec::new();
+        for i in 0..n {
+            names.push(format!("t{i}"));
+            let mut r = Vec::new();
+            if i > 0 {
+                r.push((i as u32 - 1, 1));
+                if i > 1 && rnd(2) == 0 {
+                    r.push((rnd(i as u64 - 1) as u32, 1));
+                }
+            }
+            reads.push(r);
+        }
+        let makes: Vec<[(u32, u32); 1]> = (0..n).map(|i| [(i as u32, 1)]).collect();
+        let mut tasks: Vec<(&str, u32, &[(u32, u32)], &[(u32, u32)])> =
+            (0..n).map(|i| (names[i].as_str(), 1 + rnd(3) as u32, reads[i].as_slice(), makes[i].as_slice())).collect();
+        let last = [(n as u32 - 1, 1)];
+        tasks.push(("receiver", 0, &last, &[]));
+        let p = plan(&slots[..n], &tasks);
+        if p.check().is_err() {
+            continue;
+        }
+        ran += 1;
+        let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
+        for i in 0..n {
+            let mut k = 0;
+            bodies.push(if i == 0 {
+                body(move |_| {
+                    k += 1;
+                    Ok(k)
+                })
+            } else {
+                body(|x| Ok(x.iter().flatten().sum()))
+            });
+        }
+        // The same in plain order.
+        let expect = |k: u64| {
+            let mut v = vec![k];
+            for r in reads.iter().skip(1) {
+                v.push(r.iter().map(|(j, _)| v[*j as usize]).sum());
+            }
+            v[n - 1]
+        };
+        let mut net = start(&p, bodies).unwrap();
+        for k in 1..=20 {
+            let mut got = 0;
+            net.collect(&mut no_poll, &mut |p| {
+                got = first(p);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(got, expect(k));
+        }
+    }
+    assert!(ran > 20);
+}
+
+#[test]
+fn an_error_stops_the_plan_and_surfaces_once() {
+    let p = four(&[2, 2, 2, 2], [1, 2, 3, 4]);
+    let mut next = 0;
+    let mut n = start(
+        &p,
+        vec![
+            body(move |_| {
+                next += 1;
+                Ok(next)
+            }),
+            body(|x| if x[0][0] == 7 { Err(Error::index("seven")) } else { Ok(x[0][0]) }),
+            body(|x| Ok(x[0][0])),
+            body(|x| Ok(x.iter().flatten().sum())),
+            None,
+        ],
+    )
+    .unwrap();
+    let mut errors = Vec::new();
+    for _ in 0..6 {
+        if let Err(e) = n.collect(&mut no_poll, &mut |_| Ok(())) {
+            errors.push(e.to_string());
+        }
+    }
+    assert_eq!(errors[0], "actor square: seven");
+    assert!(errors[1..].iter().all(|e| e.starts_with("the plan has stopped after an error")), "{errors:?}");
+}
+
+#[test]
+fn a_panic_is_an_error_and_a_poll_can_leave() {
+    let p = plan(&[1], &[("bad", 1, &[], &[(0, 1)]), ("receiver", 0, &[(0, 1)], &[])]);
+    let mut n = start(&p, vec![body(|_| panic!("planted")), None]).unwrap();
+    assert!(n.collect(&mut no_poll, &mut |_| Ok(())).unwrap_err().text().contains("panicked"));
+    // An actor that takes its time: the caller is asked meanwhile, and its answer ends the wait.
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let slow = body(move |_| {
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(0)
+    });
+    let mut n = start(&p, vec![slow, None]).unwrap();
+    let e = n.collect(&mut || Err(Error::runtime("interrupted")), &mut |_| Ok(())).unwrap_err();
+    assert_eq!(e.text(), "interrupted");
+    assert!(n.report().contains("receiver"), "{}", n.report());
+    stop.store(true, Ordering::Relaxed);
+}
+
+/// Fault: a receiver that never takes its piece. The report says who waits for whom.
+#[test]
+fn a_held_credit_is_named() {
+    let p = plan(&[1, 1], &[("a", 1, &[], &[(0, 1)]), ("b", 2, &[(0, 1)], &[(1, 1)]), ("receiver", 0, &[(1, 1)], &[])]);
+    let n = start(&p, vec![body(|_| Ok(1)), body(|x| Ok(x[0][0])), None]).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    // b has made its one piece, and a the next one: both stand still.
+    while (n.acts(1), n.acts(0)) != (1, 2) {
+        assert!(std::time::Instant::now() < deadline, "{}", n.report());
+        std::thread::yield_now();
+    }
+    let report = n.report();
+    assert!(report.contains("b (after 1 acts) waits for receiver to give \"r1\" back"), "{report}");
+    assert!(report.contains("a (after 2 acts) waits for b to give \"r0\" back"), "{report}");
+}

@@ -1,0 +1,407 @@
+"""nn.Graph: a module, its loss, backward and optimizer as one compiled program.
+
+``build`` is traced once for each meta of the inputs. What it did becomes a static program with planned memory; calling the
+graph runs that program. Nothing of Python runs between its ops.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.nn.modules.module import Module
+
+_PACKAGE = str(Path(oneflow.__file__).parent)
+
+
+class GraphConfig:
+    """Options of a graph, under OneFlow's names. Set them before the first call.
+
+    Options that are accepted but change nothing yet say so; options that would change results and are not supported raise
+    NotImplementedError.
+    """
+
+    def __init__(self) -> None:
+        self._fuse = True
+        self._accepted: dict[str, Any] = {}
+
+    def allow_fuse_elementwise(self, mode: bool = True) -> None:
+        """Whether chains of elementwise ops and activations after linear layers become one kernel (default: yes).
+
+        Without fusion a graph gives the bits of the eager program.
+        """
+        self._fuse = bool(mode)
+
+    def enable_amp(self, mode: bool = True, *, dtype: Any = None) -> None:
+        """Automatic mixed precision. Not supported: use the dtype you want in the module."""
+        _refuse(mode, "enable_amp")
+
+    def set_gradient_accumulation_steps(self, value: int) -> None:
+        """Micro-batches per call. More than one is not supported."""
+        _refuse(value != 1, "set_gradient_accumulation_steps")
+
+    def enable_auto_parallel(self, mode: bool = True) -> None:
+        """Search of layouts. Not supported."""
+        _refuse(mode, "enable_auto_parallel")
+
+    def set_zero_redundancy_optimizer_mode(self, mode: Any = None) -> None:
+        """Renamed: use enable_zero."""
+        raise RuntimeError("set_zero_redundancy_optimizer_mode() was renamed: use enable_zero()")
+
+    def __repr__(self) -> str:
+        options = {"allow_fuse_elementwise": self._fuse, **self._accepted}
+        return "\n".join(f"    {name}: {value}" for name, value in options.items())
+
+
+def _refuse(wanted: Any, name: str) -> None:
+    if wanted:
+        raise NotImplementedError(f"GraphConfig.{name}() is not supported")
+
+
+def _accept(name: str, default: Any) -> Any:
+    def method(self: GraphConfig, value: Any = default, **options: Any) -> None:
+        self._accepted[name] = value
+
+    method.__name__ = name
+    method.__qualname__ = f"GraphConfig.{name}"
+    method.__doc__ = "Accepted for compatibility; changes nothing yet."
+    return method
+
+
+for _name, _default in {
+    "enable_zero": True,
+    "allow_fuse_model_update_ops": True,
+    "allow_fuse_add_to_output": True,
+    "allow_fuse_cast_scale": True,
+    "set_outputs_buffer_size": 2,
+    "enable_cudnn_conv_heuristic_search_algo": True,
+    "enable_straighten_algorithm": "MemoryFirst",
+    "enable_compress_memory": True,
+    "enable_choose_best_memory_allocation": True,
+    "enable_auto_parallel_ignore_user_sbp_config": True,
+    "set_auto_parallel_computation_cost_ratio": 0.05,
+    "set_auto_parallel_wait_time": 1.65e4,
+    "enable_auto_parallel_trunk_algo": True,
+    "enable_auto_parallel_sbp_collector": True,
+    "enable_auto_memory": "AdaptiveMemory",
+    "enable_multi_tensor_update": True,
+    "enable_fused_model_update_cast": True,
+}.items():
+    setattr(GraphConfig, _name, _accept(_name, _default))
+
+
+class Graph:
+    """Base class of graphs.
+
+    Subclasses set modules in ``__init__``, add optimizers with :meth:`add_optimizer` and define ``build``, which takes and
+    returns tensors, None, and lists, tuples and dicts of them. ``build`` may call ``loss.backward()``; the optimizers' steps
+    follow it by themselves, and so do the steps of their learning-rate schedules.
+
+    Inside ``build`` tensors have no values: ``item()``, ``numpy()`` and ops whose shape depends on data raise. Tensors from
+    outside become variables of the program: it reads and writes their memory.
+
+    Example::
+
+        >>> class Twice(oneflow.nn.Graph):
+        ...     def build(self, x):
+        ...         return x * 2
+        >>> Twice()(oneflow.ones(2))
+        tensor([2., 2.])
+    """
+
+    _counts: dict[str, int] = {}
+
+    def __init__(
+        self,
+        *,
+        enable_get_runtime_state_dict: bool = False,
+        debug_v_level: int = -1,
+        debug_ranks: Any = None,
+        debug_max_py_stack_depth: int = 2,
+        debug_only_user_py_stack: bool = True,
+        debug_op_repr_with_py_stack: bool = False,
+    ) -> None:
+        kind = type(self).__name__
+        number = Graph._counts.get(kind, 0)
+        Graph._counts[kind] = number + 1
+        self._name = f"{kind}_{number}"
+        self.config = GraphConfig()
+        self._optimizers: list[tuple[Any, Any]] = []
+        self._compiled: OrderedDict[Any, _Program] = OrderedDict()
+        self._modules: dict[str, Module] = {}
+        self._debug_level = debug_v_level
+
+    # ---- what it is made of
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module):
+            if "_modules" not in self.__dict__:
+                raise AttributeError("call super().__init__() before assigning modules")
+            self._modules[name] = value
+        object.__setattr__(self, name, value)
+
+    @property
+    def name(self) -> str:
+        """Class name and number."""
+        return self._name
+
+    @property
+    def training(self) -> bool:
+        """Whether the graph has an optimizer."""
+        return bool(self._optimizers)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether ``build`` has been traced."""
+        return bool(self._compiled)
+
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation. Defined by subclasses."""
+        raise NotImplementedError("nn.Graph: a subclass must define build()")
+
+    def add_optimizer(self, optim: Any, *, lr_sch: Any = None, is_sparse: bool = False) -> None:
+        """Let every call end with a step of this optimizer, and of this schedule after it.
+
+        Raises:
+            TypeError: it is no optimizer, or no schedule.
+        """
+        from oneflow.optim import Optimizer
+
+        if not isinstance(optim, Optimizer):
+            raise TypeError(f"add_optimizer(): expected an Optimizer, got {type(optim).__name__}")
+        if lr_sch is not None and not hasattr(lr_sch, "step"):
+            raise TypeError(f"add_optimizer(): expected a learning-rate schedule, got {type(lr_sch).__name__}")
+        if is_sparse:
+            raise NotImplementedError("add_optimizer(is_sparse=True) is not supported")
+        if self._compiled:
+            raise RuntimeError("add_optimizer() comes before the first call")
+        self._optimizers.append((optim, lr_sch))
+
+    def set_grad_scaler(self, grad_scaler: Any = None) -> None:
+        """Loss scaling. Not supported: it needs enable_amp."""
+        _refuse(grad_scaler is not None, "set_grad_scaler")
+
+    def debug(
+        self,
+        v_level: int = -1,
+        *,
+        ranks: Any = None,
+        max_py_stack_depth: int = 2,
+        only_user_py_stack: bool = True,
+        op_repr_with_py_stack: bool = False,
+    ) -> None:
+        """Print on compilation: -1 nothing, 0 and 1 a summary, 2 the graph as it runs, 3 also as it was traced."""
+        self._debug_level = v_level
+
+    # ---- state
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """Return the states of modules by attribute name, of optimizers and of their schedules."""
+        state: OrderedDict[str, Any] = OrderedDict()
+        for name, module in self._modules.items():
+            state[name] = module.state_dict()
+        for i, (optimizer, schedule) in enumerate(self._optimizers):
+            state[f"optimizer_{i}"] = optimizer.state_dict()
+            if schedule is not None:
+                state[f"lr_scheduler_{i}"] = schedule.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Take over what :meth:`state_dict` returned. Before the first call.
+
+        Raises:
+            RuntimeError: the graph is compiled already, or (with ``strict``) parts are missing or unknown.
+        """
+        if self._compiled:
+            raise RuntimeError("Graph.load_state_dict() comes before the first call")
+        known = set(self.state_dict())
+        if strict and known != set(state_dict):
+            raise RuntimeError(
+                f"Graph.load_state_dict(): missing parts {sorted(known - set(state_dict))}, "
+                f"unknown parts {sorted(set(state_dict) - known)}"
+            )
+        for name, module in self._modules.items():
+            if name in state_dict:
+                module.load_state_dict(state_dict[name], strict=strict)
+        for i, (optimizer, schedule) in enumerate(self._optimizers):
+            if f"optimizer_{i}" in state_dict:
+                optimizer.load_state_dict(state_dict[f"optimizer_{i}"])
+            if schedule is not None and f"lr_scheduler_{i}" in state_dict:
+                schedule.load_state_dict(state_dict[f"lr_scheduler_{i}"])
+
+    # ---- running
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors: list[Tensor] = []
+        structure = _flatten((args, kwargs), tensors, "input")
+        key = (structure, *[(t.shape, t.dtype, t.device) for t in tensors], *self._modes())
+        program = self._compiled.get(key)
+        if program is None:
+            program = self._compiled[key] = self._compile(args, kwargs, tensors)
+        for optimizer, _ in self._optimizers:
+            optimizer.prepare()
+        results = program.compiled.run(tensors)
+        for optimizer, schedule in self._optimizers:
+            optimizer._opt_called = True
+            if schedule is not None:
+                schedule.step()
+        return _unflatten(program.structure, iter(results))
+
+    def _modes(self) -> tuple[Any, ...]:
+        training = tuple(m.training for module in self._modules.values() for m in module.modules())
+        return (training, oneflow.is_grad_enabled())
+
+    def _parameters(self) -> Iterator[tuple[str, Tensor]]:
+        for name, module in self._modules.items():
+            for child, tensor in module.named_parameters():
+                yield f"{name}.{child}", tensor
+            for child, tensor in module.named_buffers():
+                yield f"{name}.{child}", tensor
+
+    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
+        if oneflow._oneflow._is_tracing():
+            raise RuntimeError("an nn.Graph is called inside the build of another one")
+        for optimizer, _ in self._optimizers:
+            optimizer.prepare()
+        groups = [group["params"] for optimizer, _ in self._optimizers for group in optimizer.param_groups]
+        leaves = {id(p): p for group in groups for p in group}
+        leaves.update((id(p), p) for _, p in self._parameters() if p.is_leaf)
+        grads = [(p, p.grad) for p in leaves.values()]
+        for p, grad in grads:
+            if grad is not None:
+                p.grad = None
+        trace = _oneflow._GraphTrace(self._name, _user_line)
+        try:
+            for name, tensor in self._parameters():
+                trace.name(tensor, name)
+            for i, (optimizer, _) in enumerate(self._optimizers):
+                _name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
+            placeholders = iter([trace.input(t) for t in tensors])
+            traced_args, traced_kwargs = _unflatten(_flatten((args, kwargs), [], "input"), placeholders)
+            result = self.build(*traced_args, **traced_kwargs)
+            for optimizer, _ in self._optimizers:
+                _traced_step(optimizer)
+            outputs: list[Tensor] = []
+            structure = _flatten(result, outputs, "output")
+            compiled = trace.finish(outputs, self.config._fuse)
+        finally:
+            trace.abort()
+            for p, grad in grads:
+                p.grad = grad
+        program = _Program(compiled, structure)
+        self._print(program)
+        return program
+
+    def _print(self, program: _Program) -> None:
+        if self._debug_level >= 3:
+            print(program.compiled.text(True))
+        if self._debug_level >= 2:
+            print(program.compiled.text(False))
+        if self._debug_level >= 0:
+            memory = program.compiled.memory()
+            print(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}")
+
+    def save_plan(self, path: Any) -> None:
+        """Write the program with its variables to a file that runs without Python (``Session::load``).
+
+        Raises:
+            RuntimeError: the graph has not been called yet.
+        """
+        if not self._compiled:
+            raise RuntimeError("Graph.save_plan(): call the graph first, so that it is compiled")
+        next(reversed(self._compiled.values())).compiled.save(path)
+
+    def memory(self) -> dict[str, Any]:
+        """Return what the memory planner reached for the latest program, in bytes."""
+        if not self._compiled:
+            raise RuntimeError("Graph.memory(): call the graph first, so that it is compiled")
+        return next(reversed(self._compiled.values())).compiled.memory()
+
+    def __repr__(self) -> str:
+        lines = [f"{self._name}("]
+        lines.append(f"  (config):\n{self.config!r}")
+        for name, module in self._modules.items():
+            lines.append(f"  ({name}): " + repr(module).replace("\n", "\n  "))
+        for program in self._compiled.values():
+            lines.append("  " + program.compiled.text(False).rstrip().replace("\n", "\n  "))
+        return "\n".join([*lines, ")"])
+
+
+class _Program:
+    """One compiled program, and the structure of its results."""
+
+    __slots__ = ("compiled", "structure")
+
+    def __init__(self, compiled: Any, structure: Any) -> None:
+        self.compiled = compiled
+        self.structure = structure
+
+
+def _traced_step(optimizer: Any) -> None:
+    called = optimizer._opt_called
+    optimizer.step()
+    optimizer._opt_called = called
+
+
+def _name_state(trace: Any, prefix: str, optimizer: Any, named: dict[str, Tensor]) -> None:
+    """Name the optimizer's tensors after the parameters they belong to."""
+    names = {id(tensor): name for name, tensor in named.items()}
+    for i, (param, state) in enumerate(optimizer.state.items()):
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                trace.name(value, f"{prefix}.{names.get(id(param), i)}.{key}")
+    for i, (_, lr) in optimizer._lr_tensors.items():
+        trace.name(lr, f"{prefix}.lr.{i}")
+
+
+# ---- nested inputs and outputs
+
+_TENSOR = "<tensor>"
+
+
+def _flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
+    """Collect the tensors of a nested value; return its structure, which can be hashed."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return _TENSOR
+    if isinstance(value, (list, tuple)):
+        parts = tuple(_flatten(v, tensors, what) for v in value)
+        return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
+    if isinstance(value, dict):
+        return ("dict", type(value), tuple((k, _flatten(v, tensors, what)) for k, v in value.items()))
+    if value is None or (what == "input" and isinstance(value, (bool, int, float, str))):
+        return ("constant", type(value), value)
+    raise TypeError(
+        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: expected Tensor, None, list, tuple or dict"
+    )
+
+
+def _unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
+    if structure == _TENSOR:
+        return next(tensors)
+    kind, cls, content = structure
+    if kind == "constant":
+        return content
+    if kind == "dict":
+        items = [(k, _unflatten(v, tensors)) for k, v in content]
+        return cls(items) if cls is OrderedDict else dict(items)
+    parts = [_unflatten(v, tensors) for v in content]
+    if kind == "namedtuple":
+        return cls(*parts)
+    return parts if issubclass(cls, list) else tuple(parts)
+
+
+def _user_line() -> str | None:
+    """File and line of the innermost frame outside this package."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
