@@ -109,7 +109,9 @@ def test_forms(case):
     ours, theirs = GOOD[case](flow), GOOD[case](torch)
     assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1]
     assert tuple(ours.shape) == tuple(theirs.shape)
-    np.testing.assert_allclose(np.array(ours.tolist()), np.array(theirs.tolist()), rtol=1e-3 if "half" in case else 1e-6)
+    np.testing.assert_allclose(
+        np.array(ours.tolist()), np.array(theirs.tolist()), rtol=1e-3 if "half" in case else 1e-6
+    )
 
 
 BAD = {
@@ -223,7 +225,10 @@ def test_errors_are_of_the_class_torch_raises(case):
     ("call", "words"),
     [
         (lambda: flow.cat([flow.ones(1), 2]), ["cat()", "'tensors'", "position 1", "int", "pos 1"]),
-        (lambda: flow.transpose(flow.ones(2, 2), 0, "b"), ["transpose()", "'dim1'", "position 3", "must be int", "str"]),
+        (
+            lambda: flow.transpose(flow.ones(2, 2), 0, "b"),
+            ["transpose()", "'dim1'", "position 3", "must be int", "str"],
+        ),
         (lambda: flow.ones(2).view(1, "b"), ["view()", "'size'", "tuple of ints", "str"]),
         (lambda: flow.transpose(flow.ones(2, 2)), ["transpose()", "missing 2", '"dim0"', '"dim1"']),
         (lambda: flow.ones(2).exp(2), ["exp()", "0 positional arguments", "1 was given"]),

@@ -131,7 +131,13 @@ def test_frombuffer():
 
 
 def test_numbers_out():
-    for value, dtype in [(3, flow.int64), (2.5, flow.float32), (True, flow.bool), (-1, flow.int8), (1.5, flow.bfloat16)]:
+    for value, dtype in [
+        (3, flow.int64),
+        (2.5, flow.float32),
+        (True, flow.bool),
+        (-1, flow.int8),
+        (1.5, flow.bfloat16),
+    ]:
         t = flow.tensor(value, dtype=dtype)
         assert t.item() == value and type(t.item()) is type(value)
         assert float(t) == float(value) and int(t) == int(value) and bool(t) is True
