@@ -262,14 +262,14 @@ def test_named_results():
 
 
 def test_subclass_of_int_and_float_as_numbers():
-    class I(int):
+    class Whole(int):
         pass
 
-    class F(float):
+    class Real(float):
         pass
 
-    assert flow.zeros(I(2)).shape == (2,)
-    assert (flow.ones(1) * F(2.5)).item() == 2.5
+    assert flow.zeros(Whole(2)).shape == (2,)
+    assert (flow.ones(1) * Real(2.5)).item() == 2.5
 
 
 def test_reflected_operators_of_other_classes_get_their_turn():

@@ -179,7 +179,7 @@ def test_iteration_and_length():
     x = flow.arange(6).view(3, 2)
     assert len(x) == 3
     assert [row.tolist() for row in x] == [[0, 1], [2, 3], [4, 5]]
-    a, b, c = x
+    *_, c = x
     assert c.tolist() == [4, 5]
     for f in (len, iter, list):
         with pytest.raises(TypeError):
