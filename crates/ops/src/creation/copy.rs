@@ -5,7 +5,7 @@ use crate::prelude::*;
 /// The result has the input's meta, whatever is written.
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
-    outs.push_strided(x.dtype(), x.device(), Dims::from_slice(x.sizes()), contiguous_strides(x.sizes()))
+    crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs)
 }
 
 const WRITE: OpDef = OpDef { faces: Faces::INPLACE, infer, traits: Traits::ALIAS_OK, ..OpDef::BASE };

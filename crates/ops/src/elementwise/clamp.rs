@@ -53,10 +53,10 @@ Example::
                 let x = c.x(0)?;
                 let mut g = c.g()?.clone();
                 if let Some(lo) = c.arg(0).scalar() {
-                    g = x.ge(lo)?.r#where(&g, 0.0)?;
+                    g = x.gt(lo)?.r#where(&g, 0.0)?;
                 }
                 if let Some(hi) = c.arg(1).scalar() {
-                    g = x.le(hi)?.r#where(&g, 0.0)?;
+                    g = x.lt(hi)?.r#where(&g, 0.0)?;
                 }
                 Ok(g)
             })
@@ -99,35 +99,43 @@ pub static TENSOR: OpDef = OpDef {
         fix: Fix::Broadcast,
         f: |c, out| {
             let (x, lo, hi) = (c.x(0)?, c.opt_x(1), c.opt_x(2));
+            // Where each limit is the result, and where it ties with the input and they share. Of limits that cross, the
+            // upper one wins; limits that are equal leave a tie to the input.
+            let ordered = |strict: bool| match (lo, hi) {
+                (Some(lo), Some(hi)) => (if strict { lo.lt(hi) } else { lo.le(hi) }).map(Some),
+                _ => Ok(None),
+            };
+            let and = |m: Tensor, o: &Option<Tensor>| match o {
+                Some(o) => m.logical_and(o),
+                None => Ok(m),
+            };
+            let (apart, uncrossed) = (ordered(true)?, ordered(false)?);
+            let below = lo.map(|lo| and(x.lt(lo)?, &uncrossed)).transpose()?;
+            let at_low = lo.map(|lo| and(x.eq(lo)?, &apart)).transpose()?;
+            let above = hi
+                .map(|hi| match &uncrossed {
+                    Some(o) => x.gt(hi)?.logical_or(&o.logical_not()?),
+                    None => x.gt(hi),
+                })
+                .transpose()?;
+            let at_high = hi.map(|hi| and(x.eq(hi)?, &apart)).transpose()?;
+            let half = c.g()?.mul(0.5)?;
+            let share = |all: &Option<Tensor>, tie: &Option<Tensor>| match (all, tie) {
+                (Some(all), Some(tie)) => all.r#where(c.g()?, &tie.r#where(&half, 0.0)?),
+                _ => Err(Error::runtime("clamp(): a limit that was not given has no gradient")),
+            };
             out.set(0, || {
                 let mut g = c.g()?.clone();
-                if let Some(lo) = lo {
-                    g = x.ge(lo)?.r#where(&g, 0.0)?;
+                for tie in [&at_low, &at_high].into_iter().flatten() {
+                    g = tie.r#where(&half, &g)?;
                 }
-                if let Some(hi) = hi {
-                    g = x.le(hi)?.r#where(&g, 0.0)?;
+                for limit in [&below, &above].into_iter().flatten() {
+                    g = limit.r#where(0.0, &g)?;
                 }
                 Ok(g)
             })?;
-            // Where the limits cross, the upper one is the result.
-            out.set(1, || {
-                let lo = c.x(1)?;
-                let below = x.lt(lo)?;
-                let below = match hi {
-                    Some(hi) => below.logical_and(&lo.lt(hi)?)?,
-                    None => below,
-                };
-                below.r#where(c.g()?, 0.0)
-            })?;
-            out.set(2, || {
-                let hi = c.x(2)?;
-                let above = x.gt(hi)?;
-                let above = match lo {
-                    Some(lo) => above.logical_or(&hi.lt(lo)?)?,
-                    None => above,
-                };
-                above.r#where(c.g()?, 0.0)
-            })
+            out.set(1, || share(&below, &at_low))?;
+            out.set(2, || share(&above, &at_high))
         },
     },
     samples: || {

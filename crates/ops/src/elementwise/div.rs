@@ -56,8 +56,24 @@ Example::
         match rounding(c.arg(1))? {
             Rounding::None => binary::lower(c, compute, p, &TENSOR, &SCALAR),
             Rounding::Floor => binary::lower(c, compute, p, &FLOOR, &FLOOR_SCALAR),
+            // The quotient is rounded to a half type before it is truncated.
+            Rounding::Trunc if outs[0].dtype() != compute && outs[0].dtype().is_float() => {
+                Err(Error::not_implemented("div: of half types, truncated by the composition"))
+            }
             Rounding::Trunc => binary::lower(c, compute, p, &TRUNC, &TRUNC_SCALAR),
         }
+    }),
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let quotient = match c.arg(0).scalar() {
+            Some(s) => x.div(s)?,
+            None => x.div(c.t(1)?)?,
+        };
+        match rounding(c.arg(1))? {
+            Rounding::Trunc if quotient.dtype() == binary::common(c) => outs.give(quotient.trunc()?),
+            _ => return Err(Error::not_implemented(format!("div(): is not implemented for {}", c.describe()))),
+        }
+        Ok(())
     }),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b11), Save::In(0, 0b10)],

@@ -13,6 +13,14 @@ Example::
 
     >>> oneflow.isfinite(oneflow.tensor([1.]))
     tensor([True])",
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        // Of integers: ones in the input's layout, as torch makes them.
+        if x.dtype().is_differentiable() {
+            return unary::boolean(c, outs);
+        }
+        super::push_like(x, DType::Bool, x.device(), None, outs)
+    },
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
     ..unary::BOOL
 };

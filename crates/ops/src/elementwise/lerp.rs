@@ -83,8 +83,8 @@ Example::
         f: |c, out| {
             let value = c.arg(0).scalar();
             out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || super::add::scaled(&c.g()?.mul(c.x(2)?)?, value))?;
-            out.set(2, || super::add::scaled(&c.g()?.mul(c.x(1)?)?, value))
+            out.set(1, || c.g()?.mul(&super::add::scaled(c.x(2)?, value)?))?;
+            out.set(2, || c.g()?.mul(&super::add::scaled(c.x(1)?, value)?))
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011, 0b101] }),
@@ -106,10 +106,18 @@ Example::
         f: |c, out| {
             let value = c.arg(0).scalar();
             out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || super::add::scaled(&c.g()?.div(c.x(2)?)?, value))?;
+            out.set(1, || {
+                let b = c.x(2)?;
+                c.g()?.mul(&match value {
+                    Some(v) if v.to_f64() != 1.0 => {
+                        f::full_with(&[], v, Some(b.dtype()), Some(b.device()), false)?.div(b)?
+                    }
+                    _ => b.reciprocal()?,
+                })
+            })?;
             out.set(2, || {
                 let b = c.x(2)?;
-                super::add::scaled(&c.g()?.mul(c.x(1)?)?.div(&b.mul(b)?)?.neg()?, value)
+                c.g()?.neg()?.mul(&super::add::scaled(c.x(1)?, value)?.div(&b.mul(b)?)?)
             })
         },
     },

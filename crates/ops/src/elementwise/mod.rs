@@ -80,44 +80,55 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
     outs.push_strided(dtype, device, sizes, strides)
 }
 
-/// Dense strides in the memory order of the operands: dims sorted by the first operand that tells two of them apart.
+/// Dense strides in the memory order of the operands.
 fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
-    let n = sizes.len();
-    let full: SmallVec<[&Tensor; 4]> = c.ins.iter().flatten().copied().filter(|t| t.ndim() == n && n > 1).collect();
-    order_of(&full, sizes)
+    let ins: SmallVec<[&Tensor; 4]> = c.ins.iter().flatten().copied().collect();
+    order_of(&ins, sizes)
 }
 
-fn order_of(full: &[&Tensor], sizes: &[i64]) -> Dims {
+/// Dense strides of `sizes`, dims sorted by the strides of the first operand that tells two of them apart (torch's rule, whose
+/// ties are part of what programs see).
+fn order_of(ins: &[&Tensor], sizes: &[i64]) -> Dims {
     let n = sizes.len();
-    let before = |a: usize, b: usize| -> bool {
-        // Whether dim a must lie inside (have the smaller stride than) dim b, where a < b in row-major order.
-        for t in full {
-            let (sa, sb) = (t.strides()[a], t.strides()[b]);
-            let (na, nb) = (t.sizes()[a], t.sizes()[b]);
-            if sa == 0 || sb == 0 || na != sizes[a] || nb != sizes[b] {
+    // Stride of an operand along a dim of the result; zero where it is broadcast.
+    let stride = |t: &Tensor, d: usize| match (d + t.ndim()).checked_sub(n) {
+        Some(k) if t.sizes()[k] == sizes[d] => t.strides()[k],
+        _ => 0,
+    };
+    // Whether `inner` must come after `outer`; `None` where no operand says.
+    let swap = |inner: usize, outer: usize| -> Option<bool> {
+        for t in ins {
+            let (a, b) = (stride(t, inner), stride(t, outer));
+            if a == 0 || b == 0 {
                 continue;
             }
-            if sa != sb {
-                return sa < sb;
+            if a != b {
+                return Some(a > b);
             }
-            if na > nb {
-                return true;
+            if sizes[inner] > sizes[outer] {
+                return Some(true);
             }
         }
-        false
+        None
     };
-    // Insertion sort from the innermost dim outwards, stable as row-major where nothing is said.
-    let mut order: SmallVec<[usize; 6]> = (0..n).collect();
-    for i in (0..n).rev() {
-        let mut k = i;
-        while k + 1 < n && before(order[k], order[k + 1]) {
-            order.swap(k, k + 1);
-            k += 1;
+    // Innermost first. Insertion sort that walks past dims it cannot compare with.
+    let mut order: SmallVec<[usize; 6]> = (0..n).rev().collect();
+    for i in 1..n {
+        let mut at = i;
+        for k in (0..i).rev() {
+            match swap(order[k], order[at]) {
+                Some(true) => {
+                    order.swap(k, at);
+                    at = k;
+                }
+                Some(false) => break,
+                None => {}
+            }
         }
     }
     let mut strides: Dims = SmallVec::from_elem(1, n);
     let mut acc = 1;
-    for &d in order.iter().rev() {
+    for &d in &order {
         strides[d] = acc;
         acc *= sizes[d].max(1);
     }

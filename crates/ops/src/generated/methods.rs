@@ -787,6 +787,12 @@ pub trait TensorOps {
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
+    fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
+    /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
+    fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()>;
+    /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
+    fn scatter_reduce_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
     /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
     /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
@@ -799,6 +805,19 @@ pub trait TensorOps {
     fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<()>;
     /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
     fn scatter_value_out(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
+    fn scatter_value_reduce(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<Tensor>;
+    /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
+    fn scatter_value_reduce_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<()>;
+    /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
+    fn scatter_value_reduce_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
     /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
@@ -1253,7 +1272,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -1270,7 +1289,7 @@ impl TensorOps for Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Fresh,
@@ -1281,7 +1300,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Into(&[self]),
@@ -1298,7 +1317,7 @@ impl TensorOps for Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[self]),
@@ -1309,7 +1328,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addmm_out(&self, mat1: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Into(&[out]),
@@ -1327,7 +1346,7 @@ impl TensorOps for Tensor {
         out: &Tensor,
     ) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::ADDMM,
+            op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[out]),
@@ -1498,7 +1517,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -1515,7 +1534,7 @@ impl TensorOps for Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Fresh,
@@ -1526,7 +1545,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Into(&[self]),
@@ -1543,7 +1562,7 @@ impl TensorOps for Tensor {
         alpha: impl Into<Scalar>,
     ) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[self]),
@@ -1554,7 +1573,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn baddbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Into(&[out]),
@@ -1572,7 +1591,7 @@ impl TensorOps for Tensor {
         out: &Tensor,
     ) -> Result<()> {
         let call = Call {
-            op: &crate::matmul::products::BADDBMM,
+            op: &crate::matmul::addmm::BATCHED,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[out]),
@@ -4254,6 +4273,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_REDUCE,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_REDUCE,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_REDUCE,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::gather::SCATTER_OP,
@@ -4314,6 +4366,46 @@ impl TensorOps for Tensor {
             op: &crate::index::gather::SCATTER_VALUE,
             ins: &[Some(self), Some(index)],
             args: &[Arg::Int(dim), Arg::from(value.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_value_reduce(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_value_reduce_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_value_reduce_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
+            ins: &[Some(self), Some(index)],
+            args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
             dest: Dest::Into(&[out]),
         };
         none(&call)

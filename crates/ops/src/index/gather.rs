@@ -17,9 +17,7 @@ fn check(c: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<()> {
             x.sizes()
         )));
     }
-    if index.ndim() == x.ndim()
-        && (0..x.ndim()).any(|i| i != dim && index.sizes()[i] > x.sizes()[i])
-    {
+    if index.ndim() == x.ndim() && (0..x.ndim()).any(|i| i != dim && index.sizes()[i] > x.sizes()[i]) {
         return Err(Error::runtime(format!(
             "{}(): Size does not match: expected index {:?} to be no larger than self {:?} apart from dimension {dim}",
             c.name(),
@@ -28,6 +26,11 @@ fn check(c: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Sizes (and strides) of an index without elements, whose own shape does not count.
+fn nothing(x: &Tensor, index: &Tensor) -> Option<Dims> {
+    (index.numel() == 0).then(|| SmallVec::from_elem(0, x.ndim().max(1)))
 }
 
 /// A 0-dim tensor seen with one dimension.
@@ -79,8 +82,15 @@ Example::
         lower: |c, outs, l| {
             only_wide(c, 1)?;
             push_input(l, 0, c.t(0)?);
-            push_input(l, 1, c.t(1)?);
-            push_output(l, &outs[0]);
+            match nothing(c.t(0)?, c.t(1)?) {
+                Some(none) => {
+                    l.input_as(1, none.clone(), none.clone(), 0).output_as(0, none.clone(), none, 0);
+                }
+                None => {
+                    push_input(l, 1, c.t(1)?);
+                    push_output(l, &outs[0]);
+                }
+            }
             l.param(wrap_dim(c.int(0)?, c.t(0)?.ndim())? as i64);
             Ok(())
         },
@@ -135,6 +145,12 @@ fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) 
     only_wide(c, 1)?;
     let (x, i, src) = (c.t(0)?, c.t(1)?, c.t(2)?);
     l.init = Some(0);
+    if let Some(none) = nothing(x, i) {
+        l.input_as(1, none.clone(), none.clone(), i.offset()).input_as(2, none.clone(), none, src.offset());
+        push_output(l, &outs[0]);
+        l.param(wrap_dim(c.int(0)?, x.ndim())? as i64).param(kind as u64);
+        return Ok(());
+    }
     push_input(l, 1, i);
     // Only the part of the source under the index counts.
     if src.ndim() == 0 {
@@ -243,6 +259,60 @@ Example::
             SampleArg::i64(&[2, 4], 0, 3),
             SampleArg::Float(2.0),
         ])]
+    },
+    ..OpDef::BASE
+};
+
+fn reduce_kind(text: &str) -> Result<ScatterKind> {
+    match text {
+        "add" => Ok(ScatterKind::Add),
+        "multiply" => Ok(ScatterKind::Mul),
+        other => {
+            Err(Error::runtime(format!("scatter(): reduce argument must be either add or multiply, got {other:?}")))
+        }
+    }
+}
+
+pub static SCATTER_REDUCE: OpDef = OpDef {
+    sig: Sig::parse("scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"),
+    doc: "With `reduce` \"add\" or \"multiply\", combined with what is there.",
+    faces: Faces::ALL,
+    infer: |c, outs| {
+        reduce_kind(c.str(1)?)?;
+        infer_scatter(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::SCATTER,
+        lower: |c, o, l| lower_scatter(c, o, l, reduce_kind(c.str(1)?)?),
+    },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.scatter_reduce(c.int(0)?, &cast_index(c, 1)?, c.t(2)?, c.str(1)?)?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
+    samples: || scatter_samples().into_iter().map(|s| s.kw("reduce", SampleArg::Str("multiply"))).collect(),
+    ..OpDef::BASE
+};
+
+pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
+    sig: Sig::parse("scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"),
+    doc: "",
+    faces: Faces::ALL,
+    infer: |c, outs| {
+        reduce_kind(c.str(2)?)?;
+        infer_scatter(c, outs)
+    },
+    compose: Some(|c, outs| {
+        let (x, i) = (c.t(0)?, c.t(1)?);
+        let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+        let src = f::full_with(&[], value, Some(x.dtype()), Some(x.device()), false)?;
+        outs.give(x.scatter_reduce(c.int(0)?, i, &src.expand(i.sizes())?, c.str(2)?)?);
+        Ok(())
+    }),
+    samples: || {
+        let i = SampleArg::i64(&[2, 4], 0, 3);
+        let args = vec![SampleArg::f32(&[3, 4]), SampleArg::Int(0), i, SampleArg::Float(2.0)];
+        vec![Sample::new(args).kw("reduce", SampleArg::Str("add"))]
     },
     ..OpDef::BASE
 };

@@ -45,8 +45,7 @@ fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
 }
 
 /// Indices as the kernels want them: int64, a mask as the places where it is set.
-fn widened(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<SmallVec<[Option<Tensor>; 4]>> {
-    let x = c.t(0)?;
+fn widened<'a>(x: &Tensor, indices: impl Iterator<Item = Option<&'a Tensor>>) -> Result<SmallVec<[Option<Tensor>; 4]>> {
     let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
     for index in indices {
         match index {
@@ -55,8 +54,7 @@ fn widened(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<SmallVec<[Option
                 let under = x.sizes().get(at..at + m.ndim());
                 if under != Some(m.sizes()) {
                     return Err(Error::index(format!(
-                        "{}(): The shape of the mask {:?} at index {at} does not match the shape of the indexed tensor {:?}",
-                        c.name(),
+                        "index_put(): The shape of the mask {:?} at index {at} does not match the shape of the indexed tensor {:?}",
                         m.sizes(),
                         x.sizes()
                     )));
@@ -200,7 +198,7 @@ Example::
         if is_wide(indices) {
             return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
         }
-        let list = widened(c, indices)?;
+        let list = widened(c.t(0)?, indices.iter().copied())?;
         let values = c.t(1 + indices.len())?;
         outs.give(c.t(0)?.index_put(list.iter().map(Option::as_ref), values, c.bool(1))?);
         Ok(())
@@ -217,7 +215,10 @@ Example::
                 let zero = c.g()?.new_zeros(&[])?;
                 c.g()?.index_put((1..last).map(|i| c.opt_x(i)), &zero, false)
             })?;
-            out.set(last, || c.g()?.index((1..last).map(|i| c.opt_x(i))))
+            out.set(last, || {
+                let list = widened(c.g()?, (1..last).map(|i| c.opt_x(i)))?;
+                c.g()?.index(list.iter().map(Option::as_ref))
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {

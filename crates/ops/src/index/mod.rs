@@ -33,7 +33,7 @@ pub fn only_wide(c: &Call<'_>, i: usize) -> Result<()> {
 
 /// Index tensors are int64 (or int32 where `i32_too`).
 pub fn check_index(name: &str, t: &Tensor, i32_too: bool) -> Result<()> {
-    if t.dtype() == DType::I64 || (i32_too && t.dtype() == DType::I32) {
+    if t.dtype() == DType::I64 || (i32_too && (t.dtype() == DType::I32 || t.numel() == 0)) {
         return Ok(());
     }
     Err(Error::runtime(format!("{name}(): Expected dtype int64 for index, but got {}", t.dtype())))

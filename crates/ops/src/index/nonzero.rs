@@ -31,7 +31,11 @@ Example::
     shape: ShapeOf::Data,
     kernel: Kernel::Host(|c, outs| {
         let x = c.t(0)?;
-        let out = Tensor::empty(DType::I64, x.device(), &[count(x)?, x.ndim() as i64])?;
+        // One column a dimension, each contiguous.
+        let n = count(x)?;
+        let (sizes, strides) = ([n, x.ndim() as i64], [1, n]);
+        let out = Tensor::shell(DType::I64, x.device(), Dims::from_slice(&sizes), Dims::from_slice(&strides))?;
+        out.materialize()?;
         let mut l = Lowered::new(&NONZERO);
         l.input(0).output(0);
         run_lowered(&l, &[Some(x)], std::slice::from_ref(&out))?;

@@ -41,15 +41,22 @@ Example::
             };
             out.set(0, || {
                 let b = c.x(1)?;
+                if na <= 2 && nb > 2 {
+                    // One product over all batches instead of a batch that is summed.
+                    let columns = |t: &Tensor| as_rows(&t.transpose(-1, -2)?);
+                    let ga = columns(&g)?.transpose(0, 1)?.matmul(&columns(b)?)?;
+                    return if na == 1 { ga.squeeze_dim(&[0]) } else { Ok(ga) };
+                }
                 let bt = if nb == 1 { b.unsqueeze(0)? } else { b.transpose(-2, -1)? };
                 let ga = g.matmul(&bt)?;
                 if na == 1 { flat(&ga) } else { Ok(ga) }
             })?;
             out.set(1, || {
                 let a = c.x(0)?;
-                if na > 2 && nb == 2 {
+                if na > 2 && nb <= 2 {
                     // One product over all rows instead of a batch that is summed.
-                    return as_rows(a)?.transpose(0, 1)?.matmul(&as_rows(&g)?);
+                    let gb = as_rows(a)?.transpose(0, 1)?.matmul(&as_rows(&g)?)?;
+                    return if nb == 1 { gb.squeeze_dim(&[1]) } else { Ok(gb) };
                 }
                 let at = if na == 1 { a.unsqueeze(1)? } else { a.transpose(-2, -1)? };
                 let gb = at.matmul(&g)?;

@@ -1,5 +1,6 @@
 //! Matrix products: the rules they share.
 
+pub mod addmm;
 pub mod linear;
 #[allow(clippy::module_inception)]
 pub mod matmul;
@@ -97,7 +98,12 @@ pub fn as_rows(t: &Tensor) -> Result<Tensor> {
 
 /// Two operations a multiply-add.
 pub fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {
-    let k = c.opt(0).and_then(|t| t.sizes().last().copied()).unwrap_or(0);
+    product_cost(c, 0, outs)
+}
+
+/// The cost where the left factor is input `left`.
+pub fn product_cost(c: &Call<'_>, left: usize, outs: &[Meta]) -> Cost {
+    let k = c.opt(left).and_then(|t| t.sizes().last().copied()).unwrap_or(0);
     let mut cost = Cost::bytes_only(c, outs);
     cost.flops = 2.0 * k as f64 * outs.first().map_or(0.0, |m| m.numel() as f64);
     cost

@@ -1,4 +1,4 @@
-//! Products with fixed ranks or an added term: mm, bmm, mv, dot, addmm, baddbmm, outer, linear.
+//! Products with fixed ranks: mm, bmm, mv, dot, outer.
 
 use super::*;
 
@@ -116,75 +116,5 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4]), SampleArg::f32(&[3])])],
-    ..COMPOSED
-};
-
-/// `beta * input + alpha * product`, without the factors that are one.
-fn combined(c: &Call<'_>, product: Tensor) -> Result<Tensor> {
-    let (beta, alpha) = (c.arg(0).scalar(), c.arg(1).scalar());
-    let one = |s: Option<Scalar>| s.is_none_or(|s| s.to_f64() == 1.0);
-    let product = if one(alpha) { product } else { product.mul(alpha.unwrap_or(Scalar::Int(1)))? };
-    match beta {
-        Some(b) if b.to_f64() == 0.0 => Ok(product),
-        b if one(b) => product.add(c.t(0)?),
-        b => product.add(&c.t(0)?.mul(b.unwrap_or(Scalar::Int(1)))?),
-    }
-}
-
-fn product_of(c: &Call<'_>, rank: usize) -> Result<Tensor> {
-    let (a, b) = (c.t(1)?, c.t(2)?);
-    if a.ndim() != rank || b.ndim() != rank {
-        return Err(Error::runtime(format!(
-            "{}(): mat1 and mat2 must be {rank}-D tensors, got {:?} and {:?}",
-            c.name(),
-            a.sizes(),
-            b.sizes()
-        )));
-    }
-    let out = a.matmul(b)?;
-    if broadcast_shapes(c.t(0)?.sizes(), out.sizes()).is_ok_and(|s| s.as_slice() == out.sizes()) {
-        return Ok(out);
-    }
-    Err(Error::runtime(format!(
-        "{}(): The expanded size of the input {:?} must match the product {:?}",
-        c.name(),
-        c.t(0)?.sizes(),
-        out.sizes()
-    )))
-}
-
-pub static ADDMM: OpDef = OpDef {
-    sig: Sig::parse("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"),
-    doc: "`beta * input + alpha * (mat1 @ mat2)`.
-
-Example::
-
-    >>> oneflow.addmm(oneflow.zeros(1), oneflow.ones(1, 2), oneflow.ones(2, 1))
-    tensor([[2.]])",
-    faces: Faces::ALL,
-    compose: Some(|c, outs| {
-        outs.give(combined(c, product_of(c, 2)?)?);
-        Ok(())
-    }),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[8]), SampleArg::f32(&[4, 6]), SampleArg::f32(&[6, 8])])],
-    ..COMPOSED
-};
-
-pub static BADDBMM: OpDef = OpDef {
-    sig: Sig::parse("baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"),
-    doc: "`beta * input + alpha * (batch1 @ batch2)`, batch by batch.
-
-Example::
-
-    >>> oneflow.baddbmm(oneflow.zeros(1), oneflow.ones(3, 1, 2), oneflow.ones(3, 2, 1)).shape
-    oneflow.Size([3, 1, 1])",
-    faces: Faces::ALL,
-    compose: Some(|c, outs| {
-        outs.give(combined(c, product_of(c, 3)?)?);
-        Ok(())
-    }),
-    samples: || {
-        vec![Sample::new(vec![SampleArg::f32(&[2, 4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
-    },
     ..COMPOSED
 };

@@ -18,7 +18,7 @@ fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
 /// The gradient of an extreme, shared by the elements equal to it.
 fn shared(g: &Tensor, x: &Tensor, y: &Tensor, mask: u64, keepdim: bool) -> Result<Tensor> {
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
-    let (g, y) = (unreduce(g, x.sizes(), mask, keepdim)?, unreduce(y, x.sizes(), mask, keepdim)?);
+    let (g, y) = (unreduce(g, mask, keepdim)?, unreduce(y, mask, keepdim)?);
     let hit = x.eq(&y)?.to_copy_with(Some(x.dtype()), None)?;
     let n = if dims.is_empty() { hit.clone() } else { hit.sum(dims.as_slice(), true)? };
     hit.mul(&g.div(&n)?)
@@ -324,7 +324,8 @@ pub(crate) fn scatter_back(c: &GradCall<'_>, indices: &Tensor) -> Result<Tensor>
         return Ok(c.g()?.clone());
     }
     let keepdim = c.arg(1).bool();
-    let (g, i) = (unreduce(c.g()?, &m.sizes, 1 << dim, keepdim)?, unreduce(indices, &m.sizes, 1 << dim, keepdim)?);
+    let mask = if keepdim { 0 } else { 1 << dim };
+    let (g, i) = (unsqueeze_all(c.g()?, mask)?, unsqueeze_all(indices, mask)?);
     g.new_zeros(&m.sizes)?.scatter_add(dim as i64, &i, &g)
 }
 

@@ -49,7 +49,7 @@ Example::
                 let m = c.in_meta(0)?;
                 let mask = dim_mask("mean", c.arg(0), m.sizes.len())?;
                 let n = m.numel() as f64 / c.out_metas[0].numel().max(1) as f64;
-                unreduce(c.g()?, &m.sizes, mask, c.arg(1).bool())?.div(n)?.expand(&m.sizes)
+                unreduce(c.g()?, mask, c.arg(1).bool())?.div(n)?.expand(&m.sizes)
             })
         },
     },
@@ -71,12 +71,20 @@ fn var(c: &Call<'_>) -> Result<Tensor> {
             x.dtype()
         )));
     }
+    // Half types are too coarse for a sum of squares.
+    let half = x.dtype().compute() != x.dtype();
+    let x = &if half { x.to_copy_with(Some(x.dtype().compute()), None)? } else { x.clone() };
     let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
     let centred = x.sub(&x.mean(dims.as_slice(), true)?)?;
     let sum = centred.mul(&centred)?.sum(dims.as_slice(), c.bool(2))?;
     sum.div((n as f64 - correction(c)).max(0.0))
+}
+
+fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
+    let dtype = c.t(0)?.dtype();
+    if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
 
 pub static VAR: OpDef = OpDef {
@@ -88,7 +96,7 @@ Example::
     >>> oneflow.var(oneflow.tensor([1., 3.]))
     tensor(2.)",
     compose: Some(|c, outs| {
-        outs.give(var(c)?);
+        outs.give(as_input(c, var(c)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -111,7 +119,7 @@ Example::
     >>> oneflow.std(oneflow.tensor([1., 3.]))
     tensor(1.4142)",
     compose: Some(|c, outs| {
-        outs.give(var(c)?.sqrt()?);
+        outs.give(as_input(c, var(c)?.sqrt()?)?);
         Ok(())
     }),
     grad: Grad::Compose,

@@ -55,9 +55,18 @@ pub fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind, mask:
     Ok(())
 }
 
-/// The gradient of a reduced output brought back to the input's rank (dims of size one where it was reduced).
-pub fn unreduce(g: &Tensor, sizes: &[i64], mask: u64, keepdim: bool) -> Result<Tensor> {
-    if keepdim || mask == 0 { Ok(g.clone()) } else { g.reshape(&kept_sizes(sizes, mask)) }
+/// The gradient of a reduced output, ready to broadcast to the input: dims of size one where it was reduced.
+pub fn unreduce(g: &Tensor, mask: u64, keepdim: bool) -> Result<Tensor> {
+    if keepdim || g.ndim() == 0 { Ok(g.clone()) } else { unsqueeze_all(g, mask) }
+}
+
+/// Dims of size one inserted where the mask has bits.
+pub fn unsqueeze_all(g: &Tensor, mask: u64) -> Result<Tensor> {
+    let mut g = g.clone();
+    for d in (0..64).filter(|d| mask >> d & 1 == 1) {
+        g = g.unsqueeze(d)?;
+    }
+    Ok(g)
 }
 
 /// `dim` and `keepdim` are the arguments 0 and 1.

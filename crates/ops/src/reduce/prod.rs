@@ -34,7 +34,7 @@ Example::
             out.set(0, || {
                 let x = c.x(0)?;
                 let mask = dim_mask("prod", c.arg(0), x.ndim())?;
-                let g = unreduce(c.g()?, x.sizes(), mask, c.arg(1).bool())?;
+                let g = unreduce(c.g()?, mask, c.arg(1).bool())?;
                 // The product of the others: what stands before times what stands behind, right for zeros too.
                 let (flat, dim) = match c.arg(0).int() {
                     Some(d) if x.ndim() > 0 => (x.clone(), wrap_dim(d, x.ndim())? as i64),
@@ -129,8 +129,15 @@ Example::
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }
-                // Right where no element is zero; torch's rule for zeros is not differentiable twice either.
-                g.mul(c.y(0)?)?.flip(&[d])?.cumsum(d)?.flip(&[d])?.div(x)
+                let from_end = |t: &Tensor| -> Result<Tensor> { t.flip(&[d])?.cumsum(d)?.flip(&[d]) };
+                // Up to the first zero the quotient is exact; at the zero, the products without it; behind it, nothing.
+                let zero = x.eq(0.0)?;
+                let zeros = zero.to_copy_with(Some(DType::I64), None)?.cumsum(d)?;
+                let before = zeros.eq(0i64)?;
+                let first = zero.logical_and(&zeros.eq(1i64)?)?;
+                let quotient = from_end(&g.mul(c.y(0)?)?)?.div(&before.r#where(x, 1.0)?)?;
+                let without = from_end(&g.mul(&first.r#where(1.0, x)?.cumprod(d)?)?)?;
+                before.r#where(&quotient, &first.r#where(&without, 0.0)?)
             })
         },
     },

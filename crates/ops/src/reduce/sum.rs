@@ -34,7 +34,7 @@ Example::
             out.set(0, || {
                 let m = c.in_meta(0)?;
                 let mask = dim_mask("sum", c.arg(0), m.sizes.len())?;
-                unreduce(c.g()?, &m.sizes, mask, c.arg(1).bool())?.expand(&m.sizes)
+                unreduce(c.g()?, mask, c.arg(1).bool())?.expand(&m.sizes)
             })
         },
     },

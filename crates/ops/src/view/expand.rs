@@ -48,12 +48,15 @@ Example::
         let x = c.t(0)?;
         let sizes = sizes_of(c)?;
         let lead = sizes.len() - x.ndim();
-        let strides = (0..sizes.len())
-            .map(|i| match i.checked_sub(lead) {
+        let mut strides: Dims = SmallVec::from_elem(0, sizes.len());
+        for i in (0..sizes.len()).rev() {
+            strides[i] = match i.checked_sub(lead) {
                 Some(k) if x.sizes()[k] == sizes[i] => x.strides()[k],
+                // A new dim of size one has the stride that a dense tensor has there.
+                None if sizes[i] == 1 && x.ndim() > 0 => sizes[i + 1] * strides[i + 1],
                 _ => 0,
-            })
-            .collect();
+            };
+        }
         outs.view(0, x, sizes, strides, x.offset())
     },
     grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },

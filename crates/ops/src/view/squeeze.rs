@@ -5,10 +5,13 @@ use crate::prelude::*;
 
 /// The dims that go, as a mask: those named (or all, where none is) that have size one.
 fn mask(c: &Call<'_>) -> Result<u64> {
-    let x = c.t(0)?;
-    let named = crate::reduce::dim_mask("squeeze", c.arg(0), x.ndim())?;
-    let named = if matches!(c.arg(0), Arg::Ints([])) { 0 } else { named };
-    Ok(x.sizes().iter().enumerate().filter(|(i, s)| **s == 1 && named >> i & 1 == 1).fold(0, |m, (i, _)| m | 1 << i))
+    gone(c.t(0)?.sizes(), c.arg(0))
+}
+
+fn gone(sizes: &[i64], dims: Arg<'_>) -> Result<u64> {
+    let named = crate::reduce::dim_mask("squeeze", dims, sizes.len())?;
+    let named = if matches!(dims, Arg::Ints([])) { 0 } else { named };
+    Ok(sizes.iter().enumerate().filter(|(i, s)| **s == 1 && named >> i & 1 == 1).fold(0, |m, (i, _)| m | 1 << i))
 }
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -19,7 +22,16 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 const SQUEEZE: OpDef = OpDef {
     infer,
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.reshape(&c.in_meta(0)?.sizes)) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let dims = c.args.first().copied().unwrap_or(Arg::None);
+                crate::reduce::unsqueeze_all(c.g()?, gone(&c.in_meta(0)?.sizes, dims)?)
+            })
+        },
+    },
     sbp: SbpRule::of(Rows::View(|c, groups| {
         let gone = mask(c)?;
         let mut to = 0u8;
