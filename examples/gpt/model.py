@@ -39,7 +39,8 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, time, width = x.shape
-        heads = self.qkv(x).view(batch, time, 3, self.n_heads, width // self.n_heads).permute(2, 0, 3, 1, 4)
+        # Heads before query, key and value: a split of the weight over ranks is then a split of heads.
+        heads = self.qkv(x).view(batch, time, self.n_heads, 3, width // self.n_heads).permute(3, 0, 2, 1, 4)
         query, key, value = heads[0], heads[1], heads[2]
         p = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)

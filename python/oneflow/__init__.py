@@ -35,7 +35,7 @@ from oneflow.serialization import load, save
 
 # isort: on
 
-_LAZY = ("autograd", "nn", "optim", "serialization", "testing", "utils", "random")
+_LAZY = ("autograd", "distributed", "nn", "optim", "sbp", "serialization", "testing", "utils", "random")
 
 
 def __getattr__(name: str) -> Any:

@@ -208,8 +208,7 @@ def scaled_dot_product_attention(
     scores = (query * scale).matmul(key.transpose(-2, -1))
     hidden = None
     if is_causal:
-        keys = oneflow.arange(key.shape[-2], device=query.device)
-        scores = scores.masked_fill(keys > oneflow.arange(query.shape[-2], device=query.device).unsqueeze(1), -math.inf)
+        scores = scores.masked_fill(_places(key) > _places(query).unsqueeze(1), -math.inf)
     elif attn_mask is not None and attn_mask.dtype == oneflow.bool:
         hidden = attn_mask.logical_not()
         scores = scores.masked_fill(hidden, -math.inf)
@@ -222,6 +221,11 @@ def scaled_dot_product_attention(
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     return weights.matmul(value)
+
+
+def _places(x: Tensor) -> Tensor:
+    """1, 2, ... along the second to last dimension, (L,), in the world of ``x``: local, global or traced."""
+    return x.new_ones(x.shape[-2:-1], dtype=oneflow.int64).cumsum(0)
 
 
 def _repeat_heads(x: Tensor, times: int) -> Tensor:

@@ -1,0 +1,260 @@
+"""Process groups and collectives, under the names of ``torch.distributed``.
+
+A job's processes meet through the environment that a launcher sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``,
+``MASTER_PORT``); ranks that are threads of one process come from :func:`oneflow.testing.run_ranks`. Collectives take
+contiguous CPU tensors and change them in place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._oneflow import Work
+
+__all__ = [
+    "ReduceOp",
+    "Work",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "destroy_process_group",
+    "gather",
+    "get_backend",
+    "get_rank",
+    "get_world_size",
+    "init_process_group",
+    "irecv",
+    "is_available",
+    "is_initialized",
+    "isend",
+    "new_group",
+    "recv",
+    "reduce",
+    "reduce_scatter_tensor",
+    "reset_wire_counters",
+    "scatter",
+    "send",
+    "wire_bytes",
+    "wire_calls",
+]
+
+
+class ReduceOp:
+    """How elements of several ranks become one."""
+
+    SUM = "sum"
+    AVG = "avg"
+    PRODUCT = "product"
+    MIN = "min"
+    MAX = "max"
+    BAND = "band"
+    BOR = "bor"
+    BXOR = "bxor"
+
+
+_initialized = False
+
+
+def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+
+
+def _world() -> Any:
+    return _oneflow._world_group()
+
+
+def _group(group: Any) -> Any:
+    return _world() if group is None else group
+
+
+def is_available() -> bool:
+    """Whether process groups can be made: always."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether this process, or this thread's rank, has joined a group of its own."""
+    return _initialized or _world().size() > 1
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: datetime.timedelta | float | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+) -> None:
+    """Join the job that the launcher's environment describes; without a launcher, a job of one process.
+
+    Args:
+        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets.
+        init_method: ``None`` or ``"env://"``.
+        timeout: of every collective; thirty minutes by default. A number counts seconds.
+        world_size, rank: checked against the environment where given.
+
+    Raises:
+        RuntimeError: joined already, or not all ranks came in time.
+        ValueError: an incomplete environment.
+    """
+    global _initialized
+    if is_initialized():
+        raise RuntimeError("trying to initialize the default process group twice!")
+    names = {part.split(":")[-1] for part in backend.split(",")} if backend else set()
+    if not names <= {"tcp", "gloo", "mpi"}:
+        raise ValueError(f"init_process_group: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
+    if init_method not in (None, "env://"):
+        raise ValueError(f"init_process_group: init_method {init_method!r} is not supported, only 'env://'")
+    found = _oneflow._init_process_group(timeout=_seconds(timeout))
+    _initialized = True
+    atexit.register(destroy_process_group)
+    for name, given, actual in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
+        if given not in (-1, actual):
+            raise ValueError(f"init_process_group: {name} is {given}, but the environment says {actual}")
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave the job (or one group) in peace, so that other ranks can tell it from a death."""
+    global _initialized
+    if group is not None:
+        group.close()
+    elif _initialized:
+        _initialized = False
+        _oneflow._destroy_process_group()
+
+
+def get_rank(group: Any = None) -> int:
+    """Return this rank's number, 0 in a job of one."""
+    return _group(group).rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """Return the number of ranks, 1 in a job of one."""
+    return _group(group).size()
+
+
+def get_backend(group: Any = None) -> str:
+    """Return ``"tcp"`` between processes, ``"fake"`` between threads."""
+    return _group(group).backend()
+
+
+def new_group(ranks: list[int] | None = None, **_: Any) -> Any:
+    """Make a group of some ranks of the world. All ranks call it with the same list; others get ``None``."""
+    world = _world()
+    return world.new_group(list(range(world.size())) if ranks is None else list(ranks))
+
+
+def _finish(work: Any, async_op: bool) -> Any:
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+    """Reduce ``tensor`` over all ranks, in place."""
+    return _finish(_group(group).issue("all_reduce", tensor, op=op), async_op)
+
+
+def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
+    """Overwrite ``tensor`` with that of rank ``src``."""
+    return _finish(_group(group).issue("broadcast", tensor, peer=src), async_op)
+
+
+def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+    """Reduce into the ``tensor`` of rank ``dst``."""
+    return _finish(_group(group).issue("reduce", tensor, op=op, peer=dst), async_op)
+
+
+def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
+    """Fill ``output`` with every rank's ``input``, one after the other."""
+    return _finish(_group(group).issue("all_gather", output, input), async_op)
+
+
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> None:
+    """Fill the list with every rank's ``tensor``; all of one shape."""
+    output = oneflow.empty((len(tensor_list), *tensor.shape), dtype=tensor.dtype)
+    all_gather_into_tensor(output, tensor.contiguous(), group)
+    for place, part in zip(tensor_list, output, strict=True):
+        place.copy_(part)
+
+
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """Reduce ``input`` over all ranks and leave this rank's piece in ``output``."""
+    return _finish(_group(group).issue("reduce_scatter", output, input, op=op), async_op)
+
+
+def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
+    """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; equal pieces along dimension 0."""
+    size = get_world_size(group)
+    if input.shape[0] % size or output.shape[0] % size:
+        raise ValueError(f"all_to_all_single: dimension 0 of {list(input.shape)} is no multiple of {size} ranks")
+    return _finish(_group(group).issue("all_to_all", output, input), async_op)
+
+
+def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None) -> None:
+    """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``."""
+    if get_rank(group) != dst:
+        _group(group).issue("gather", tensor, tensor, peer=dst).wait()
+        return
+    if gather_list is None:
+        raise ValueError("gather: rank dst needs a gather_list")
+    output = oneflow.empty((len(gather_list), *tensor.shape), dtype=tensor.dtype)
+    _group(group).issue("gather", output, tensor, peer=dst).wait()
+    for place, part in zip(gather_list, output, strict=True):
+        place.copy_(part)
+
+
+def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None) -> None:
+    """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``."""
+    whole = oneflow.stack(scatter_list) if get_rank(group) == src and scatter_list is not None else None
+    _group(group).issue("scatter", tensor, whole, peer=src).wait()
+
+
+def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
+    """Send ``tensor`` to rank ``dst``."""
+    isend(tensor, dst, group, tag).wait()
+
+
+def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> int:
+    """Receive the next message of rank ``src`` with this tag into ``tensor``; return ``src``."""
+    irecv(tensor, src, group, tag).wait()
+    return src
+
+
+def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
+    """Start sending and return the work."""
+    return _group(group).issue("send", tensor, peer=dst, tag=tag)
+
+
+def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
+    """Start receiving and return the work."""
+    return _group(group).issue("recv", tensor, peer=src, tag=tag)
+
+
+def barrier(group: Any = None) -> None:
+    """Return when every rank has called it."""
+    _group(group).barrier()
+
+
+def wire_bytes() -> dict[str, int]:
+    """Payload bytes that this rank sent, by kind of collective; kinds without any are left out."""
+    return {kind: n_bytes for kind, n_bytes, _ in _oneflow._wire_counters() if n_bytes}
+
+
+def wire_calls() -> dict[str, int]:
+    """Collectives that this rank took part in, by kind."""
+    return {kind: n_calls for kind, _, n_calls in _oneflow._wire_counters() if n_calls}
+
+
+def reset_wire_counters() -> None:
+    """Start counting anew."""
+    _oneflow._reset_wire_counters()

@@ -1,0 +1,87 @@
+"""Start the ranks of a job on this machine: ``python -m oneflow.distributed.launch --nproc-per-node 2 script.py``.
+
+Takes torchrun's flags for one launcher a node and gives every process torchrun's environment. The first process that
+fails ends the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="oneflow.distributed.launch", description=__doc__)
+    parser.add_argument("--nnodes", type=int, default=1, help="machines in the job")
+    parser.add_argument("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
+    parser.add_argument("--nproc-per-node", "--nproc_per_node", type=int, default=1, help="processes on this machine")
+    parser.add_argument("--master-addr", "--master_addr", default="127.0.0.1", help="address of machine 0")
+    parser.add_argument("--master-port", "--master_port", type=int, help="free port of machine 0 (chosen on one machine)")
+    parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
+    parser.add_argument("--no-python", "--no_python", action="store_true", help="the script is a program")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    args = parser.parse_args(argv)
+    if args.nproc_per_node < 1 or not 0 <= args.node_rank < args.nnodes:
+        parser.error("--nproc-per-node must be positive and --node-rank below --nnodes")
+    if args.master_port is None:
+        if args.nnodes > 1:
+            parser.error("--master-port is required with several machines")
+        with socket.socket() as probe:
+            probe.bind((args.master_addr, 0))
+            args.master_port = probe.getsockname()[1]
+    return args
+
+
+def environment(args: argparse.Namespace, local_rank: int) -> dict[str, str]:
+    """Return the environment of one rank."""
+    n = args.nproc_per_node
+    own = {
+        "RANK": args.node_rank * n + local_rank,
+        "LOCAL_RANK": local_rank,
+        "WORLD_SIZE": args.nnodes * n,
+        "LOCAL_WORLD_SIZE": n,
+        "GROUP_RANK": args.node_rank,
+        "GROUP_WORLD_SIZE": args.nnodes,
+        "MASTER_ADDR": args.master_addr,
+        "MASTER_PORT": args.master_port,
+    }
+    env = {**os.environ, **{name: str(value) for name, value in own.items()}}
+    if n > 1:
+        env.setdefault("OMP_NUM_THREADS", "1")
+    return env
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job and return the exit code of the first process that failed, 0 if none did."""
+    args = parse_arguments(argv)
+    command = [] if args.no_python else [sys.executable, "-u"]
+    command += ["-m", args.script] if args.module else [args.script]
+    command += args.arguments
+    processes = [subprocess.Popen(command, env=environment(args, r)) for r in range(args.nproc_per_node)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    code = 0
+    try:
+        while code == 0 and any(p.poll() is None for p in processes):
+            code = next((p.returncode for p in processes if p.returncode), 0)
+            time.sleep(0.05)
+        return code or next((p.returncode for p in processes if p.returncode), 0)
+    finally:
+        for p in processes:
+            if p.poll() is None:
+                p.terminate()
+        for p in processes:
+            try:
+                p.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                p.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Placements, SBP and global tensors from Python."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import oneflow as torch
+from oneflow import sbp
+from oneflow.testing import run_ranks
+
+
+def test_values_and_their_texts() -> None:
+    def check() -> None:
+        p = torch.placement("cpu", [0, 1])
+        assert repr(p) == 'oneflow.placement(type="cpu", ranks=[0, 1])'
+        assert repr(torch.placement(type="cpu", ranks=[[0, 1]])) == 'oneflow.placement(type="cpu", ranks=[[0, 1]])'
+        assert p == torch.placement.all("cpu") and hash(p) == hash(torch.placement.all("cpu"))
+        assert p.type == "cpu" and p.ranks == [0, 1]
+        assert pickle.loads(pickle.dumps(p)) == p
+        with pytest.raises(ValueError, match="rank 7 does not exist"):
+            torch.placement("cpu", [7])
+        with pytest.raises(ValueError, match="twice"):
+            torch.placement("cpu", [0, 0])
+        with pytest.raises(ValueError, match="no device type"):
+            torch.placement("tpu", [0])
+
+    run_ranks(2, check)
+    assert [repr(s) for s in (sbp.split(1), sbp.broadcast, sbp.partial_sum)] == [
+        "oneflow.sbp.split(dim=1)",
+        "oneflow.sbp.broadcast",
+        "oneflow.sbp.partial_sum",
+    ]
+    assert sbp.split(0) == sbp.split(0) != sbp.split(1)
+    assert pickle.loads(pickle.dumps(sbp.split(2))) == sbp.split(2)
+    with pytest.raises(ValueError, match="dim must be"):
+        sbp.split(-1)
+
+
+def test_to_global_and_back() -> None:
+    def check() -> None:
+        rank = torch.distributed.get_rank()
+        p = torch.placement.all("cpu")
+        local = torch.full((2, 3), float(rank))
+        x = local.to_global(p, sbp.split(0))
+        assert x.shape == (4, 3) and x.is_global and not x.is_local and local.is_local
+        assert x.placement == p and x.sbp == (sbp.split(0),)
+        assert x.to_global(sbp=sbp.split(0)) is x
+        assert x.to_local().tolist() == local.tolist()
+        y = x.to_global(sbp=sbp.broadcast)
+        assert y.to_local().tolist() == y.tolist() == x.tolist() == [[0.0] * 3] * 2 + [[1.0] * 3] * 2
+        assert x.sum().item() == 6.0
+        np.testing.assert_array_equal(x.numpy(), y.numpy())
+        # The data of the first rank is everybody's.
+        b = local.to_global(p, sbp.broadcast)
+        assert b.tolist() == [[0.0] * 3] * 2
+        assert "placement=" in repr(x) and "split(dim=0)" in repr(x)
+
+    run_ranks(2, check)
+
+
+def test_errors_name_op_and_argument() -> None:
+    def check() -> None:
+        p = torch.placement.all("cpu")
+        x = torch.ones(4, 2).to_global(p, sbp.broadcast)
+        with pytest.raises(RuntimeError, match=r"add\(\).*'other' is a local tensor"):
+            x + torch.ones(4, 2)
+        with pytest.raises(RuntimeError, match="Only global tensors have 'sbp'"):
+            _ = torch.ones(2).sbp
+        with pytest.raises(ValueError, match="both 'placement' and 'sbp'"):
+            torch.ones(2).to_global(p)
+        with pytest.raises(ValueError, match="mesh axes"):
+            x.to_global(sbp=[sbp.broadcast, sbp.broadcast])
+        with pytest.raises(RuntimeError, match="does not fit"):
+            x.to_global(sbp=sbp.split(2))
+
+    run_ranks(2, check)
+
+
+def test_creation_in_a_layout_equals_one_rank() -> None:
+    def make() -> list[object]:
+        torch.manual_seed(3)
+        p = torch.placement.all("cpu")
+        s = sbp.split(1)
+        made = [
+            torch.zeros(3, 5, placement=p, sbp=s),
+            torch.ones((3, 5), placement=p, sbp=s),
+            torch.full((3, 5), 2.5, placement=p, sbp=s),
+            torch.rand(3, 5, placement=p, sbp=s),
+            torch.randn(3, 5, placement=p, sbp=s, dtype=torch.float64),
+            torch.randint(0, 9, (3, 5), placement=p, sbp=s),
+        ]
+        assert all(x.sbp == (s,) for x in made)
+        return [x.tolist() for x in made]
+
+    for n in (2, 3, 4):
+        assert run_ranks(n, make)[-1] == run_ranks(1, make)[0]
+    torch.manual_seed(3)
+    assert torch.rand(3, 5).tolist() == run_ranks(2, make)[0][3]
+
+
+def test_collectives() -> None:
+    def check() -> None:
+        dist = torch.distributed
+        rank, n = dist.get_rank(), dist.get_world_size()
+        assert n == 3 and dist.is_initialized() and dist.get_backend() == "fake"
+        x = torch.full((4,), float(rank + 1))
+        dist.all_reduce(x)
+        assert x.tolist() == [6.0] * 4
+        out = torch.empty(3, 2)
+        dist.all_gather_into_tensor(out, torch.full((2,), float(rank)))
+        assert out.tolist() == [[0.0] * 2, [1.0] * 2, [2.0] * 2]
+        y = torch.full((2,), float(rank))
+        dist.broadcast(y, 2)
+        assert y.tolist() == [2.0, 2.0]
+        z = torch.empty(1)
+        dist.reduce_scatter_tensor(z, torch.arange(3.0), op=dist.ReduceOp.MAX)
+        assert z.item() == rank
+        parts = [torch.empty(1) for _ in range(3)]
+        dist.all_gather(parts, torch.full((1,), float(rank)))
+        assert [p.item() for p in parts] == [0.0, 1.0, 2.0]
+        a = torch.empty(3)
+        dist.all_to_all_single(a, torch.arange(3.0) + 10 * rank)
+        assert a.tolist() == [rank, 10 + rank, 20 + rank]
+        work = dist.all_reduce(x, async_op=True)
+        assert work.wait() and work.is_completed()
+        if rank == 0:
+            dist.send(torch.ones(2), 1)
+        elif rank == 1:
+            got = torch.zeros(2)
+            assert dist.recv(got, 0) == 0 and got.tolist() == [1.0, 1.0]
+        gathered = [torch.empty(1) for _ in range(3)] if rank == 0 else None
+        dist.gather(torch.full((1,), float(rank)), gathered)
+        given = torch.empty(1)
+        dist.scatter(given, [torch.full((1,), 5.0 + i) for i in range(3)] if rank == 0 else None)
+        assert given.item() == 5.0 + rank
+        pair = dist.new_group([0, 2])
+        assert (pair is None) == (rank == 1)
+        if pair is not None:
+            w = torch.ones(1)
+            dist.all_reduce(w, group=pair)
+            assert w.item() == 2.0
+        dist.barrier()
+        with pytest.raises(ValueError, match="contiguous"):
+            dist.all_reduce(torch.ones(2, 3).t())
+
+    run_ranks(3, check)
+
+
+def test_a_rank_that_fails_ends_the_others() -> None:
+    def fail() -> None:
+        if torch.distributed.get_rank() == 1:
+            raise KeyError("lost")
+        torch.distributed.barrier()
+
+    with pytest.raises(KeyError, match="lost"):
+        run_ranks(3, fail)

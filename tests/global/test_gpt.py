@@ -1,0 +1,108 @@
+"""The example's GPT over several ranks: losses of one rank, and bytes on the wire as counted by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oneflow as torch
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
+sys.path.insert(0, str(EXAMPLE))
+
+from layout import Layout  # noqa: E402
+from model import GPT, GPTConfig  # noqa: E402
+
+CONFIG = GPTConfig(vocabulary=50, block_size=16, n_layers=2, n_heads=4, width=32, dropout=0.1)
+BATCH = 8
+
+
+def batches(n: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(0, CONFIG.vocabulary, (BATCH, CONFIG.block_size + 1), generator=generator) for _ in range(n)]
+
+
+def train(name: str, n_steps: int = 6) -> tuple[list[float], dict[str, float]]:
+    """Train on this rank's part; return the losses and what one forward and backward pass put on the wire."""
+    torch.manual_seed(0)
+    layout = Layout(name)
+    model = layout.spread(GPT(CONFIG))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    losses = []
+    facts: dict[str, float] = {}
+    for windows in batches(n_steps):
+        tokens, targets = layout.batch(windows[:, :-1]), layout.batch(windows[:, 1:])
+        torch.distributed.reset_wire_counters()
+        loss = model(tokens, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        facts = {
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "held": sum((p.to_local() if p.is_global else p).numel() for p in model.parameters()),
+            **torch.distributed.wire_bytes(),
+        }
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, facts
+
+
+@pytest.fixture(scope="module")
+def one_rank() -> list[float]:
+    return train("single")[0]
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("name", ["data", "tensor"])
+def test_losses_equal_those_of_one_rank(one_rank: list[float], name: str, n: int) -> None:
+    for losses, _ in torch.testing.run_ranks(n, train, name):
+        assert losses == pytest.approx(one_rank, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_data_parallel_reduces_each_parameter_once(n: int) -> None:
+    for _, facts in torch.testing.run_ranks(n, train, "data", 1):
+        assert set(facts) == {"parameters", "held", "all_reduce"}
+        assert facts["held"] == facts["parameters"]
+        # An all-reduce of T bytes: each rank sends 2 T (n - 1) / n.
+        assert facts["all_reduce"] == pytest.approx(2 * 4 * facts["parameters"] * (n - 1) / n, rel=0.01)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_tensor_parallel_reduces_activations_and_gathers_no_weight(n: int) -> None:
+    for _, facts in torch.testing.run_ranks(n, train, "tensor", 1):
+        assert set(facts) == {"parameters", "held", "all_reduce"}
+        w = CONFIG.width
+        split = CONFIG.n_layers * (3 * w * w + 3 * w + w * w + 4 * w * w + 4 * w + 4 * w * w)
+        assert facts["held"] == facts["parameters"] - split + split // n
+        # Megatron's four a layer: two forward, two backward, each of one activation.
+        activation = 4 * BATCH * CONFIG.block_size * w
+        assert facts["all_reduce"] == 4 * CONFIG.n_layers * 2 * activation * (n - 1) // n
+
+
+SCRIPT = """
+import json, sys
+sys.path.insert(0, {tests!r})
+import test_gpt
+import oneflow as torch
+losses, _ = test_gpt.train({name!r})
+torch.distributed.barrier()
+print(json.dumps(losses), flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["data", "tensor"])
+def test_two_processes(one_rank: list[float], name: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), name=name))
+    command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", str(script)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("[")]
+    assert len(lines) == 2
+    for losses in lines:
+        assert losses == pytest.approx(one_rank, rel=1e-5)
