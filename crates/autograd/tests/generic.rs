@@ -1,6 +1,6 @@
 //! Generic tests over the whole op table, fed from each op's samples. Each check is tested by planted faults at the end.
 
-use oneflow_base::{DType, Device, Dims, Meta, Result, contiguous_strides};
+use oneflow_base::{DType, Device, Dims, ErrorKind, Meta, Result, contiguous_strides};
 use oneflow_core::{BoundSample, Call, Grad, Kernel, OpDef, Outs, ShapeOf, Tensor, copy_into, copy_to_host, dispatch};
 use oneflow_ops::TensorOps;
 
@@ -80,7 +80,11 @@ fn kernel_is_compose(b: &BoundSample) -> std::result::Result<(), String> {
     b.with(|c| {
         let kernel = run(c).map_err(|e| e.to_string())?;
         let mut outs = Outs::new();
-        c.op.compose.ok_or("no composition")?(c, &mut outs).map_err(|e| e.to_string())?;
+        match c.op.compose.ok_or("no composition")?(c, &mut outs) {
+            // A composition for some arguments only (a cast of the index, a rounding) declines the others.
+            Err(e) if e.kind() == ErrorKind::NotImplemented => return Ok(()),
+            result => result.map_err(|e| e.to_string())?,
+        }
         kernel.iter().zip(outs.tensors()).try_for_each(|(k, p)| same(k, p))
     })
 }
