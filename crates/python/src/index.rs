@@ -457,7 +457,7 @@ unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: 
         return ops::MASKED_FILL.inplace(&[Some(to), Some(&mask), None], &[s.into()]);
     }
     let src = match number {
-        Some(s) => on_device(scalar::tensor(s, to.dtype())?, to.device())?,
+        Some(s) => crate::global::beside(on_device(scalar::tensor(s, to.dtype())?, to.device())?, Some(to))?,
         // SAFETY: a live object.
         None => unsafe { value_tensor(py, v, to)? },
     };

@@ -370,7 +370,7 @@ impl<'a> Frame<'a> {
                 let beside =
                     self.slots.iter().take(o.params.len()).filter(|s| !s.is_null()).find_map(|s| tensor_of(*s));
                 let dtype = scalar::dtype_beside(s, beside.map(Tensor::dtype), default_dtype());
-                let made = Box::new(scalar::tensor(s, dtype)?);
+                let made = Box::new(crate::global::beside(scalar::tensor(s, dtype)?, beside)?);
                 let borrowed: *const Tensor = &*made;
                 self.made.push(made);
                 // The box keeps its address while the frame lives.
