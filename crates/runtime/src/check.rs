@@ -24,6 +24,7 @@ impl Plan {
                 self.check_lifetimes(p)?;
             }
         }
+        self.check_sharing()?;
         self.check_credits()
     }
 
@@ -145,6 +146,25 @@ impl Plan {
                     if !ok {
                         return Err(bad(format!("{:?}: operand {r:?} does not exist", s.op)));
                     }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks share memory through registers only: an arena, and a result's memory, belong to one task.
+    fn check_sharing(&self) -> Result<()> {
+        let mut owner: std::collections::HashMap<(u8, u32), usize> = std::collections::HashMap::new();
+        for (t, task) in self.tasks.iter().enumerate() {
+            let Work::Compute(p) = &task.work else { continue };
+            for o in p.iter().flat_map(|i| i.ins.iter().chain(&i.outs)) {
+                let place = match self.buffers[o.buffer as usize].home {
+                    Home::Arena { arena, .. } => (0, arena),
+                    Home::Output(k) => (1, k),
+                    _ => continue,
+                };
+                if *owner.entry(place).or_insert(t) != t {
+                    return Err(bad(format!("tasks {:?} and another use the same memory", task.name)));
                 }
             }
         }

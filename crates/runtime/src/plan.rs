@@ -249,11 +249,31 @@ impl PlanArg {
 }
 
 impl Plan {
-    /// The instructions of a task.
-    pub fn program(&self, task: &Task) -> Vec<Instr> {
-        match &task.work {
-            Work::Compute(p) => p.clone(),
-            _ => Vec::new(),
+    /// Lets a source of its own, on a thread of its own, give an input in place of the caller: `slots` batches ahead at most.
+    /// The further inputs move up.
+    pub fn feed_input(&mut self, input: usize, kind: &str, config: Vec<u8>, slots: u32) -> Result<()> {
+        let compute = self.tasks.iter().position(|t| matches!(t.work, Work::Compute(_)));
+        let (Some(compute), true) = (compute, input < self.inputs.len()) else {
+            return Err(Error::value(format!("the plan has no input {input} to feed")));
+        };
+        let fed = self.inputs.remove(input);
+        let register = self.registers.len() as u32;
+        let b = &mut self.buffers[fed.buffer as usize];
+        b.home = Home::Register { register, piece: 0, offset: 0 };
+        let (device, bytes) = (b.device, b.bytes);
+        for b in &mut self.buffers {
+            if let Home::Input(k) = &mut b.home
+                && *k as usize > input
+            {
+                *k -= 1;
+            }
         }
+        self.registers.push(Register { name: format!("{kind} {input}"), device, bytes, slots });
+        let port = Port { register, pieces: 1 };
+        self.tasks[compute].consumes.push(port);
+        let stream = self.tasks.iter().map(|t| t.stream).max().unwrap_or(0) + 1;
+        let work = Work::Source { kind: kind.into(), config };
+        self.tasks.push(Task { name: kind.into(), stream, work, consumes: Vec::new(), produces: vec![port] });
+        Ok(())
     }
 }

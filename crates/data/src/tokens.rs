@@ -1,0 +1,191 @@
+//! A memory-mapped file of tokens and the source that cuts batches of windows out of it.
+
+use crate::Shuffle;
+use memmap2::Mmap;
+use oneflow_base::{Error, Result};
+use oneflow_runtime::{Body, Piece, RunArgs};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The name under which plans refer to this source.
+pub(crate) const KIND: &str = "tokens";
+
+/// How a token is stored, little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    U8,
+    U16,
+    U32,
+}
+
+impl TokenKind {
+    fn bytes(self) -> usize {
+        match self {
+            TokenKind::U8 => 1,
+            TokenKind::U16 => 2,
+            TokenKind::U32 => 4,
+        }
+    }
+    fn name(self) -> &'static str {
+        ["u8", "u16", "u32"][self as usize]
+    }
+    fn parse(s: &str) -> Option<TokenKind> {
+        [TokenKind::U8, TokenKind::U16, TokenKind::U32].into_iter().find(|k| k.name() == s)
+    }
+}
+
+/// A file of tokens; pages are read by the system as they are touched.
+pub struct TokenFile {
+    map: Mmap,
+    kind: TokenKind,
+}
+
+impl TokenFile {
+    /// Opens a file whose length is a whole number of tokens.
+    pub fn open(path: &Path, kind: TokenKind) -> Result<TokenFile> {
+        let cannot = |e: std::io::Error| Error::runtime(format!("token file {}: {e}", path.display()));
+        let file = File::open(path).map_err(cannot)?;
+        // SAFETY: the map is only read, byte by byte; a file cut short by somebody else meanwhile is the one hazard left,
+        // as for every reader of maps.
+        let map = unsafe { Mmap::map(&file) }.map_err(cannot)?;
+        if map.len() % kind.bytes() != 0 {
+            return Err(Error::value(format!(
+                "token file {}: {} bytes are no whole number of {} tokens",
+                path.display(),
+                map.len(),
+                kind.name()
+            )));
+        }
+        Ok(TokenFile { map, kind })
+    }
+
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.map.len() / self.kind.bytes()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Tokens from `start` on, as many as `out` holds; the caller keeps inside.
+    fn read(&self, start: usize, out: &mut [i64]) {
+        let size = self.kind.bytes();
+        let bytes = &self.map[start * size..(start + out.len()) * size];
+        match self.kind {
+            TokenKind::U8 => out.iter_mut().zip(bytes).for_each(|(o, b)| *o = *b as i64),
+            TokenKind::U16 => {
+                out.iter_mut().zip(bytes.chunks_exact(2)).for_each(|(o, b)| *o = u16::from_le_bytes([b[0], b[1]]) as i64)
+            }
+            TokenKind::U32 => out
+                .iter_mut()
+                .zip(bytes.chunks_exact(4))
+                .for_each(|(o, b)| *o = u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64),
+        }
+    }
+}
+
+/// Batches of int64 [batch, window]: window `i` of the shuffled order, neighbours overlapping by one token (the target of
+/// one's last token is the next one's first).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSource {
+    pub path: PathBuf,
+    pub kind: TokenKind,
+    pub batch: usize,
+    /// Tokens of a window: the context and one more.
+    pub window: usize,
+    pub seed: u64,
+    /// Batches given so far: what a checkpoint keeps.
+    pub position: u64,
+}
+
+impl TokenSource {
+    /// As a plan keeps it.
+    pub fn config(&self) -> Result<Vec<u8>> {
+        let path = self.path.to_str().ok_or_else(|| Error::value("token file: its path is not UTF-8"))?;
+        let (kind, b, w, s, p) = (self.kind.name(), self.batch, self.window, self.seed, self.position);
+        Ok(format!("{kind} {b} {w} {s} {p} {path}").into_bytes())
+    }
+
+    /// Reads what `config` wrote.
+    pub fn parse(config: &[u8]) -> Result<TokenSource> {
+        let bad = || Error::value("plan: a token source's configuration cannot be read");
+        let text = std::str::from_utf8(config).map_err(|_| bad())?;
+        let mut parts = text.splitn(6, ' ');
+        let mut next = || parts.next().ok_or_else(bad);
+        Ok(TokenSource {
+            kind: TokenKind::parse(next()?).ok_or_else(bad)?,
+            batch: next()?.parse().map_err(|_| bad())?,
+            window: next()?.parse().map_err(|_| bad())?,
+            seed: next()?.parse().map_err(|_| bad())?,
+            position: next()?.parse().map_err(|_| bad())?,
+            path: PathBuf::from(next()?),
+        })
+    }
+
+    /// Bytes of one batch.
+    pub fn bytes(&self) -> usize {
+        self.batch * self.window * 8
+    }
+
+    /// Opens the file.
+    pub fn open(&self) -> Result<Reader> {
+        let file = TokenFile::open(&self.path, self.kind)?;
+        let n = file.len().saturating_sub(1) / self.window.saturating_sub(1).max(1);
+        let total = self.batch.checked_mul(self.window).and_then(|x| x.checked_mul(8));
+        if self.batch == 0 || self.window < 2 || n == 0 || total.is_none() {
+            return Err(Error::value(format!(
+                "token file {}: {} tokens give no batch of {} windows of {} tokens",
+                self.path.display(),
+                file.len(),
+                self.batch,
+                self.window
+            )));
+        }
+        Ok(Reader { order: Shuffle::new(n as u64, self.seed), file, source: self.clone() })
+    }
+}
+
+/// An open token source.
+pub struct Reader {
+    file: TokenFile,
+    order: Shuffle,
+    source: TokenSource,
+}
+
+impl Reader {
+    /// The next batch, row-major.
+    pub fn next_batch(&mut self, out: &mut [i64]) {
+        let s = &mut self.source;
+        for (row, to) in out.chunks_exact_mut(s.window).enumerate() {
+            let i = s.position.wrapping_mul(s.batch as u64).wrapping_add(row as u64);
+            self.file.read(self.order.at(i) as usize * (s.window - 1), to);
+        }
+        s.position += 1;
+    }
+    pub fn position(&self) -> u64 {
+        self.source.position
+    }
+}
+
+impl Body for Reader {
+    fn act(&mut self, _: &[Vec<Piece>], outs: &[Vec<Piece>], _: Option<&RunArgs>) -> Result<()> {
+        for p in outs.iter().flatten() {
+            if p.bytes < self.source.bytes() || !p.ptr.cast::<i64>().is_aligned() {
+                return Err(Error::value(format!(
+                    "token source: its register holds {} bytes, a batch has {}",
+                    p.bytes,
+                    self.source.bytes()
+                )));
+            }
+            // SAFETY: the piece is this actor's until it is given on, and large enough.
+            let out =
+                unsafe { std::slice::from_raw_parts_mut(p.ptr.cast::<i64>(), self.source.batch * self.source.window) };
+            self.next_batch(out);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn make(config: &[u8]) -> Result<Box<dyn Body>> {
+    Ok(Box::new(TokenSource::parse(config)?.open()?))
+}
