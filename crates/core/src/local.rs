@@ -10,6 +10,7 @@ use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_str
 use oneflow_ep::provider;
 use oneflow_kernels_prim::{COPY, Expr, Launch, Params, View};
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// Runs a call on local or meta tensors.
 pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
@@ -43,6 +44,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
             outs.clear();
             compose(c, outs)
         }
+        Err(e) if e.kind() == ErrorKind::NotImplemented => Err(unimplemented(c, &e)),
         Err(e) => Err(e),
         Ok(()) => {
             if c.op.traits.has(Traits::MUTATES) {
@@ -51,6 +53,12 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The op and the devices to what a kernel family lacks.
+#[cold]
+fn unimplemented(c: &Call<'_>, e: &Error) -> Error {
+    Error::not_implemented(format!("\"{}\" is not implemented for ({}): {}", c.op.name(), c.describe(), e.text()))
 }
 
 /// The state in which only this layer runs.
@@ -66,10 +74,38 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     };
     let fresh = Call { dest: Dest::Fresh, ..*c };
     {
+        let _deeper = Deeper::one(c)?;
         let _guard = with_tls(local_only());
         f(&fresh, outs)?;
     }
     into_dest_by_copy(c, outs)
+}
+
+/// One more composition inside another. Some call their own op again with what its kernel takes; on a device without that
+/// kernel they would never end.
+struct Deeper;
+
+thread_local! {
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+}
+
+impl Deeper {
+    const MOST: u8 = 32;
+
+    fn one(c: &Call<'_>) -> Result<Deeper> {
+        if DEPTH.get() >= Self::MOST {
+            let text = format!("\"{}\" is not implemented for ({}): no kernel", c.op.name(), c.describe());
+            return Err(Error::not_implemented(text));
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        Ok(Deeper)
+    }
+}
+
+impl Drop for Deeper {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
 }
 
 /// Moves finished results into the destination, if there is one.
@@ -135,6 +171,14 @@ fn bump_written(c: &Call<'_>) {
 fn check_devices(c: &Call<'_>) -> Result<Option<Device>> {
     let mut device: Option<Device> = None;
     let mut only_scalars = true;
+    // A copy is what crosses devices.
+    if matches!(c.op.kernel, Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY)) {
+        let to = c.ins.first().copied().flatten().map(Tensor::device);
+        if !to.is_some_and(Device::is_meta) && c.ins.iter().flatten().any(|t| t.device().is_meta()) {
+            return Err(Error::not_implemented(format!("{}(): Cannot copy out of meta tensor; no data!", c.name())));
+        }
+        return Ok(to);
+    }
     for t in c.ins.iter().flatten() {
         let d = t.device();
         match device {
@@ -353,21 +397,21 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     for o in l.ins.iter().flatten() {
         let t = find(o.slot)?;
         if t.device() != device {
-            moved.push(to_device(t, device)?);
+            moved.push(moved_operand(t, o, device)?);
         }
     }
-    let mut next_moved = moved.iter();
+    let mut next_moved = moved.iter().peekable();
     let mut in_views: SmallVec<[Option<View<'_>>; 4]> = SmallVec::new();
     for o in &l.ins {
         in_views.push(match o {
             None => None,
             Some(o) => {
                 let t = find(o.slot)?;
-                let v = view_of(t, o);
-                Some(if t.device() == device {
-                    v
-                } else {
-                    View { ptr: next_moved.next().map_or(v.ptr, Tensor::data_ptr), ..v }
+                Some(match next_moved.next_if(|_| t.device() != device) {
+                    None => view_of(t, o),
+                    // A number keeps the zero strides it is spread by.
+                    Some(m) if t.numel() == 1 => View { ptr: m.data_ptr(), ..view_of(t, o) },
+                    Some(m) => View { ptr: m.data_ptr(), dtype: m.dtype(), sizes: m.sizes(), strides: m.strides() },
                 })
             }
         });
@@ -383,6 +427,16 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     let launch = Launch { outs: &out_views, ins: &in_views, params: &l.params, expr: l.expr, queue };
     // SAFETY: operands lie inside live storages of this device; `lower` made layouts within them, following the contract.
     unsafe { l.prim.on(device.kind)?(&launch) }
+}
+
+/// An operand of another device as a dense copy on `device`; a number stays one element.
+fn moved_operand(t: &Tensor, o: &Operand, device: Device) -> Result<Tensor> {
+    match &o.layout {
+        Some((sizes, strides, offset)) if t.numel() != 1 => {
+            to_device(&t.alias(sizes.clone(), strides.clone(), *offset)?, device)
+        }
+        _ => to_device(t, device),
+    }
 }
 
 fn view_of<'a>(t: &'a Tensor, o: &'a Operand) -> View<'a> {
