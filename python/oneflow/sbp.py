@@ -13,10 +13,10 @@ from oneflow._oneflow import _sbp as sbp
 
 __all__ = ["broadcast", "partial_sum", "sbp", "split"]
 
-broadcast = sbp("broadcast")
-partial_sum = sbp("partial_sum")
+broadcast = sbp("B")
+partial_sum = sbp("P")
 
 
 def split(dim: int) -> sbp:
     """Return the layout in which every rank holds a slice along ``dim``; the first ranks get the extra elements."""
-    return sbp("split", dim)
+    return sbp("S", dim)

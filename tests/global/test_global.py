@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pytest
-
 import oneflow as torch
+import pytest
 from oneflow import sbp
 from oneflow.testing import run_ranks
 

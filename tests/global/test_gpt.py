@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import oneflow as torch
+import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
 sys.path.insert(0, str(EXAMPLE))

@@ -30,7 +30,9 @@ fn spread(c: &Call<'_>, at: usize, ndim: usize) -> Result<Spread> {
     }
 }
 
-fn create(c: &Call<'_>, base: &str, dtype: DType, slots: Slots, args: Local, outs: &mut Outs) -> Result<()> {
+/// The local op is the one of the same name; `overload` where that has none of its own.
+fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local, outs: &mut Outs) -> Result<()> {
+    let base = format!("{}{overload}", c.op.sig.name);
     if !matches!(c.dest, Dest::Fresh) {
         return Err(Error::runtime(format!("{}(): has no out= form with a placement", c.name())));
     }
@@ -53,7 +55,7 @@ fn create(c: &Call<'_>, base: &str, dtype: DType, slots: Slots, args: Local, out
                 None => Arg::None,
             };
             Some(match holds {
-                true => run(base, &args(c, &mine.sizes, rng, on))?,
+                true => run(&base, &args(c, &mine.sizes, rng, on))?,
                 false => zeros(dtype, on, &mine.sizes)?,
             })
         }
@@ -82,7 +84,7 @@ fn dtype_at(c: &Call<'_>, i: usize) -> DType {
 
 /// `name.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype, bool requires_grad)`.
 macro_rules! sized {
-    ($base:literal, $text:literal) => {
+    ($text:literal) => {
         OpDef {
             sig: Sig::parse($text),
             doc: "With `placement` and `sbp`: a global tensor, of which every rank makes its shard.",
@@ -93,7 +95,7 @@ macro_rules! sized {
                 let args: Local = |c, n, _, d| {
                     vec![Arg::Ints(n), Arg::DType(dtype_at(c, 3)), Arg::Device(d), Arg::Bool(false), Arg::None]
                 };
-                create(c, $base, dtype_at(c, 3), slots, args, outs)
+                create(c, "", dtype_at(c, 3), slots, args, outs)
             }),
             ..OpDef::BASE
         }
@@ -102,7 +104,7 @@ macro_rules! sized {
 
 /// `name.global(int[] size, *, Generator? generator, Placement placement, Sbp sbp, DType? dtype, bool requires_grad)`.
 macro_rules! random {
-    ($base:literal, $text:literal) => {
+    ($text:literal) => {
         OpDef {
             sig: Sig::parse($text),
             doc: "With `placement` and `sbp`: a global tensor, of which every rank draws its part of the one stream.",
@@ -114,7 +116,7 @@ macro_rules! random {
                 let args: Local = |c, n, rng, d| {
                     vec![Arg::Ints(n), rng, Arg::DType(dtype_at(c, 4)), Arg::Device(d), Arg::Bool(false)]
                 };
-                create(c, $base, dtype_at(c, 4), slots, args, outs)
+                create(c, "", dtype_at(c, 4), slots, args, outs)
             }),
             ..OpDef::BASE
         }
@@ -122,28 +124,23 @@ macro_rules! random {
 }
 
 static ZEROS: OpDef = sized!(
-    "zeros",
     "zeros.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static ONES: OpDef = sized!(
-    "ones",
     "ones.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static EMPTY: OpDef = sized!(
-    "empty",
     "empty.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static RAND: OpDef = random!(
-    "rand",
     "rand.global(int[] size, *, Generator? generator=None, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static RANDN: OpDef = random!(
-    "randn",
     "randn.global(int[] size, *, Generator? generator=None, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 
 fn full_dtype(c: &Call<'_>) -> Result<DType> {
-    let v = c.arg(1).scalar().ok_or_else(|| Error::type_("full(): fill_value must be a number"))?;
+    let v = c.arg(1).scalar().ok_or_else(|| Error::type_(format!("{}(): fill_value must be a number", c.name())))?;
     Ok(c.arg(4).dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
 }
 
@@ -161,7 +158,7 @@ static FULL: OpDef = OpDef {
             let dtype = full_dtype(c).map_or(Arg::None, Arg::DType);
             vec![Arg::Ints(n), c.arg(1), dtype, Arg::Device(d), Arg::Bool(false)]
         };
-        create(c, "full", dtype, slots, args, outs)
+        create(c, "", dtype, slots, args, outs)
     }),
     ..OpDef::BASE
 };
@@ -180,7 +177,7 @@ static RANDINT: OpDef = OpDef {
             let dtype = Arg::DType(c.dtype_or(6, DType::I64));
             vec![c.arg(0), c.arg(1), Arg::Ints(n), rng, dtype, Arg::Device(d), Arg::Bool(false)]
         };
-        create(c, "randint.low", c.dtype_or(6, DType::I64), slots, args, outs)
+        create(c, ".low", c.dtype_or(6, DType::I64), slots, args, outs)
     }),
     ..OpDef::BASE
 };

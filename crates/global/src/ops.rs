@@ -350,7 +350,7 @@ fn agreed_sizes(x: &Tensor, to: Spread) -> Result<Dims> {
     }
     let mine = host_empty(DType::I64, &[MAX as i64 + 2])?;
     let all = host_empty(DType::I64, &[world.size() as i64 * (MAX as i64 + 2)])?;
-    let mut words = vec![0i64; MAX + 2];
+    let mut words = [0i64; MAX + 2];
     (words[0], words[1]) = (n as i64, x.dtype() as i64);
     words[2..2 + n].copy_from_slice(x.sizes());
     // SAFETY: both tensors were made here and hold the words that are written.

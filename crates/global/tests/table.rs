@@ -66,7 +66,10 @@ fn noise(i: usize, rank: usize) -> f64 {
 
 type Check = std::result::Result<(), String>;
 
-fn reference(b: &BoundSample) -> Result<Vec<(DType, Vec<i64>, Vec<f64>)>> {
+/// dtype, sizes and values of a result.
+type Value = (DType, Vec<i64>, Vec<f64>);
+
+fn reference(b: &BoundSample) -> Result<Vec<Value>> {
     let mut outs = Outs::new();
     b.with(|c| dispatch(c, &mut outs))?;
     Ok(outs.tensors().iter().map(|t| (t.dtype(), t.sizes().to_vec(), values(t))).collect())
@@ -78,7 +81,7 @@ fn rounding(b: &BoundSample) -> f64 {
     b.ins.iter().flatten().map(float).fold(0.0, f64::max)
 }
 
-fn compare(outs: &[Tensor], want: &[(DType, Vec<i64>, Vec<f64>)], at_least: f64, what: &str) -> Check {
+fn compare(outs: &[Tensor], want: &[Value], at_least: f64, what: &str) -> Check {
     if outs.len() != want.len() {
         return Err(format!("{what}: {} results instead of {}", outs.len(), want.len()));
     }

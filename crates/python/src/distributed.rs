@@ -65,7 +65,8 @@ fn span(t: &Tensor) -> Span {
     }
 }
 
-fn reduce_op(name: &str) -> PyResult<ReduceOp> {
+fn reduce_op(name: Option<&str>) -> PyResult<ReduceOp> {
+    let Some(name) = name else { return Ok(ReduceOp::Sum) };
     ReduceOp::from_name(name).ok_or_else(|| PyValueError::new_err(format!("unknown reduce op {name:?}")))
 }
 
@@ -107,13 +108,13 @@ impl PyGroup {
     }
 
     /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both).
-    #[pyo3(signature = (kind, output, input=None, *, op="sum", peer=0, tag=0))]
+    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0))]
     fn issue(
         &self,
         kind: &str,
         output: &Bound<'_, PyAny>,
         input: Option<&Bound<'_, PyAny>>,
-        op: &str,
+        op: Option<&str>,
         peer: usize,
         tag: u32,
     ) -> PyResult<PyWork> {

@@ -4,7 +4,7 @@ use crate::gate::{self, to_py};
 use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, Placement, PlacementId, Result, Sbp};
 use oneflow_core::{Tensor, bit};
 use oneflow_global::{Spread, global_of};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
@@ -106,17 +106,17 @@ pub struct PySbp(Sbp);
 
 #[pymethods]
 impl PySbp {
-    /// `split`, `broadcast` or `partial_sum`; `split` takes the dimension.
+    /// "S" with a dimension, "B" or "P".
     #[new]
     #[pyo3(signature = (kind, dim=None))]
     fn new(kind: &str, dim: Option<i64>) -> PyResult<PySbp> {
         Ok(PySbp(match (kind, dim) {
-            ("split", Some(d)) if (0..=63).contains(&d) => Sbp::S(d as u8),
-            ("split", Some(d)) => {
+            ("S", Some(d)) if (0..=63).contains(&d) => Sbp::S(d as u8),
+            ("S", Some(d)) => {
                 return Err(PyValueError::new_err(format!("sbp.split: dim must be between 0 and 63, got {d}")));
             }
-            ("broadcast", None) => Sbp::B,
-            ("partial_sum", None) => Sbp::P_SUM,
+            ("B", None) => Sbp::B,
+            ("P", None) => Sbp::P_SUM,
             _ => return Err(PyValueError::new_err(format!("sbp: no such kind: {kind:?} with dim {dim:?}"))),
         }))
     }
@@ -132,9 +132,9 @@ impl PySbp {
     }
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         let args = match self.0 {
-            Sbp::S(d) => ("split", Some(d)).into_pyobject(py)?,
-            Sbp::B => ("broadcast", None::<u8>).into_pyobject(py)?,
-            Sbp::P(_) => ("partial_sum", None::<u8>).into_pyobject(py)?,
+            Sbp::S(d) => ("S", Some(d)).into_pyobject(py)?,
+            Sbp::B => ("B", None::<u8>).into_pyobject(py)?,
+            Sbp::P(_) => ("P", None::<u8>).into_pyobject(py)?,
         };
         Ok((py.get_type::<PySbp>(), args))
     }
@@ -212,20 +212,10 @@ fn _reset_wire_counters() {
     oneflow_global::reset_wire_counters();
 }
 
-/// Whether `value` can be an SBP argument, for Python code that forwards one.
-#[pyfunction]
-fn _check_sbp(value: &Bound<'_, PyAny>) -> PyResult<()> {
-    match sbp_of(value)? {
-        Some(_) => Ok(()),
-        None => Err(PyTypeError::new_err("sbp must be an oneflow.sbp value or a sequence of them")),
-    }
-}
-
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_global::register();
     m.add_class::<PyPlacement>()?;
     m.add("_sbp", m.py().get_type::<PySbp>())?;
     m.add_function(wrap_pyfunction!(_wire_counters, m)?)?;
-    m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)?;
-    m.add_function(wrap_pyfunction!(_check_sbp, m)?)
+    m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)
 }

@@ -22,7 +22,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
     parser.add_argument("--nproc-per-node", "--nproc_per_node", type=int, default=1, help="processes on this machine")
     parser.add_argument("--master-addr", "--master_addr", default="127.0.0.1", help="address of machine 0")
-    parser.add_argument("--master-port", "--master_port", type=int, help="free port of machine 0 (chosen on one machine)")
+    parser.add_argument("--master-port", "--master_port", type=int, help="port of machine 0, a free one by default")
     parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
     parser.add_argument("--no-python", "--no_python", action="store_true", help="the script is a program")
     parser.add_argument("script")

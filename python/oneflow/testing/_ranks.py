@@ -36,7 +36,7 @@ def run_ranks(n: int, fn: Callable[..., Any], *args: Any, timeout: float = 300.0
         groups[i].enter_thread()
         try:
             results[i] = fn(*args)
-        except BaseException as e:  # noqa: BLE001 - handed to the caller, whatever it is
+        except BaseException as e:
             failures.append(e)
             groups[i].abort(f"{type(e).__name__}: {e}")
         finally:

@@ -76,6 +76,7 @@ pub fn bytes(t: &Tensor) -> &[u8] {
 ///
 /// # Safety
 /// Nobody else reads or writes the tensor's storage while the slice lives.
+#[allow(clippy::mut_from_ref)] // A tensor is a handle: its memory is shared, and exclusive by the contract alone.
 pub unsafe fn bytes_mut(t: &Tensor) -> &mut [u8] {
     let n = t.numel() as usize * t.dtype().size();
     if n == 0 {
