@@ -73,9 +73,10 @@ impl TokenFile {
         let bytes = &self.map[start * size..(start + out.len()) * size];
         match self.kind {
             TokenKind::U8 => out.iter_mut().zip(bytes).for_each(|(o, b)| *o = *b as i64),
-            TokenKind::U16 => {
-                out.iter_mut().zip(bytes.chunks_exact(2)).for_each(|(o, b)| *o = u16::from_le_bytes([b[0], b[1]]) as i64)
-            }
+            TokenKind::U16 => out
+                .iter_mut()
+                .zip(bytes.chunks_exact(2))
+                .for_each(|(o, b)| *o = u16::from_le_bytes([b[0], b[1]]) as i64),
             TokenKind::U32 => out
                 .iter_mut()
                 .zip(bytes.chunks_exact(4))

@@ -147,12 +147,30 @@ impl Lowering<'_> {
                     }
                 }
             }
-            let free = old.iter().filter(|v| **v != w.value).all(|v| self.last_read(*v).is_none_or(|r| r < at));
+            let n = &self.g.nodes[at];
+            let free = old.iter().filter(|v| **v != w.value).all(|v| {
+                // The node itself may read it where it can write over what it reads.
+                let last = self.last_read(*v);
+                last.is_none_or(|r| r < at) || last == Some(at) && self.over_itself(n, *v, w.value)
+            });
             if free && !updated && self.g.bytes(w.value) == self.g.bytes(w.target) {
                 owners.entry(w.value).or_insert(w.target);
             }
         }
         owners
+    }
+
+    /// Whether an elementwise node reads a root only in the very layout in which it writes `out`.
+    fn over_itself(&self, n: &Node, root: ValueId, out: ValueId) -> bool {
+        let elementwise = match &n.kind {
+            Kind::Chain(_) => true,
+            Kind::Op { op, .. } => matches!(op.kernel, Kernel::Elementwise(_)) && op.traits.has(Traits::ALIAS_OK),
+        };
+        elementwise
+            && n.ins.iter().flatten().filter(|v| self.g.root(**v) == root).all(|v| {
+                let x = &self.g.values[*v as usize];
+                x.offset == 0 && x.meta == *self.g.meta(out)
+            })
     }
 
     /// The layout of a value, with its class for a buffer.

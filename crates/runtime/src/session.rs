@@ -190,7 +190,7 @@ impl Session {
             self.network = None;
             return Err(e);
         }
-        generator.set_state(seed, offset + self.plan.n_rng);
+        generator.set_state(seed, offset.wrapping_add(self.plan.n_rng));
         for (t, original) in &inputs {
             if let Some(original) = original.filter(|_| self.plan.writes_input()) {
                 oneflow_core::copy_into(original, t)?;

@@ -31,8 +31,11 @@ fn ports(p: &[(u32, u32)]) -> Vec<Port> {
     p.iter().map(|&(register, pieces)| Port { register, pieces }).collect()
 }
 
-fn plan(slots: &[u32], tasks: &[(&str, u32, &[(u32, u32)], &[(u32, u32)])]) -> Plan {
-    let task = |&(name, stream, consumes, produces): &(&str, u32, &[(u32, u32)], &[(u32, u32)])| Task {
+/// Name, stream, and (register, pieces) consumed and produced.
+type Actor<'a> = (&'a str, u32, &'a [(u32, u32)], &'a [(u32, u32)]);
+
+fn plan(slots: &[u32], tasks: &[Actor<'_>]) -> Plan {
+    let task = |&(name, stream, consumes, produces): &Actor<'_>| Task {
         name: name.into(),
         stream,
         work: if name == "receiver" { Work::HostOut } else { Work::Compute(Vec::new()) },
@@ -160,7 +163,7 @@ fn random_networks_that_pass_the_check_run() {
             reads.push(r);
         }
         let makes: Vec<[(u32, u32); 1]> = (0..n).map(|i| [(i as u32, 1)]).collect();
-        let mut tasks: Vec<(&str, u32, &[(u32, u32)], &[(u32, u32)])> =
+        let mut tasks: Vec<Actor<'_>> =
             (0..n).map(|i| (names[i].as_str(), 1 + rnd(3) as u32, reads[i].as_slice(), makes[i].as_slice())).collect();
         let last = [(n as u32 - 1, 1)];
         tasks.push(("receiver", 0, &last, &[]));

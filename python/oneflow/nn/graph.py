@@ -1,7 +1,7 @@
 """nn.Graph: a module, its loss, backward and optimizer as one compiled program.
 
-``build`` is traced once for each meta of the inputs. What it did becomes a static program with planned memory; calling the
-graph runs that program. Nothing of Python runs between its ops.
+``build`` is traced once for each meta of the inputs. What it did becomes a static program with planned memory;
+calling the graph runs that program. Nothing of Python runs between its ops.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PACKAGE = str(Path(oneflow.__file__).parent)
 class GraphConfig:
     """Options of a graph, under OneFlow's names. Set them before the first call.
 
-    Options that are accepted but change nothing yet say so; options that would change results and are not supported raise
-    NotImplementedError.
+    Options that are accepted but change nothing yet say so; options that would change results and are not supported
+    raise NotImplementedError.
     """
 
     def __init__(self) -> None:
@@ -98,12 +98,12 @@ for _name, _default in {
 class Graph:
     """Base class of graphs.
 
-    Subclasses set modules in ``__init__``, add optimizers with :meth:`add_optimizer` and define ``build``, which takes and
-    returns tensors, None, and lists, tuples and dicts of them. ``build`` may call ``loss.backward()``; the optimizers' steps
-    follow it by themselves, and so do the steps of their learning-rate schedules.
+    Subclasses set modules in ``__init__``, add optimizers with :meth:`add_optimizer` and define ``build``, which takes
+    and returns tensors, None, and lists, tuples and dicts of them. ``build`` may call ``loss.backward()``; the steps of
+    the optimizers and of their learning-rate schedules follow it by themselves.
 
-    Inside ``build`` tensors have no values: ``item()``, ``numpy()`` and ops whose shape depends on data raise. Tensors from
-    outside become variables of the program: it reads and writes their memory.
+    Inside ``build`` tensors have no values: ``item()``, ``numpy()`` and ops whose shape depends on data raise. Tensors
+    from outside become variables of the program: it reads and writes their memory.
 
     Example::
 
@@ -269,7 +269,7 @@ class Graph:
         for optimizer, _ in self._optimizers:
             optimizer.prepare()
         groups = [group["params"] for optimizer, _ in self._optimizers for group in optimizer.param_groups]
-        leaves = {id(p): p for group in groups for p in group}
+        leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
         leaves.update((id(p), p) for _, p in self._parameters() if p.is_leaf)
         grads = [(p, p.grad) for p in leaves.values()]
         for p, grad in grads:
@@ -298,13 +298,15 @@ class Graph:
         return program
 
     def _print(self, program: _Program) -> None:
+        texts = []
         if self._debug_level >= 3:
-            print(program.compiled.text(True))
+            texts.append(program.compiled.text(True))
         if self._debug_level >= 2:
-            print(program.compiled.text(False))
+            texts.append(program.compiled.text(False))
         if self._debug_level >= 0:
             memory = program.compiled.memory()
-            print(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}")
+            texts.append(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}\n")
+        sys.stdout.write("".join(texts))
 
     def save_plan(self, path: Any) -> None:
         """Write the program with its variables to a file that runs without Python (``Session::load``).
@@ -377,7 +379,8 @@ def _flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
     if value is None or (what == "input" and isinstance(value, (bool, int, float, str))):
         return ("constant", type(value), value)
     raise TypeError(
-        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: expected Tensor, None, list, tuple or dict"
+        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: "
+        "expected Tensor, None, list, tuple or dict"
     )
 
 
