@@ -118,7 +118,6 @@ fn without_fusion_a_graph_gives_the_bits_of_eager() {
     let want = eager(&a);
     oneflow_core::default_generator().manual_seed(3);
     let mut c = b.compile(false);
-    println!("{}", c.optimized);
     assert_eq!(b.state(), Net::new().state(), "tracing changes nothing");
     assert!(b.params.iter().all(|p| oneflow_autograd::grad(p).is_none()));
     let batches: Vec<_> = (0..STEPS).map(batch).collect();
@@ -135,7 +134,6 @@ fn without_fusion_a_graph_gives_the_bits_of_eager() {
     assert_eq!(have, want);
     assert_eq!(b.state(), a.state());
     let m = &c.memory;
-    println!("{m:?}");
     assert!(m.peak as f64 <= 1.1 * m.bound as f64, "{m:?}");
     assert!(m.peak < m.total);
 }

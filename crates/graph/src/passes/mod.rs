@@ -1,8 +1,7 @@
 //! Rewrites of the logical graph, in one ordered list. Each is a plain function in a file of its own.
 
 mod dead_code;
-mod fuse_chain;
-mod fuse_linear;
+mod fusion;
 
 use crate::Config;
 use crate::ir::Graph;
@@ -12,7 +11,7 @@ use oneflow_base::Result;
 pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
 
 pub static PASSES: &[(&str, Pass)] =
-    &[("dead_code", dead_code::run), ("fuse_linear", fuse_linear::run), ("fuse_chain", fuse_chain::run)];
+    &[("dead_code", dead_code::run), ("fuse_linear", fusion::linear::run), ("fuse_chain", fusion::chain::run)];
 
 /// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
 pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {

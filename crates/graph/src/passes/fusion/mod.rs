@@ -1,0 +1,4 @@
+//! Fusion: patterns of ops that one kernel computes.
+
+pub mod chain;
+pub mod linear;
