@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import oneflow as torch
 import oneflow.nn as nn
 from oneflow import sbp
@@ -44,6 +46,26 @@ class Layout:
                     first.to_global(sbp=sbp.split(0))
                     second.weight = nn.Parameter(second.weight.detach().to_global(sbp=sbp.split(1)))
         return model
+
+    def spread_state(self, optimizer: torch.optim.Optimizer) -> None:
+        """Lay the state that an optimizer has just loaded out as its parameters are."""
+        if self.name == "single":
+            return
+        for parameter, state in optimizer.state.items():
+            for name, value in state.items():
+                if torch.is_tensor(value) and value.shape == parameter.shape and not value.is_global:
+                    whole = value.to_global(parameter.placement, sbp.broadcast)
+                    state[name] = whole.to_global(sbp=parameter.sbp)
+
+    def whole(self, state: Any) -> Any:
+        """Return ``state`` (nested dicts and lists) with every global tensor whole and local. All ranks call it."""
+        if isinstance(state, dict):
+            return {key: self.whole(value) for key, value in state.items()}
+        if isinstance(state, list):
+            return [self.whole(value) for value in state]
+        if torch.is_tensor(state) and state.is_global:
+            return state.detach().to_global(sbp=sbp.broadcast).to_local()
+        return state
 
     def batch(self, x: torch.Tensor) -> torch.Tensor:
         """Make a batch that every rank has read global: split over ranks, or whole on each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +104,25 @@ def test_two_processes(one_rank: list[float], name: str, tmp_path: Path) -> None
     for rank in range(2):
         losses = json.loads((tmp_path / f"losses{rank}").read_text())
         assert losses == pytest.approx(one_rank, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_the_script_takes_its_layout_from_an_argument_and_resumes_in_another(tmp_path: Path) -> None:
+    """The example's own file, unedited: alone, over two processes, and from one's checkpoint to the other."""
+
+    def run(out: str, *arguments: str, layout: str) -> list[float]:
+        launch = [] if layout == "single" else ["-m", "oneflow.distributed.launch", "--nproc-per-node", "2"]
+        program = [str(EXAMPLE / "train.py"), "--layout", layout, "--batch-size", "4", "--checkpoint-every", "3"]
+        options = ["--sample-bytes", "4", "--held-out-bytes", "2000", "--threads", "1", "--out", str(tmp_path / out)]
+        command = [sys.executable, *launch, *program, *options, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return [loss for _, loss in torch.load(tmp_path / out / "checkpoint.pt")["losses"]]
+
+    alone = run("single", "--steps", "5", layout="single")
+    for layout in ("data", "tensor"):
+        assert run(layout, "--steps", "5", layout=layout) == pytest.approx(alone, rel=1e-5)
+        shutil.copytree(tmp_path / "single", tmp_path / f"{layout}-resumed")
+    longer = run("single", "--steps", "8", "--resume", layout="single")
+    for layout in ("data", "tensor"):
+        assert run(f"{layout}-resumed", "--steps", "8", "--resume", layout=layout) == pytest.approx(longer, rel=1e-5)
