@@ -30,6 +30,9 @@ fn rounding(arg: Arg<'_>) -> Result<Rounding> {
 
 /// An integer divided by the number zero has no answer.
 fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
+    if dtype == DType::Bool {
+        return Err(Error::not_implemented(format!("\"{}\" not implemented for 'Bool'", c.name())));
+    }
     if dtype.compute() == DType::I64 && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() == 0) {
         return Err(Error::runtime(format!("{}(): ZeroDivisionError", c.name())));
     }

@@ -13,6 +13,14 @@ Example::
 
     >>> oneflow.isinf(oneflow.tensor([1.]))
     tensor([False])",
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        // Of integers: zeros in the input's layout, as torch makes them.
+        if x.dtype().is_differentiable() {
+            return unary::boolean(c, outs);
+        }
+        super::push_like(x, DType::Bool, x.device(), None, outs)
+    },
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
     ..unary::BOOL
 };

@@ -99,6 +99,16 @@ Example::
 
     >>> oneflow.addcdiv(oneflow.tensor([1.]), oneflow.tensor([6.]), oneflow.tensor([3.]), value=0.5)
     tensor([2.])",
+    infer: |c, outs| {
+        let dtype = result_type(c.ins.iter().flatten().copied(), None);
+        if c.opt(1).zip(c.opt(2)).is_some_and(|(a, b)| !a.dtype().is_differentiable() && !b.dtype().is_differentiable())
+        {
+            return Err(Error::runtime(format!(
+                "addcdiv(): integer division with addcdiv is not supported (dtype {dtype}); divide by `div` with a rounding_mode"
+            )));
+        }
+        super::push_broadcast(c, dtype, outs)
+    },
     kernel: Kernel::Elementwise(|c, o, p| lower(c, o, p, &ADDCDIV_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b100), Save::In(2, 0b110)],

@@ -18,7 +18,7 @@ Example::
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     infer: |c, outs| {
         if c.t(0)?.dtype() == DType::Bool {
-            return Err(Error::runtime(
+            return Err(Error::not_implemented(
                 "neg(): Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
             ));
         }

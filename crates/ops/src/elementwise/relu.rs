@@ -13,6 +13,12 @@ Example::
 
     >>> oneflow.relu(oneflow.tensor([-1., 2.]))
     tensor([0., 2.])",
+    infer: |c, outs| {
+        if c.t(0)?.dtype() == DType::Bool {
+            return Err(Error::not_implemented("relu(): Boolean inputs not supported"));
+        }
+        unary::same(c, outs)
+    },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
         save: &[Save::Out(0, 1)],

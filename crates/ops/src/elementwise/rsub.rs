@@ -16,8 +16,8 @@ Example::
     tensor([9., 8.])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        if binary::common(c) == DType::Bool {
-            return Err(Error::runtime(
+        if c.ins.iter().flatten().any(|t| t.dtype() == DType::Bool) {
+            return Err(Error::not_implemented(
                 "rsub(): Subtraction, the `-` operator, with two bool tensors is not supported.",
             ));
         }

@@ -13,6 +13,10 @@ Example::
 
     >>> oneflow.square(oneflow.tensor([3.]))
     tensor([9.])",
+    infer: |c, outs| match c.t(0)?.dtype() {
+        DType::Bool => super::push_broadcast(c, DType::I64, outs),
+        d => super::push_broadcast(c, d, outs),
+    },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],

@@ -16,8 +16,8 @@ Example::
     >>> oneflow.sub(oneflow.tensor([1., 2.]), 1)
     tensor([0., 1.])",
     infer: |c, outs| {
-        if binary::common(c) == DType::Bool {
-            return Err(Error::runtime(
+        if c.ins.iter().flatten().any(|t| t.dtype() == DType::Bool) {
+            return Err(Error::not_implemented(
                 "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
             ));
         }

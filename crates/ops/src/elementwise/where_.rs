@@ -100,17 +100,20 @@ Example::
                 v.ndim()
             )));
         }
-        let value = c
-            .arg(0)
-            .scalar()
-            .map_or_else(|| c.opt(2).map_or(Category::Bool, |v| v.dtype().category()), Scalar::category);
-        if value > x.dtype().category() {
+        // A number is cast if the dtype can hold it; a tensor only within its category.
+        let fits = match (c.arg(0).scalar(), c.opt(2)) {
+            (Some(s), _) if x.dtype().is_int() => s.to_f64().abs() <= 2f64.powi(63) && s.category() <= Category::Float,
+            (Some(s), _) => s.category() <= Category::Float || x.dtype().category() == Category::Complex,
+            (None, v) => v.is_none_or(|v| v.dtype().category() <= x.dtype().category()),
+        };
+        if !fits {
             return Err(Error::runtime(format!(
-                "value cannot be converted to type {} without overflow (masked_fill)",
+                "masked_fill(): value cannot be converted to type {} without overflow",
                 x.dtype().scalar_type_name()
             )));
         }
-        super::push_broadcast(c, x.dtype(), outs)
+        let sizes = broadcast_shapes(x.sizes(), m.sizes()).map_err(|e| e.context("masked_fill(): "))?;
+        outs.push(x.dtype(), x.device(), &sizes)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();

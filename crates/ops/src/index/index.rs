@@ -156,7 +156,7 @@ Example::
             )));
         }
         if !is_wide(indices) && indices.iter().flatten().all(|t| t.dtype().is_int() || t.dtype() == DType::Bool) {
-            return outs.push(x.dtype(), x.device(), x.sizes());
+            return crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs);
         }
         let plan = plan(c, indices)?;
         let fits = broadcast_shapes(&plan.sizes, v.sizes()).is_ok_and(|s| s.len() >= plan.sizes.len())
@@ -169,7 +169,7 @@ Example::
                 plan.sizes.as_slice()
             )));
         }
-        outs.push(x.dtype(), x.device(), x.sizes())
+        crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs)
     },
     kernel: Kernel::Prim {
         prim: &INDEX_PUT,

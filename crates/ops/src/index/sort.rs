@@ -86,6 +86,9 @@ Example::
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
         let (x, k) = (c.t(0)?, c.int(0)?);
+        if x.dtype() == DType::Bool {
+            return Err(Error::not_implemented("topk(): does not support bool dtypes"));
+        }
         let d = wrap_dim(c.int(1)?, x.ndim())?;
         let n = x.sizes().get(d).copied().unwrap_or(1);
         if k < 0 || k > n {

@@ -32,6 +32,14 @@ fn floating(c: &Call<'_>, dtype: DType) -> Result<()> {
     Err(Error::not_implemented(format!("\"{}\" not implemented for '{}'", c.name(), dtype.scalar_type_name())))
 }
 
+/// As `floating`, where torch raises the plain class.
+fn continuous(c: &Call<'_>, dtype: DType) -> Result<()> {
+    floating(c, dtype).map_err(|_| {
+        let name = dtype.scalar_type_name();
+        Error::runtime(format!("{}(): dtype must be a floating point but you specified {name}", c.name()))
+    })
+}
+
 pub static RAND: OpDef = OpDef {
     sig: Sig::parse(
         "rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
@@ -128,7 +136,7 @@ fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
     floating(c, d)?;
-    outs.push(d, dev, x.sizes())
+    crate::elementwise::push_like(x, d, dev, None, outs)
 }
 
 pub static RAND_LIKE: OpDef = OpDef {
@@ -244,7 +252,7 @@ Example::
         if c.float(0)? <= 0.0 {
             return Err(Error::runtime(format!("exponential_ expects lambda > 0.0, but found lambda={}", c.float(0)?)));
         }
-        floating(c, c.t(0)?.dtype())?;
+        continuous(c, c.t(0)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
@@ -304,7 +312,7 @@ Example::
         if x.ndim() == 0 || x.ndim() > 2 {
             return Err(Error::runtime(format!("multinomial(): prob_dist must be 1 or 2 dim, got {:?}", x.sizes())));
         }
-        floating(c, x.dtype())?;
+        continuous(c, x.dtype())?;
         let k = x.sizes()[x.ndim() - 1];
         if n <= 0 {
             return Err(Error::runtime("multinomial(): cannot sample n_sample <= 0 samples"));

@@ -15,6 +15,14 @@ fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
     Ok(())
 }
 
+/// Booleans have an extreme, but no torch program asks where.
+fn not_bool(c: &Call<'_>) -> Result<()> {
+    match c.t(0)?.dtype() {
+        DType::Bool => Err(Error::not_implemented(format!("{}(): does not support bool input", c.name()))),
+        _ => Ok(()),
+    }
+}
+
 /// The gradient of an extreme, shared by the elements equal to it.
 fn shared(g: &Tensor, x: &Tensor, y: &Tensor, mask: u64, keepdim: bool) -> Result<Tensor> {
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
@@ -167,6 +175,7 @@ Example::
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
         let x = c.t(0)?;
+        not_bool(c)?;
         let mask = dim_mask("argmax", c.arg(0), x.ndim())?;
         not_empty(c, mask)?;
         push(c, DType::I64, mask, c.bool(1), outs)
@@ -270,6 +279,7 @@ Example::
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
         let x = c.t(0)?;
+        not_bool(c)?;
         let mask = dim_mask("argmin", c.arg(0), x.ndim())?;
         not_empty(c, mask)?;
         push(c, DType::I64, mask, c.bool(1), outs)

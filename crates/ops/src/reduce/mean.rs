@@ -5,7 +5,7 @@ use super::*;
 fn mean_dtype(c: &Call<'_>, arg: usize) -> Result<DType> {
     let d = c.dtype_or(arg, c.t(0)?.dtype());
     if !d.is_differentiable() {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
             d.scalar_type_name()
         )));
@@ -65,7 +65,7 @@ fn correction(c: &Call<'_>) -> f64 {
 fn var(c: &Call<'_>) -> Result<Tensor> {
     let x = c.t(0)?;
     if !x.dtype().is_differentiable() {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "{}(): only support floating point and complex dtypes, got {}",
             c.name(),
             x.dtype()

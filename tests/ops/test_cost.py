@@ -1,0 +1,37 @@
+"""What ops say they cost equals PyTorch's own counter, for everything that counter knows of."""
+
+import oneflow
+import pytest
+import torch
+from oneflow import _oneflow
+from torch.utils.flop_counter import FlopCounterMode
+
+PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "fused_linear"}
+
+CASES = {
+    "mm": lambda fw: fw.mm(fw.ones(4, 6), fw.ones(6, 8)),
+    "matmul": lambda fw: fw.matmul(fw.ones(4, 6), fw.ones(6, 8)),
+    "matmul of batches": lambda fw: fw.matmul(fw.ones(2, 3, 4, 6), fw.ones(3, 6, 8)),
+    "matmul of rows": lambda fw: fw.matmul(fw.ones(2, 3, 6), fw.ones(6, 8)),
+    "bmm": lambda fw: fw.bmm(fw.ones(3, 4, 6), fw.ones(3, 6, 8)),
+    "addmm": lambda fw: fw.addmm(fw.ones(8), fw.ones(4, 6), fw.ones(6, 8)),
+    "baddbmm": lambda fw: fw.baddbmm(fw.ones(3, 4, 8), fw.ones(3, 4, 6), fw.ones(3, 6, 8)),
+    "linear": lambda fw: fw.nn.functional.linear(fw.ones(5, 6), fw.ones(8, 6)),
+    "linear with bias": lambda fw: fw.nn.functional.linear(fw.ones(2, 5, 6), fw.ones(8, 6), fw.ones(8)),
+    "nothing": lambda fw: fw.mm(fw.ones(4, 0), fw.ones(0, 8)),
+    "attention": lambda fw: fw.nn.functional.scaled_dot_product_attention(*[fw.ones(2, 4, 16, 8)] * 3),
+    "causal attention": lambda fw: fw.nn.functional.scaled_dot_product_attention(
+        *[fw.ones(2, 4, 16, 8)] * 3, is_causal=True
+    ),
+    "backward of linear": lambda fw: (
+        fw.nn.functional.linear(fw.ones(5, 6, requires_grad=True), fw.ones(8, 6, requires_grad=True)).sum().backward()
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_flops(case):
+    with FlopCounterMode(display=False) as counter:
+        CASES[case](torch)
+    ours = _oneflow._C._count_flops(lambda: CASES[case](oneflow))
+    assert sum(flops for name, flops in ours.items() if name in PRODUCTS) == counter.get_total_flops()

@@ -1,0 +1,30 @@
+"""The whole table again on every instruction set this machine has, each in a process of its own."""
+
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+
+
+def _available():
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ["baseline"]
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split("flags", 1)[-1].split("\n", 1)[0].split()
+    tiers = [("avx512", "avx512f"), ("avx2", "avx2")]
+    return [isa for isa, flag in tiers if flag in flags] + ["baseline"]
+
+
+# The best one is what the other tests of this folder run on.
+@pytest.mark.parametrize("isa", _available()[1:])
+def test_table_on(isa, capsys):
+    with capsys.disabled():
+        print(f" [kernels: {isa}]", end="", flush=True)
+    environment = {**os.environ, "ONEFLOW_CPU_ISA": isa}
+    tests = [str(HERE / "test_table.py"), "-q", "-x", "-p", "no:cacheprovider"]
+    run = subprocess.run([sys.executable, "-m", "pytest", *tests], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-4000:]

@@ -1,0 +1,110 @@
+"""Every public op of the table gives PyTorch's values, dtypes, strides and exception classes, in all its forms."""
+
+import oneflow
+import pytest
+import torch
+from op_samples import DTYPES, LAYOUTS, TABLE, build, check_equal, leaves
+from oneflow import _oneflow
+
+# Results that are random, or whatever the memory held.
+NO_VALUES = {"empty", "empty_like", "new_empty", "rand", "randn", "randint", "randint.low", "rand_like", "randn_like"}
+NO_VALUES |= {"randperm", "normal", "uniform", "exponential", "bernoulli", "multinomial", "native_dropout"}
+# Ops without a counterpart: layouts over several devices.
+NOT_THEIRS = {"to_global", "global_to_global", "local_to_global", "to_local", "bernoulli_fill"}
+# Equal elements may come in any order.
+ANY_ORDER = {"topk", "sort", "argsort"}
+# Signatures in the op's own order of arguments.
+SAME_AS = {"embedding": torch.embedding}
+# `out` of an integer sum cannot be bool: they have no kernel for it, we cannot cast to it.
+OTHER_CLASS = {("cumsum", "inplace", "bool"), ("cumprod", "inplace", "bool")}
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _forms(op):
+    """(form, our callable, PyTorch's)"""
+    name = op["public"]
+    faces = op["faces"]
+    if "private" in faces or op["name"] in NOT_THEIRS:
+        return
+    if "function" in faces and hasattr(torch, name):
+        yield "function", getattr(oneflow, name), getattr(torch, name)
+    if "nn" in faces and hasattr(torch.nn.functional, name):
+        yield "function", getattr(_oneflow, name), SAME_AS.get(name) or getattr(torch.nn.functional, name)
+    for face, method in (("method", name), ("inplace", f"{name}_")):
+        if face in faces and hasattr(torch.Tensor, method):
+            yield face, _method(method), _method(method)
+
+
+def _method(name):
+    def call(x, *args, **kwargs):
+        return getattr(x, name)(*args, **kwargs)
+
+    return call
+
+
+CASES = [(name, *f) for name, op in TABLE.items() for f in _forms(op)]
+
+
+def _outcome(f, args, kwargs):
+    try:
+        return f(*args, **kwargs), None
+    except Exception as e:
+        return None, e
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name, form, ours, theirs", CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES])
+def test_op(name, form, ours, theirs, dtype):
+    for n, described in enumerate(_oneflow._C._samples(name)):
+        # One that speaks of the storage itself is asked of the storage only.
+        for layout in LAYOUTS[:1] if name == "as_strided_scatter" else LAYOUTS:
+            mine = build(oneflow, described, dtype, layout, n)
+            reference = build(torch, described, dtype, layout, n)
+            wanted, error = _outcome(theirs, *reference)
+            if error is not None:
+                got, mistake = _outcome(ours, *mine)
+                if mistake is None:
+                    # No kernel of theirs: more is allowed, another answer is not.
+                    assert "not implemented" in str(error), repr(error)
+                elif (name, form, dtype) not in OTHER_CLASS:
+                    assert type(mistake).__name__ == type(error).__name__, f"{mistake!r} for {error!r}"
+                continue
+            got, mistake = _outcome(ours, *mine)
+            empty = any(isinstance(t, oneflow.Tensor) and t.numel() == 0 for t in mine[0])
+            if empty and (isinstance(mistake, NotImplementedError) or (name, form, dtype) in OTHER_CLASS):
+                continue  # They look for a kernel only once there are elements.
+            assert mistake is None, repr(mistake)
+            if TABLE[name]["public"] in ANY_ORDER and dtype in ("int64", "bool"):
+                got, wanted = leaves(got)[0], leaves(wanted)[0]
+                check_equal(got, wanted, values="argsort" not in name)
+            else:
+                check_equal(got, wanted, values=name not in NO_VALUES)
+            if form == "inplace":
+                assert got is mine[0][0] if isinstance(got, oneflow.Tensor) else leaves(got)[0] is mine[0][0]
+
+
+OUT = [name for name, op in TABLE.items() if "out" in op["faces"] and hasattr(torch, op["public"])]
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_out(name):
+    public = TABLE[name]["public"]
+    for n, described in enumerate(_oneflow._C._samples(name)):
+        args, kwargs = build(oneflow, described, "float32", "contiguous", n)
+        fresh = getattr(oneflow, public)(*args, **kwargs)
+        if not isinstance(fresh, oneflow.Tensor):
+            continue
+        # `out` takes the size it needs, and is the very object that comes back.
+        out = oneflow.empty(0, dtype=fresh.dtype)
+        assert getattr(oneflow, public)(*args, **kwargs, out=out) is out
+        check_equal(out, fresh, strides=False)
+
+
+def test_the_whole_table_is_here():
+    """No public op goes untested unseen: what PyTorch lacks is named."""
+    tested = {c[0] for c in CASES}
+    public = {name for name, op in TABLE.items() if "private" not in op["faces"]} - NOT_THEIRS
+    # Those with a placement are the same ops over several devices.
+    without_samples = {n for n in public if not _oneflow._C._samples(n) and not n.endswith(".global")}
+    assert public - tested == set()
+    assert without_samples <= {"empty", "empty_like", "new_empty", "arange", "arange.start"}
