@@ -34,8 +34,12 @@ from oneflow.random import default_generator, get_rng_state, initial_seed, manua
 from oneflow.serialization import load, save
 
 # isort: on
+from oneflow._cuda_libraries import search_directories as _search_directories
 
-_LAZY = ("autograd", "distributed", "nn", "optim", "sbp", "serialization", "testing", "utils", "random")
+# Before the first use of a GPU, which may be any call that takes a device.
+_oneflow._cuda_set_search_dirs(_search_directories())
+
+_LAZY = ("autograd", "cuda", "distributed", "nn", "optim", "sbp", "serialization", "testing", "utils", "random")
 
 
 def __getattr__(name: str) -> Any:

@@ -181,11 +181,17 @@ impl PyDevice {
 
 /// The device an argument names: a device, a string, or a number of an accelerator.
 pub fn device_of(o: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
+    // Without an index, the thread's current GPU is meant.
+    let meant = |d: Device, indexed: bool| match d.kind == DeviceType::CUDA && !indexed {
+        true => crate::cuda::current(),
+        false => d,
+    };
     if let Ok(d) = o.cast::<PyDevice>() {
-        return Ok(Some(d.get().device));
+        return Ok(Some(meant(d.get().device, d.get().indexed)));
     }
     if let Ok(s) = o.cast::<PyString>() {
-        return Device::parse(&s.to_string()).map(Some).map_err(to_py);
+        let text = s.to_string();
+        return Device::parse(&text).map(|d| Some(meant(d, text.contains(':')))).map_err(to_py);
     }
     // SAFETY: a live object.
     if unsafe { ffi::Py_TYPE(o.as_ptr()) } == &raw mut ffi::PyLong_Type {

@@ -177,7 +177,7 @@ unsafe fn cuda(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObje
     unsafe {
         let [d, _, f] = bind("cuda", ["device", "non_blocking", "memory_format"], 3, 0, g)?;
         let device = match given(d) {
-            None => Device::new(DeviceType::CUDA, 0),
+            None => crate::cuda::current(),
             Some(x) => {
                 let d = classes::device_of(&Bound::from_borrowed_ptr(py, x)).pend(py)?;
                 d.ok_or_else(|| wrong(py, "cuda", "device", "device", x))?

@@ -10,6 +10,7 @@ mod class;
 mod classes;
 mod convert;
 mod create;
+mod cuda;
 mod distributed;
 mod dlpack;
 mod entry;
@@ -50,6 +51,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     function::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
+    cuda::add(m)?;
     global::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;

@@ -1,0 +1,189 @@
+//! What `oneflow.cuda` asks of the CUDA provider: devices, memory, streams and events.
+//!
+//! Tensors on a GPU need nothing from here; they reach the provider as those of any device do.
+
+use crate::gate::{detach, run};
+use oneflow_core::base::{Device, DeviceType, Error, Result};
+use oneflow_ep::cuda::{self, Cuda};
+use oneflow_ep::{Provider, Queue};
+use pyo3::prelude::*;
+use std::cell::Cell;
+use std::path::PathBuf;
+
+thread_local! {
+    /// The device that "cuda" without an index means on this thread.
+    static CURRENT: Cell<u16> = const { Cell::new(0) };
+}
+
+/// The device that "cuda" without an index means.
+pub fn current() -> Device {
+    Device::new(DeviceType::CUDA, CURRENT.get())
+}
+
+fn provider() -> Result<&'static Cuda> {
+    cuda::provider().ok_or_else(|| {
+        Error::runtime(format!("CUDA is not available: {}", cuda::unavailable_reason().unwrap_or_default()))
+    })
+}
+
+fn checked(index: i64) -> Result<u16> {
+    let n = provider()?.device_count();
+    if (index as u64) < n as u64 {
+        return Ok(index as u16);
+    }
+    Err(Error::runtime(format!("CUDA error: invalid device ordinal {index}: there are {n}")))
+}
+
+#[pyfunction]
+fn _cuda_set_search_dirs(dirs: Vec<PathBuf>) {
+    cuda::set_search_dirs(dirs);
+}
+
+/// None where CUDA can be used.
+#[pyfunction]
+fn _cuda_unavailable_reason(py: Python<'_>) -> Option<String> {
+    detach(py, cuda::unavailable_reason)
+}
+
+#[pyfunction]
+fn _cuda_device_count() -> usize {
+    cuda::provider().map_or(0, Provider::device_count)
+}
+
+#[pyfunction]
+fn _cuda_current_device() -> u16 {
+    CURRENT.get()
+}
+
+#[pyfunction]
+fn _cuda_set_device(index: i64) -> PyResult<()> {
+    run(|| {
+        CURRENT.set(checked(index)?);
+        Ok(())
+    })
+}
+
+#[pyfunction]
+fn _cuda_synchronize(py: Python<'_>, index: i64) -> PyResult<()> {
+    run(|| {
+        let index = checked(index)?;
+        detach(py, || provider()?.synchronize(index))
+    })
+}
+
+/// Bytes in use, bytes held by the allocator, peak of the bytes in use; `reset` starts a new peak.
+#[pyfunction]
+fn _cuda_memory(index: i64, reset: bool) -> PyResult<(usize, usize, usize)> {
+    run(|| {
+        let (p, index) = (provider()?, checked(index)?);
+        let (in_use, held) = p.memory(index);
+        Ok((in_use, held, p.peak_memory(index, reset)))
+    })
+}
+
+#[pyfunction]
+fn _cuda_empty_cache(py: Python<'_>) {
+    if let Some(p) = cuda::provider() {
+        detach(py, || (0..p.device_count()).for_each(|i| p.trim(i as u16)));
+    }
+}
+
+/// Name, major and minor compute capability, bytes of memory, number of multiprocessors.
+#[pyfunction]
+fn _cuda_properties(index: i64) -> PyResult<(String, i32, i32, usize, u32)> {
+    run(|| {
+        let gpu = provider()?.device(checked(index)?)?;
+        let (major, minor) = gpu.compute_capability;
+        Ok((gpu.name.clone(), major, minor, gpu.total_memory, gpu.n_multiprocessors))
+    })
+}
+
+/// A queue of one device.
+#[pyclass(frozen, name = "_CudaStream", module = "oneflow._oneflow")]
+struct PyStream(Queue);
+
+#[pymethods]
+impl PyStream {
+    /// A new queue.
+    #[new]
+    fn new(index: i64) -> PyResult<PyStream> {
+        run(|| Ok(PyStream(provider()?.new_queue(checked(index)?)?)))
+    }
+    #[getter]
+    fn index(&self) -> u16 {
+        self.0.device.index
+    }
+    #[getter]
+    fn handle(&self) -> usize {
+        self.0.raw as usize
+    }
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        run(|| detach(py, || provider()?.synchronize_queue(self.0)))
+    }
+    /// Marks the work issued so far.
+    fn record(&self) -> PyResult<PyEvent> {
+        run(|| Ok(PyEvent(provider()?.record(self.0)?)))
+    }
+    /// Makes later work wait for an event.
+    fn wait(&self, event: &Bound<'_, PyEvent>) -> PyResult<()> {
+        run(|| provider()?.wait(self.0, &event.get().0))
+    }
+}
+
+/// A point in the work of a queue.
+#[pyclass(frozen, name = "_CudaEvent", module = "oneflow._oneflow")]
+struct PyEvent(cuda::Event);
+
+#[pymethods]
+impl PyEvent {
+    fn query(&self) -> bool {
+        self.0.is_done()
+    }
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        run(|| detach(py, || self.0.synchronize()))
+    }
+}
+
+/// The queue that the calling thread issues to; `chosen` False: the device's own.
+#[pyfunction]
+fn _cuda_stream(index: i64, chosen: bool) -> PyResult<PyStream> {
+    run(|| {
+        let (p, index) = (provider()?, checked(index)?);
+        let now = p.queue(index);
+        if chosen {
+            return Ok(PyStream(now));
+        }
+        p.set_queue(index, None);
+        let own = p.queue(index);
+        if own.raw != now.raw {
+            p.set_queue(index, Some(now));
+        }
+        Ok(PyStream(own))
+    })
+}
+
+/// Makes a queue the calling thread's.
+#[pyfunction]
+fn _cuda_set_stream(stream: &Bound<'_, PyStream>) -> PyResult<()> {
+    run(|| {
+        let queue = stream.get().0;
+        provider()?.set_queue(queue.device.index, Some(queue));
+        Ok(())
+    })
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(_cuda_set_search_dirs, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_device_count, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_set_device, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_synchronize, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_memory, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_empty_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_properties, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_stream, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_set_stream, m)?)?;
+    m.add_class::<PyStream>()?;
+    m.add_class::<PyEvent>()
+}

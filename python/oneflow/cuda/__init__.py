@@ -1,0 +1,208 @@
+"""GPUs: which there are, their memory, their streams.
+
+Tensors and modules are moved with ``device="cuda"``, ``.to("cuda")`` and ``.cuda()``. Nothing here needs a GPU to be
+imported; where there is none, :func:`unavailable_reason` says what was looked for.
+
+>>> import oneflow
+>>> oneflow.cuda.is_available() == (oneflow.cuda.unavailable_reason() is None)
+True
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import OutOfMemoryError
+from oneflow._oneflow import device as _device
+from oneflow.cuda.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+from oneflow.random import manual_seed as _manual_seed
+
+__all__ = [
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_stream",
+    "stream",
+    "synchronize",
+    "unavailable_reason",
+]
+
+
+def unavailable_reason() -> str | None:
+    """Return why CUDA cannot be used, with everything that was tried; None where it can."""
+    return _oneflow._cuda_unavailable_reason()
+
+
+def is_available() -> bool:
+    """Whether a GPU can be used. Never raises."""
+    return unavailable_reason() is None
+
+
+def is_initialized() -> bool:
+    """Whether the provider could be opened; devices are opened on first use."""
+    return is_available()
+
+
+def device_count() -> int:
+    """Return the number of GPUs, 0 where CUDA cannot be used."""
+    return _oneflow._cuda_device_count()
+
+
+def _index(device: Any = None) -> int:
+    """Return the index a device argument names: None is the current one."""
+    if device is None:
+        return _oneflow._cuda_current_device()
+    if isinstance(device, int):
+        return _oneflow._cuda_current_device() if device < 0 else device
+    named = _device(device)
+    if named.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {named}")
+    return _oneflow._cuda_current_device() if named.index is None else named.index
+
+
+def current_device() -> int:
+    """Return the index of the GPU that ``device="cuda"`` means on this thread.
+
+    Raises:
+        RuntimeError: there is no GPU.
+    """
+    _check()
+    return _oneflow._cuda_current_device()
+
+
+def set_device(device: Any) -> None:
+    """Make a GPU the one that ``device="cuda"`` means on this thread. A negative index changes nothing.
+
+    Raises:
+        RuntimeError: there is no GPU with this index.
+    """
+    _oneflow._cuda_set_device(_index(device))
+
+
+class device:
+    """Context manager that makes a GPU the current one of the thread."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> device:
+        self.prev_idx = _oneflow._cuda_current_device()
+        _oneflow._cuda_set_device(self.idx)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        _oneflow._cuda_set_device(self.prev_idx)
+
+
+def _check() -> None:
+    reason = unavailable_reason()
+    if reason is not None:
+        raise RuntimeError(f"CUDA is not available: {reason}")
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for everything issued to a GPU. Errors that kernels met meanwhile are raised here."""
+    _oneflow._cuda_synchronize(_index(device))
+
+
+def _memory(device: Any, reset: bool = False) -> tuple[int, int, int]:
+    return _oneflow._cuda_memory(_index(device), reset) if is_available() else (0, 0, 0)
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return the bytes held by tensors."""
+    return _memory(device)[0]
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes the allocator holds, in use or not."""
+    return _memory(device)[1]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Return the most bytes held by tensors since the start or the last reset."""
+    return _memory(device)[2]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Start a new peak for :func:`max_memory_allocated`."""
+    _memory(device, reset=True)
+
+
+def empty_cache() -> None:
+    """Give memory that no tensor uses back to the driver."""
+    _oneflow._cuda_empty_cache()
+
+
+@dataclass(frozen=True)
+class _Properties:
+    """What a GPU is."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """Return name, compute capability (``major``, ``minor``), ``total_memory`` in bytes and ``multi_processor_count``.
+
+    Raises:
+        RuntimeError: there is no such GPU.
+    """
+    return _Properties(*_oneflow._cuda_properties(_index(device)))
+
+
+def get_device_name(device: Any = None) -> str:
+    """Return the name of a GPU."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """Return the compute capability of a GPU, (major, minor)."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def manual_seed(seed: int) -> None:
+    """Seed random draws. There is one generator for all devices: equal seeds draw equal numbers on each."""
+    _manual_seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """As :func:`manual_seed`."""
+    _manual_seed(seed)
