@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import oneflow as torch
+import oneflow.nn as nn
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
@@ -51,6 +52,29 @@ def train(name: str, n_steps: int = 6) -> tuple[list[float], dict[str, float]]:
     return losses, facts
 
 
+def train_traced(name: str, n_steps: int = 6) -> list[float]:
+    """The same as one compiled program: each rank's plan holds its own work, collectives among it."""
+    torch.manual_seed(0)
+    layout = Layout(name)
+    model = layout.spread(GPT(CONFIG))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(optimizer)
+
+        def build(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            loss = self.model(tokens, targets)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            return loss
+
+    graph = Step()
+    return [graph(layout.batch(w[:, :-1]), layout.batch(w[:, 1:])).item() for w in batches(n_steps)]
+
+
 @pytest.fixture(scope="module")
 def one_rank() -> list[float]:
     return train("single")[0]
@@ -60,6 +84,13 @@ def one_rank() -> list[float]:
 @pytest.mark.parametrize("name", ["data", "tensor"])
 def test_losses_equal_those_of_one_rank(one_rank: list[float], name: str, n: int) -> None:
     for losses, _ in torch.testing.run_ranks(n, train, name):
+        assert losses == pytest.approx(one_rank, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("name", ["data", "tensor"])
+def test_traced_losses_equal_those_of_one_rank(one_rank: list[float], name: str, n: int) -> None:
+    for losses in torch.testing.run_ranks(n, train_traced, name):
         assert losses == pytest.approx(one_rank, rel=1e-5)
 
 
@@ -88,7 +119,7 @@ SCRIPT = """
 import json, os, sys
 sys.path.insert(0, {tests!r})
 import test_gpt
-losses, _ = test_gpt.train({name!r})
+losses = [test_gpt.train({name!r})[0], test_gpt.train_traced({name!r})]
 with open({out!r} + os.environ["RANK"], "w") as f:
     json.dump(losses, f)
 """
@@ -102,8 +133,8 @@ def test_two_processes(one_rank: list[float], name: str, tmp_path: Path) -> None
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     for rank in range(2):
-        losses = json.loads((tmp_path / f"losses{rank}").read_text())
-        assert losses == pytest.approx(one_rank, rel=1e-5)
+        for losses in json.loads((tmp_path / f"losses{rank}").read_text()):
+            assert losses == pytest.approx(one_rank, rel=1e-5)
 
 
 @pytest.mark.slow

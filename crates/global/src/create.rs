@@ -69,7 +69,7 @@ fn run(base: &str, args: &[Arg<'_>]) -> Result<Tensor> {
     let op = op_by_name(base).ok_or_else(|| Error::runtime(format!("{base}: no such op")))?;
     let mut outs = Outs::new();
     let _guard = local_only();
-    redispatch(&Call::new(op, &[], args), 1 << oneflow_core::bit::LOCAL, &mut outs)?;
+    redispatch(&Call::new(op, &[], args), crate::boxing::traced::below(), &mut outs)?;
     outs.into_tensors().pop().ok_or_else(|| Error::runtime(format!("{base}(): gave no result")))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::boxing::boxed;
 use crate::boxing::bytes::local_only;
+use crate::boxing::traced::below;
 use crate::choose::{Choice, choose};
 use crate::mesh::{my_coords, part};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, make, wrap};
@@ -117,8 +118,9 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         return Err(Error::not_implemented(format!("\"{}\" is not implemented for global tensors", c.op.name())));
     };
     {
-        let allowed = tls().allowed & (1 << bit::LOCAL | 1 << bit::META | 1 << bit::GLOBAL);
-        let _guard = with_tls(Tls { on: 0, allowed });
+        let lazy = tls().on & 1 << bit::LAZY;
+        let allowed = tls().allowed & (1 << bit::LOCAL | 1 << bit::META | 1 << bit::GLOBAL) | lazy;
+        let _guard = with_tls(Tls { on: lazy, allowed });
         f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
     }
     if let Dest::Into(dest) = c.dest {
@@ -165,7 +167,7 @@ fn run_local(
     let call = Call { op: c.op, ins: &refs, args, dest };
     let mut outs = Outs::new();
     let _guard = local_only();
-    redispatch(&call, 1 << bit::LOCAL, &mut outs)?;
+    redispatch(&call, below(), &mut outs)?;
     Ok(Some(outs))
 }
 
@@ -331,7 +333,7 @@ fn whole(c: &Call<'_>, home: Spread, outs: &mut Outs) -> Result<()> {
     let mut local = Outs::new();
     {
         let _guard = local_only();
-        redispatch(&Call { op: c.op, ins: &refs, args: c.args, dest: Dest::Fresh }, 1 << bit::LOCAL, &mut local)?;
+        redispatch(&Call { op: c.op, ins: &refs, args: c.args, dest: Dest::Fresh }, below(), &mut local)?;
     }
     for t in local.into_tensors() {
         let sizes = Dims::from_slice(t.sizes());

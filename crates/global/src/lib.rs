@@ -25,6 +25,7 @@ pub use tensor::{GlobalTensor, Spread, global_of, make};
 /// Puts the layer into the stack, its ops into the table and its rule into autograd.
 pub fn register() {
     layer::register();
+    boxing::traced::register();
     oneflow_core::register_ops(ops::TABLE);
     oneflow_core::register_ops(create::TABLE);
     oneflow_autograd::set_accumulate_rule(ops::accumulate_rule);

@@ -126,6 +126,16 @@ fn lines(placement: &Placement, axis: usize) -> Vec<Vec<u32>> {
     out
 }
 
+/// What a plan remembers its world by.
+pub fn world_address() -> usize {
+    address(&world())
+}
+
+/// The groups that the world at this address has made, for threads that belong to no rank.
+pub fn groups_at(world: usize, id: PlacementId) -> Option<AxisGroups> {
+    table().get(&(world, id)).filter(|e| e.world.strong_count() > 0).map(|e| e.axes.clone())
+}
+
 fn all_groups() -> Vec<Group> {
     let world = world();
     let mut out: Vec<Group> = vec![world.clone()];

@@ -306,6 +306,11 @@ pub static ENTER: OpDef = OpDef {
 
 fn assemble_unknown(x: &Tensor, to: Spread, check: bool, copy: bool) -> Result<Tensor> {
     let to = to.check(x.sizes(), "to_global()")?;
+    if crate::boxing::traced::tracing() {
+        return Err(Error::not_implemented(
+            "to_global(): a local tensor does not become global inside nn.Graph's build; make it global before",
+        ));
+    }
     let mut sizes = Dims::from_slice(x.sizes());
     if check {
         sizes = agreed_sizes(x, to)?;
@@ -437,5 +442,14 @@ pub fn spread(placement: PlacementId, sbp: &[Sbp]) -> Result<Spread> {
 }
 
 /// The ops of this crate.
-pub static TABLE: &[&OpDef] =
-    &[&ASSEMBLE, &BOX, &ENTER, &GLOBAL_TO_GLOBAL, &LOCAL_TO_GLOBAL, &SHARD, &TO_GLOBAL, &TO_LOCAL];
+pub static TABLE: &[&OpDef] = &[
+    &ASSEMBLE,
+    &BOX,
+    &crate::boxing::traced::BOX_AXIS,
+    &ENTER,
+    &GLOBAL_TO_GLOBAL,
+    &LOCAL_TO_GLOBAL,
+    &SHARD,
+    &TO_GLOBAL,
+    &TO_LOCAL,
+];

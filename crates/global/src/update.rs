@@ -2,10 +2,11 @@
 
 use crate::boxing::boxed;
 use crate::boxing::bytes::local_only;
+use crate::boxing::traced::below;
 use crate::layer::mixed;
 use crate::tensor::{Spread, expect_global, global_of};
 use oneflow_base::{Arg, Error, Result, Sbp};
-use oneflow_core::{Call, Dest, Outs, Tensor, Ty, bit, redispatch};
+use oneflow_core::{Call, Dest, Outs, Tensor, Ty, redispatch};
 
 pub fn update(c: &Call<'_>) -> Result<()> {
     (c.op.infer)(c, &mut Outs::new())?;
@@ -79,7 +80,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     }
     ins.extend(values.iter().map(Option::as_ref));
     let _guard = local_only();
-    redispatch(&Call { op: c.op, ins: &ins, args: &args, dest: Dest::Fresh }, 1 << bit::LOCAL, &mut Outs::new())
+    redispatch(&Call { op: c.op, ins: &ins, args: &args, dest: Dest::Fresh }, below(), &mut Outs::new())
 }
 
 /// A number that changes per step. The optimizer's own are local and equal on all ranks.

@@ -26,7 +26,8 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
         )));
     }
     if below & (1 << bit::GLOBAL) != 0 {
-        return Err(Error::not_implemented(format!("{}(): global tensors are not traced yet", c.name())));
+        // Layouts are chosen first; what is recorded is this rank's work on its shards, boxing included.
+        return redispatch(c, below, outs);
     }
     if c.ins.iter().flatten().any(|t| t.device().is_meta()) {
         return redispatch(c, below & !(1 << bit::LAZY), outs);

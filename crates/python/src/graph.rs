@@ -4,6 +4,7 @@ use crate::gate::{self, Shared, run, to_py};
 use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
+use oneflow_global::global_of;
 use oneflow_graph::{Compiled, Config, StackFn, Tracer, compile};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -39,18 +40,31 @@ impl GraphTrace {
     }
     /// A placeholder with the meta of a tensor.
     fn input<'py>(&self, py: Python<'py>, like: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let made = run(|| self.tracer()?.input(tensor(like)?))?;
+        let made = run(|| {
+            let like = tensor(like)?;
+            let Some(g) = global_of(like) else { return self.tracer()?.input(like) };
+            let shard = self.tracer()?.input(shard_of(like)?)?;
+            oneflow_global::make(like, like.sizes(), g.spread, Some(shard))
+        })?;
         bound(py, made)
     }
     /// Names the memory of a tensor.
     fn name(&self, t: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
-        run(|| self.tracer()?.name(tensor(t)?, name))
+        run(|| self.tracer()?.name(shard_of(tensor(t)?)?, name))
     }
     /// Ends the trace with these results and compiles it.
     fn finish(&mut self, outputs: &Bound<'_, PyList>, fuse: bool) -> PyResult<CompiledGraph> {
         let outputs = tensors(outputs)?;
+        let (shards, templates) = run(|| {
+            let shards = outputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>()?;
+            let like = |t: &Tensor| global_of(t).map(|g| oneflow_global::make(t, t.sizes(), g.spread, None));
+            Ok((shards, outputs.iter().map(|t| like(t).transpose()).collect::<Result<Vec<_>>>()?))
+        })?;
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
-        run(|| Ok(CompiledGraph(Mutex::new(compile(tracer.finish(&outputs)?, &Config { fuse })?))))
+        run(|| {
+            let compiled = Mutex::new(compile(tracer.finish(&shards)?, &Config { fuse })?);
+            Ok(CompiledGraph { compiled, templates })
+        })
     }
     /// Gives the trace up.
     fn abort(&mut self) {
@@ -66,11 +80,25 @@ impl GraphTrace {
 
 /// A compiled step and its memory.
 #[pyclass(frozen, module = "oneflow", name = "_CompiledGraph")]
-pub struct CompiledGraph(Mutex<Compiled>);
+pub struct CompiledGraph {
+    compiled: Mutex<Compiled>,
+    /// For results that are global tensors: their meta and layout.
+    templates: Vec<Option<Tensor>>,
+}
+
+/// A local tensor itself; of a global one the part that a trace is about.
+fn shard_of(t: &Tensor) -> Result<&Tensor> {
+    match global_of(t) {
+        None => Ok(t),
+        Some(g) => g.local.as_ref().ok_or_else(|| {
+            Error::not_implemented("nn.Graph: this rank is outside the placement of a tensor that the graph uses")
+        }),
+    }
+}
 
 impl CompiledGraph {
     fn get(&self) -> MutexGuard<'_, Compiled> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.compiled.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -79,10 +107,15 @@ impl CompiledGraph {
     /// Runs the step once.
     fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let inputs = tensors(inputs)?;
+        let inputs = run(|| inputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>())?;
         let mut poll = || gate::attach(gate::check_signals);
         let outputs = run(|| gate::detach(py, || self.get().session.run_polled(&inputs, &mut poll)))?;
         let list = PyList::empty(py);
-        for t in outputs {
+        for (t, template) in outputs.into_iter().zip(&self.templates) {
+            let t = match template.as_ref().and_then(|g| Some((g, global_of(g)?.spread))) {
+                Some((g, spread)) => run(|| oneflow_global::make(g, g.sizes(), spread, Some(t)))?,
+                None => t,
+            };
             list.append(bound(py, t)?)?;
         }
         Ok(list)

@@ -239,7 +239,7 @@ class Graph:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
         structure = _flatten((args, kwargs), tensors, "input")
-        key = (structure, *[(t.shape, t.dtype, t.device) for t in tensors], *self._modes())
+        key = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
         program = self._compiled.get(key)
         if program is None:
             program = self._compiled[key] = self._compile(args, kwargs, tensors)
@@ -342,6 +342,10 @@ class _Program:
     def __init__(self, compiled: Any, structure: Any) -> None:
         self.compiled = compiled
         self.structure = structure
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    return (tensor.placement, tensor.sbp) if tensor.is_global else ()
 
 
 def _traced_step(optimizer: Any) -> None:

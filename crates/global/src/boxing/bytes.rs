@@ -2,7 +2,7 @@
 
 use crate::mesh::Part;
 use oneflow_base::{DType, Device, Dims, Result};
-use oneflow_core::{Tensor, Tls, bit, copy_into, copy_to_host, with_tls};
+use oneflow_core::{Tensor, Tls, bit, copy_into, copy_to_host, tls, with_tls};
 use oneflow_ops::TensorOps;
 
 /// A view of a box of a tensor.
@@ -21,6 +21,10 @@ pub fn narrow(t: &Tensor, dim: usize, start: i64, len: i64) -> Result<Tensor> {
 
 /// A dense copy on the same device.
 pub fn dense(t: &Tensor) -> Result<Tensor> {
+    if super::traced::tracing() {
+        let _off = local_only();
+        return t.clone_contiguous();
+    }
     let out = Tensor::empty(t.dtype(), t.device(), t.sizes())?;
     copy_into(&out, t)?;
     Ok(out)
@@ -56,9 +60,10 @@ pub fn zeros(dtype: DType, device: Device, sizes: &[i64]) -> Result<Tensor> {
     oneflow_ops::f::zeros_with(sizes, Some(dtype), Some(device), false)
 }
 
-/// Only local layers until the guard is dropped: the ones above have had their turn.
+/// Only layers for shards until the guard is dropped (and a trace that is under way): the ones above have had their turn.
 pub fn local_only() -> oneflow_core::Guard {
-    with_tls(Tls { on: 0, allowed: 1 << bit::LOCAL | 1 << bit::META })
+    let lazy = tls().on & 1 << bit::LAZY;
+    with_tls(Tls { on: lazy, allowed: 1 << bit::LOCAL | 1 << bit::META | lazy })
 }
 
 /// The bytes of a dense host tensor.

@@ -7,6 +7,7 @@ mod axis;
 pub(crate) mod bytes;
 mod cost;
 mod cross;
+pub(crate) mod traced;
 
 pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
 
@@ -42,14 +43,22 @@ fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Resul
         let k = step.axis;
         cur[k] = Sbp::B;
         let whole = part(t.sizes(), hierarchy, &cur, &coords).sizes;
-        let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_deref() };
-        shard = axis::step(&shard, &whole, step.from, step.to, &axis)?;
         cur[k] = step.to;
+        shard = if traced::tracing() {
+            let out = part(t.sizes(), hierarchy, &cur, &coords).sizes;
+            traced::record(&shard, &whole, &out, k, step.from, step.to, from.placement_id)?
+        } else {
+            let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_deref() };
+            axis::step(&shard, &whole, step.from, step.to, &axis)?
+        };
     }
     Ok(Some(shard))
 }
 
 fn between(local: Option<&Tensor>, t: &Tensor, from: Spread, to: Spread) -> Result<Option<Tensor>> {
+    if traced::tracing() {
+        return Err(Error::not_implemented("boxing between placements is not traced: a plan runs on one placement"));
+    }
     if to.sbp.iter().any(|s| matches!(s, Sbp::P(k) if *k != oneflow_base::PKind::Sum)) {
         return Err(Error::runtime(format!("no boxing to {:?} on another placement", to.sbp)));
     }

@@ -1,0 +1,121 @@
+//! A boxing step as an op on shards: what a trace records, and what a plan runs on its own threads.
+//!
+//! Everything the step needs stands in its arguments. The group is found by the world that traced it, because a plan's
+//! threads belong to no rank.
+
+use super::axis::{Axis, step};
+use crate::mesh::groups_at;
+use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp};
+use oneflow_core::kernels::{Launch, Primitive, View};
+use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
+
+/// Whether calls are recorded and not run.
+pub fn tracing() -> bool {
+    tls().on >> bit::LAZY & 1 == 1
+}
+
+/// The layers a shard's op goes through: the local one, and above it the trace that is under way.
+pub fn below() -> u32 {
+    1 << bit::LOCAL | (tracing() as u32) << bit::LAZY
+}
+
+static STEP: Primitive = Primitive::new("box_axis");
+
+pub static BOX_AXIS: OpDef = OpDef {
+    sig: Sig::parse(
+        "_box_axis(Tensor input, int[] out_sizes, int[] sizes, int axis, int source, int target, int placement, int world) -> Tensor",
+    ),
+    doc: "One mesh axis of a shard under another layout; `sizes` are those with the axis undone.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.ints(0)?),
+    kernel: Kernel::Prim {
+        prim: &STEP,
+        lower: |c, _, l| {
+            l.input(0).output(0);
+            for i in 2..7 {
+                l.param(c.int(i)?);
+            }
+            for n in c.ints(1)? {
+                l.param(*n);
+            }
+            Ok(())
+        },
+    },
+    traits: Traits::COLLECTIVE.or(Traits::NEEDS_CONTIGUOUS),
+    ..OpDef::BASE
+};
+
+pub fn register() {
+    STEP.provide(DeviceType::CPU, run);
+}
+
+/// Records a step.
+pub fn record(
+    shard: &Tensor,
+    sizes: &[i64],
+    out_sizes: &[i64],
+    axis: usize,
+    from: Sbp,
+    to: Sbp,
+    placement: PlacementId,
+) -> Result<Tensor> {
+    let args = [
+        Arg::Ints(out_sizes),
+        Arg::Ints(sizes),
+        Arg::Int(axis as i64),
+        Arg::Int(code(from)),
+        Arg::Int(code(to)),
+        Arg::Int(placement.0 as i64),
+        Arg::Int(crate::mesh::world_address() as i64),
+    ];
+    let mut outs = oneflow_core::Outs::new();
+    redispatch(&Call::new(&BOX_AXIS, &[Some(shard)], &args), below(), &mut outs)?;
+    outs.into_tensors().pop().ok_or_else(|| Error::runtime("boxing gave no result"))
+}
+
+fn code(s: Sbp) -> i64 {
+    match s {
+        Sbp::S(d) => d as i64,
+        Sbp::B => -1,
+        Sbp::P(PKind::Sum) => -2,
+        Sbp::P(PKind::Max) => -3,
+        Sbp::P(PKind::Min) => -4,
+    }
+}
+
+fn decode(code: i64) -> Sbp {
+    match code {
+        -1 => Sbp::B,
+        -2 => Sbp::P_SUM,
+        -3 => Sbp::P(PKind::Max),
+        -4 => Sbp::P(PKind::Min),
+        d => Sbp::S(d as u8),
+    }
+}
+
+/// A tensor over a kernel's operand.
+///
+/// # Safety
+/// The tensor does not outlive the launch.
+unsafe fn over(v: &View<'_>) -> Result<Tensor> {
+    let reach: i64 = v.sizes.iter().zip(v.strides).map(|(n, s)| (n - 1).max(0) * s).sum();
+    let bytes = if v.sizes.contains(&0) { 0 } else { (reach + 1) as usize * v.dtype.size() };
+    // SAFETY: the view is valid for the launch, which the tensor does not outlive.
+    let storage = unsafe { Storage::foreign(Device::CPU, v.ptr, bytes, Box::new(())) };
+    Tensor::from_storage(storage, v.dtype, Dims::from_slice(v.sizes), Dims::from_slice(v.strides), 0)
+}
+
+unsafe fn run(l: &Launch<'_>) -> Result<()> {
+    let word = |i: usize| l.param(i).map(|w| w.i64());
+    let (axis, from, to) = (word(0)? as usize, decode(word(1)?), decode(word(2)?));
+    let placement = PlacementId(word(3)? as u32);
+    let sizes: Dims = l.params.iter().skip(5).map(|w| w.i64()).collect();
+    let groups = groups_at(word(4)? as usize, placement)
+        .ok_or_else(|| Error::runtime("boxing in a plan: the process group it was traced with is gone"))?;
+    let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
+    let group = groups.get(axis).and_then(|g| g.as_deref());
+    let axis = Axis { n, coord: group.map_or(0, |g| g.rank() as i64), group };
+    // SAFETY: both tensors end with this function.
+    let (input, output) = unsafe { (over(&l.input(0)?)?, over(&l.output(0)?)?) };
+    copy_into(&output, &step(&input, &sizes, from, to, &axis)?)
+}
