@@ -399,7 +399,7 @@ impl Trace {
 
     fn check_random(&self, op: &OpDef, args: &[Arg<'_>]) -> Result<()> {
         for a in args {
-            if let Arg::Rng { seed, offset } = *a {
+            if let Arg::Rng { seed, offset } | Arg::RngAt { seed, offset, .. } = *a {
                 let own = self.graph.rng_start..default_generator().offset();
                 if seed != self.seed || !own.contains(&offset) {
                     return Err(Error::not_implemented(format!(

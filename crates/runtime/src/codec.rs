@@ -182,7 +182,7 @@ variants!(Work { 0 => HostIn, 1 => HostOut, 2 => Compute(p), 3 => Source { kind,
 variants!(Ref { 0 => In(i), 1 => Out(i), 2 => Temp(i, d) });
 variants!(PlanArg {
     0 => None, 1 => Bool(b), 2 => Int(i), 3 => Float(f), 4 => Complex(re, im), 5 => DType(d), 6 => Ints(v), 7 => Floats(v),
-    8 => Len(n), 9 => Str(s), 10 => Device(d), 11 => Rng(s),
+    8 => Len(n), 9 => Str(s), 10 => Device(d), 11 => Rng(s), 12 => RngAt(s, window),
 });
 
 impl Plan {

@@ -182,7 +182,10 @@ fn single(i: &Instr, s: &Step, device: Device) -> Result<Vec<LaunchSpec>> {
         offsets: s
             .args
             .iter()
-            .filter_map(|a| if let PlanArg::Rng(site) = a { Some(*site) } else { None })
+            .filter_map(|a| match a {
+                PlanArg::Rng(site) | PlanArg::RngAt(site, _) => Some(*site),
+                _ => None,
+            })
             .flat_map(|site| {
                 let word = OFFSET.wrapping_add(site);
                 l.params.iter().enumerate().filter(move |(_, w)| w.0 == word).map(move |(i, _)| (i, site))

@@ -201,6 +201,8 @@ pub enum PlanArg {
     Device(Device),
     /// The n-th random position of a run.
     Rng(u64),
+    /// The same for a shard's window of the one stream.
+    RngAt(u64, Vec<i64>),
 }
 
 impl PlanArg {
@@ -223,7 +225,8 @@ impl PlanArg {
             Arg::Sym(s) => PlanArg::Str(sym_name(s).to_owned()),
             Arg::Device(d) => PlanArg::Device(d),
             Arg::Rng { offset, .. } => PlanArg::Rng(offset.wrapping_sub(rng_start)),
-            Arg::RngAt { .. } | Arg::Placement(_) | Arg::Sbp(_) => {
+            Arg::RngAt { offset, window, .. } => PlanArg::RngAt(offset.wrapping_sub(rng_start), window.to_vec()),
+            Arg::Placement(_) | Arg::Sbp(_) => {
                 return Err(Error::not_implemented("a plan keeps no placement: boxing comes before lowering"));
             }
         })
@@ -244,6 +247,7 @@ impl PlanArg {
             PlanArg::Str(s) => Arg::Sym(intern(s)),
             PlanArg::Device(d) => Arg::Device(*d),
             PlanArg::Rng(site) => Arg::Rng { seed: rng.0, offset: rng.1.wrapping_add(*site) },
+            PlanArg::RngAt(site, window) => Arg::RngAt { seed: rng.0, offset: rng.1.wrapping_add(*site), window },
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::Config;
 use crate::ir::Graph;
 use oneflow_base::Result;
+use oneflow_core::Traits;
 use std::collections::HashSet;
 
 pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
@@ -10,7 +11,9 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     // A live view needs its root's maker, which its own node reads.
     let mut keep = vec![false; g.nodes.len()];
     for (i, n) in g.nodes.iter().enumerate().rev() {
-        if n.outs.iter().any(|v| live.contains(v)) {
+        // Collectives stay: other ranks wait for them.
+        let talks = n.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE));
+        if talks || n.outs.iter().any(|v| live.contains(v)) {
             keep[i] = true;
             live.extend(n.ins.iter().flatten());
         }
