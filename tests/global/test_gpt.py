@@ -11,6 +11,7 @@ from pathlib import Path
 import oneflow as torch
 import oneflow.nn as nn
 import pytest
+from oneflow import sbp
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
 sys.path.insert(0, str(EXAMPLE))
@@ -157,3 +158,56 @@ def test_the_script_takes_its_layout_from_an_argument_and_resumes_in_another(tmp
     longer = run("single", "--steps", "8", "--resume", layout="single")
     for layout in ("data", "tensor"):
         assert run(f"{layout}-resumed", "--steps", "8", "--resume", layout=layout) == pytest.approx(longer, rel=1e-5)
+
+
+def train_mesh(traced: bool) -> list[float]:
+    """Data parallel over the first mesh axis, tensor parallel over the second."""
+    torch.manual_seed(0)
+    mesh = torch.placement("cpu", [[0, 1], [2, 3]])
+    model = GPT(CONFIG).to_global(mesh, [sbp.broadcast, sbp.broadcast])
+    columns, rows = [sbp.broadcast, sbp.split(0)], [sbp.broadcast, sbp.split(1)]
+    for block in model.blocks:
+        for first, second in ((block.attention.qkv, block.attention.out), (block.mlp[0], block.mlp[2])):
+            first.to_global(sbp=columns)
+            second.weight = nn.Parameter(second.weight.detach().to_global(sbp=rows))
+    # The table split by rows of the vocabulary, over the second axis.
+    model.token.to_global(sbp=columns)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)
+
+    def step(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        loss = model(tokens, targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        return loss
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(optimizer)
+
+        def build(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return step(tokens, targets)
+
+    graph = Step()
+    losses = []
+    for windows in batches(6):
+        parts = [windows[:, :-1], windows[:, 1:]]
+        whole = [x.to_global(mesh, [sbp.broadcast, sbp.broadcast]) for x in parts]
+        tokens, targets = (x.to_global(sbp=[sbp.split(0), sbp.broadcast]) for x in whole)
+        if traced:
+            losses.append(graph(tokens, targets).item())
+            continue
+        loss = step(tokens, targets)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    for parameter in model.parameters():
+        assert not any(s == sbp.partial_sum for s in parameter.sbp)
+    return losses
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_both_axes_of_a_mesh(one_rank: list[float], traced: bool) -> None:
+    for losses in torch.testing.run_ranks(4, train_mesh, traced):
+        assert losses == pytest.approx(one_rank, rel=1e-5)
