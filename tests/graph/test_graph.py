@@ -395,6 +395,29 @@ def test_state_dict_round_trip():
         other.load_state_dict(state)
 
 
+def test_new_memory_and_new_settings_are_seen():
+    data = batches(4)
+    net, opt, schedule = make()
+    graph = Step(net, opt, schedule)
+    net2, opt2, schedule2 = make()
+    torch.manual_seed(1)
+    have = []
+    for i, (x, y) in enumerate(data):
+        if i == 2:
+            net.first.weight.data = net.first.weight.detach() * 0.5
+            opt.param_groups[0]["weight_decay"] = 0.3
+        if i == 3:
+            opt.load_state_dict(opt.state_dict())
+        have.append(graph(x, y).item())
+    torch.manual_seed(1)
+    want = eager_losses(net2, opt2, schedule2, data[:2])
+    net2.first.weight.data = net2.first.weight.detach() * 0.5
+    opt2.param_groups[0]["weight_decay"] = 0.3
+    want += eager_losses(net2, opt2, schedule2, data[2:])
+    assert have == want
+    assert graph.builds == 3
+
+
 def test_repr_and_names():
     graph = Step(*make())
     assert "Linear" in repr(graph) and not graph.is_compiled and graph.training

@@ -171,6 +171,7 @@ impl Program {
                 return Err(e.context(format_args!("{}: ", self.origins[r.origin as usize])));
             }
         }
-        Ok(())
+        // Results are there when the run is over, whichever queue the caller works on; so are errors found by kernels.
+        if self.device.is_cpu() { Ok(()) } else { provider(self.device.kind)?.synchronize(self.device.index) }
     }
 }

@@ -179,6 +179,10 @@ impl Session {
             seed,
             offset,
         };
+        // The run has a queue of its own: what the caller issued before comes first.
+        for a in self.plan.arenas.iter().filter(|a| !a.device.is_cpu()) {
+            oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
+        }
         if self.network.is_none() {
             self.start()?;
         }

@@ -17,6 +17,8 @@ from oneflow import Tensor, _oneflow
 from oneflow.nn.modules.module import Module
 
 _PACKAGE = str(Path(oneflow.__file__).parent)
+# Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
+_NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
 
 
 class GraphConfig:
@@ -241,7 +243,7 @@ class Graph:
         structure = _flatten((args, kwargs), tensors, "input")
         key = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
         program = self._compiled.get(key)
-        if program is None:
+        if program is None or program.is_stale():
             program = self._compiled[key] = self._compile(args, kwargs, tensors)
         for optimizer, _ in self._optimizers:
             optimizer.prepare()
@@ -254,14 +256,21 @@ class Graph:
 
     def _modes(self) -> tuple[Any, ...]:
         training = tuple(m.training for module in self._modules.values() for m in module.modules())
-        return (training, oneflow.is_grad_enabled())
+        settings = tuple(
+            (name, value if not isinstance(value, (list, dict)) else repr(value))
+            for optimizer, _ in self._optimizers
+            for group in optimizer.param_groups
+            for name, value in group.items()
+            if name not in _NOT_TRACED
+        )
+        return (training, oneflow.is_grad_enabled(), settings)
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():
-            for child, tensor in module.named_parameters():
-                yield f"{name}.{child}", tensor
-            for child, tensor in module.named_buffers():
-                yield f"{name}.{child}", tensor
+            for child, parameter in module.named_parameters():
+                yield f"{name}.{child}", parameter
+            for child, buffer in module.named_buffers():
+                yield f"{name}.{child}", buffer
 
     def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
         if oneflow._oneflow._is_tracing():
@@ -293,7 +302,8 @@ class Graph:
             trace.abort()
             for p, grad in grads:
                 p.grad = grad
-        program = _Program(compiled, structure)
+        memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
+        program = _Program(compiled, structure, memory, [optimizer for optimizer, _ in self._optimizers])
         self._print(program)
         return program
 
@@ -335,13 +345,21 @@ class Graph:
 
 
 class _Program:
-    """One compiled program, and the structure of its results."""
+    """One compiled program, the structure of its results, and the memory it is about."""
 
-    __slots__ = ("compiled", "structure")
+    __slots__ = ("compiled", "memory", "states", "structure")
 
-    def __init__(self, compiled: Any, structure: Any) -> None:
+    def __init__(self, compiled: Any, structure: Any, memory: list[Tensor], optimizers: list[Any]) -> None:
         self.compiled = compiled
         self.structure = structure
+        self.memory = [(t, t.data_ptr()) for t in memory if not t.is_global]
+        self.states = [(optimizer, optimizer.state) for optimizer in optimizers]
+
+    def is_stale(self) -> bool:
+        """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
+        return any(t.data_ptr() != at for t, at in self.memory) or any(
+            optimizer.state is not state for optimizer, state in self.states
+        )
 
 
 def _layout(tensor: Tensor) -> tuple[Any, ...]:
