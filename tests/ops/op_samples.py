@@ -65,7 +65,7 @@ def dtype_name(t):
     return str(t.dtype).rpartition(".")[2]
 
 
-# Products and sums of a few elements: a few units in the last place of the format, and of float32 for transcendental functions.
+# Sums of a few elements and transcendental functions: some units in the last place of the format.
 TOLERANCE = {"float32": (2e-5, 2e-6), "float64": (1e-9, 1e-10), "bfloat16": (1.6e-2, 1e-2)}
 
 

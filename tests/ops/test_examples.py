@@ -6,7 +6,7 @@ import pkgutil
 
 import oneflow
 import pytest
-from op_samples import TABLE
+from ops.op_samples import TABLE
 
 # What examples may take for granted.
 GLOBALS = {"oneflow": oneflow, "nn": oneflow.nn, "F": oneflow.nn.functional, "model": oneflow.nn.Linear(2, 1)}

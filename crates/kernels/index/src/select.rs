@@ -13,6 +13,12 @@ fn extent(v: &View, dim: usize) -> (i64, i64) {
     (v.sizes.get(dim).copied().unwrap_or(1), v.strides.get(dim).copied().unwrap_or(0))
 }
 
+/// torch's class for elements picked one by one.
+#[cold]
+fn as_runtime(name: &str, e: Error) -> Error {
+    Error::runtime(format!("{name}(): {}", e.text()))
+}
+
 pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
     let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
     let (size, stride) = extent(&x, dim);
@@ -52,7 +58,7 @@ pub unsafe fn take<T: Copy>(lines: &Lines<2>, out: &View, x: &View, to: Axis, fr
 pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
     let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
     let (size, stride) = extent(&x, dim);
-    check(&index, dim, size)?;
+    check(&index, dim, size).map_err(|e| as_runtime("gather", e))?;
     let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], dim);
     // SAFETY: the indices are checked, so that all offsets lie inside the launch's views.
     by_size!(out.dtype, T => unsafe { each_indexed::<T>(&lines, &out, &index, &x, stride as isize, Side::Gather, |_, v| v) });
@@ -127,7 +133,7 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
     let kind = ScatterKind::from_u64(l.param(1)?.0).ok_or_else(|| Error::runtime("scatter: unknown kind"))?;
     let (size, stride) = extent(&out, dim);
     let stride = stride as isize;
-    check(&index, dim, size)?;
+    check(&index, dim, size).map_err(|e| as_runtime("scatter", e))?;
     let lines = Lines::new(index.sizes, [out.strides, index.strides, src.strides], dim);
     let (lines, out, index, src) = (&lines, &out, &index, &src);
     // SAFETY (of all calls below): the indices are checked, so that all offsets lie inside the launch's views.

@@ -119,9 +119,7 @@ Example::
             out.set(1, || {
                 let b = c.x(2)?;
                 c.g()?.mul(&match value {
-                    Some(v) if v.to_f64() != 1.0 => {
-                        f::full_with(&[], v, Some(b.dtype()), Some(b.device()), false)?.div(b)?
-                    }
+                    Some(v) if v.to_f64() != 1.0 => b.new_full(&[], v)?.div(b)?,
                     _ => b.reciprocal()?,
                 })
             })?;

@@ -281,7 +281,11 @@ pub mod binary {
     pub fn integral(c: &Call<'_>) -> Result<()> {
         let d = common(c);
         if d.is_differentiable() {
-            return Err(Error::runtime(format!("\"{}_cpu\" not implemented for '{}'", c.name(), d.scalar_type_name())));
+            return Err(Error::not_implemented(format!(
+                "\"{}_cpu\" not implemented for '{}'",
+                c.name(),
+                d.scalar_type_name()
+            )));
         }
         Ok(())
     }

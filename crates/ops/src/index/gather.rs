@@ -305,7 +305,7 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
     compose: Some(|c, outs| {
         let (x, i) = (c.t(0)?, c.t(1)?);
         let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
-        let src = f::full_with(&[], value, Some(x.dtype()), Some(x.device()), false)?;
+        let src = x.new_full(&[], value)?;
         outs.give(x.scatter_reduce(c.int(0)?, i, &src.expand(i.sizes())?, c.str(2)?)?);
         Ok(())
     }),

@@ -181,7 +181,7 @@ Example::
     oneflow.Size([2])",
     infer: |c, outs| {
         let (a, b) = (c.float(0)?, c.float(1)?);
-        if a > b {
+        if a > b || a.is_nan() || b.is_nan() {
             return Err(Error::runtime(format!(
                 "uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
             )));
@@ -336,6 +336,15 @@ Example::
         let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
         let k = x.sizes()[x.ndim() - 1];
         let p = x.reshape(&[rows, k])?.to_copy_with(Some(DType::F32), None)?;
+        let weights = p.isfinite()?.logical_and(&p.ge(0.0)?)?.all(&[1], false)?;
+        let usable = weights.logical_and(&p.sum(&[1], false)?.gt(0.0)?)?.all(None::<&[i64]>, false)?;
+        let usable = copy_to_host(&usable)?;
+        // SAFETY: the host copy holds one boolean.
+        if !unsafe { usable.data_ptr().cast::<bool>().read() } {
+            return Err(Error::runtime(
+                "multinomial(): probability tensor contains either `inf`, `nan` or element < 0, or a row that sums to 0",
+            ));
+        }
         let draws = if c.bool(1) { n } else { 1 };
         // The greatest of p / e with exponential e is a draw with probability p; the n greatest are draws without replacement.
         let p = p.unsqueeze(1)?.expand(&[rows, draws, k])?.contiguous()?;

@@ -6,11 +6,14 @@ use super::*;
 fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
     let x = c.t(0)?;
     if x.sizes().iter().enumerate().any(|(i, s)| *s == 0 && mask >> i & 1 == 1) || (x.numel() == 0 && mask == 0) {
-        return Err(Error::index(format!(
+        let text = format!(
             "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument. (shape {:?})",
             c.name(),
             x.sizes()
-        )));
+        );
+        // torch's class where there is no dim to speak of.
+        let whole = c.op.sig.arg_index("dim").is_none();
+        return Err(if whole { Error::runtime(text) } else { Error::index(text) });
     }
     Ok(())
 }

@@ -69,13 +69,14 @@ Example::
             let m = c.in_meta(0)?;
             let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
             out.set(0, || {
-                let zeros = f::zeros_with(&m.sizes, Some(m.dtype), Some(m.device), false)?;
+                let zeros = c.g()?.new_zeros(&m.sizes)?;
                 if !overlapping(size, stride) {
                     return zeros.as_strided_scatter(c.g()?, size, stride, c.arg(2).int());
                 }
                 // Elements seen more than once gather the gradients of all their places.
                 let n = m.numel();
-                let places = f::arange_with(n, Some(DType::I64), Some(m.device), false)?;
+                // Made from the gradient, so that they live where it does: on this device, or over its ranks.
+                let places = c.g()?.new_ones_with(&[n], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64)?;
                 let places = places.as_strided(size, stride, c.arg(2).int())?;
                 let seen: i64 = size.iter().product();
                 let sum = zeros.reshape(&[n])?.index_add(0, &places.reshape(&[seen])?, &c.g()?.reshape(&[seen])?)?;
@@ -140,8 +141,7 @@ Example::
             let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
             out.set(1, || c.g()?.contiguous()?.as_strided(size, stride, c.arg(2).int()))?;
             out.set(0, || {
-                let m = &c.out_metas[0];
-                let zeros = f::zeros_with(size, Some(m.dtype), Some(m.device), false)?;
+                let zeros = c.g()?.new_zeros(size)?;
                 c.g()?.as_strided_scatter(&zeros, size, stride, c.arg(2).int())
             })
         },
