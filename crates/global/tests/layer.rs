@@ -246,3 +246,29 @@ fn tensor_parallel_training_reduces_activations_only() {
     });
     let _ = Spread::broadcast(mesh(&[2]).id());
 }
+
+#[test]
+fn gradients_follow_views_written_in_place() {
+    let run = |to: Option<Sbp>| {
+        ranks(2, |_| {
+            let x = iota(&[4, 6]);
+            let x = match to {
+                Some(to) => spread_out(&x, spread(&[2], &[to]))?.shallow(),
+                None => x,
+            };
+            oneflow_autograd::set_requires_grad(&x, true)?;
+            let y = x.mul(2.0)?;
+            let v = y.select(1, 2)?;
+            v.mul_(3.0)?;
+            let loss = y.mul(&y)?.sum(None, false)?;
+            oneflow_autograd::backward(&[loss], &[None], false, false, None)?;
+            let g = oneflow_autograd::grad(&x).unwrap();
+            Ok(values(&if to.is_some() { whole(&g)? } else { g }))
+        })
+        .swap_remove(0)
+    };
+    let want = run(None);
+    for to in [B, s(0), P] {
+        assert_eq!(run(Some(to)), want, "{to:?}");
+    }
+}
