@@ -428,6 +428,25 @@ def test_repr_and_names():
     assert "test_graph.py:" in text
 
 
+def test_passes_print_on_request(monkeypatch, capfd):
+    monkeypatch.setenv("ONEFLOW_DEBUG_PASS", "fuse_chain")
+    build_of(lambda x: (x + 1) * 2)(torch.ones(3))
+    text = capfd.readouterr().err
+    assert text.count("before fuse_chain") == 1 and text.count("after fuse_chain") == 1
+    assert "add+mul(" in text.split("after")[1] and "dead_code" not in text
+    monkeypatch.setenv("ONEFLOW_DEBUG_PASS", "ALL")
+    build_of(lambda x: x + 1)(torch.ones(3))
+    assert "before dead_code" in capfd.readouterr().err
+
+
+def test_debug_prints_a_summary(capsys):
+    graph = build_of(lambda x: x + 1)
+    graph.debug(2)
+    graph(torch.ones(3))
+    text = capsys.readouterr().out
+    assert "add(" in text and "1 launches a run" in text
+
+
 def test_config():
     config = nn.graph.GraphConfig()
     config.enable_zero(True, stage=2)
