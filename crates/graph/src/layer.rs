@@ -100,7 +100,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 fn host(c: &Call<'_>, f: fn(&Call<'_>, &mut Outs) -> Result<()>, outs: &mut Outs) -> Result<()> {
     {
         let _guard = with_tls(this_and_below());
-        f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
+        f(&Call { dest: Dest::Fresh, ..*c }, outs).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
     }
     if outs.tensors().iter().any(|t| !t.has_key(bit::LAZY)) {
         outs.clear();

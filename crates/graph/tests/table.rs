@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use oneflow_base::{Arg, Attrs, Result};
-use oneflow_core::{BoundSample, Call, Dest, OpDef, Outs, ShapeOf, Tensor, default_generator, dispatch};
+use oneflow_core::{BoundSample, Call, Dest, Kernel, OpDef, Outs, ShapeOf, Tensor, default_generator, dispatch};
 use oneflow_graph::{Config, Tracer, compile};
 use oneflow_ops::{TensorOps, f};
 use std::sync::Mutex;
@@ -96,6 +96,13 @@ fn check_op(op: &'static OpDef, fuse: bool, failed: &mut Vec<String>) -> usize {
             let have = traced(&mine, captured, fuse, &|x| call_of(&b, x));
             default_generator().manual_seed(11);
             let want = eager(&mine, &|x| call_of(&b, x));
+            // Work on the host may read values, which a trace refuses by the op's name.
+            let refused = |e: &oneflow_base::Error| {
+                e.text().starts_with(&format!("{}(): ", op.sig.name)) && e.text().contains("data-dependent")
+            };
+            if matches!(op.kernel, Kernel::Host(_)) && have.as_ref().is_err_and(refused) {
+                continue;
+            }
             failed.extend(compare(&format!("{} sample {i} captured {captured}", op.name()), want, have));
         }
     }
@@ -225,6 +232,14 @@ const PROGRAMS: &[(&str, Program)] = &[
         let g = oneflow_autograd::grad_of(&[loss], &[w], &[None], false, false)?;
         Ok(g.into_iter().flatten().collect())
     }),
+    ("the same thing twice", |t| {
+        let (a, b) = (t[0].mul(&t[1])?, t[0].mul(&t[1])?);
+        // One of the two equal values is overwritten, the other is not.
+        a.select(0, 1)?.add_(1.0)?;
+        let (c, d) = (t[0].exp()?, t[0].exp()?);
+        t[1].copy_(&b.select(0, 0)?, false)?;
+        Ok(vec![a.add(&b)?, c, d, b.transpose(0, 1)?.transpose(0, 1)?])
+    }),
     ("random numbers", |t| {
         let r = t[0].rand_like()?;
         let [d, _] = t[1].native_dropout(0.5)?;
@@ -275,6 +290,20 @@ fn with_fault(plant: fn(&mut oneflow_runtime::Plan) -> bool) -> std::result::Res
     let mut s = oneflow_runtime::Session::new(plan, Vec::new()).map_err(|e| e.to_string())?;
     let have: Outcome = s.run(&ins).map_err(|e| e.to_string())?.iter().chain(&ins).map(bytes).collect();
     if have == want { Ok(()) } else { Err("the results differ".into()) }
+}
+
+#[test]
+fn equal_nodes_become_one() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    setup();
+    let tracer = Tracer::begin("equal", None).unwrap();
+    let x = tracer.input(&tensor(&[3], 1)).unwrap();
+    let (a, b) = (x.exp().unwrap().add(1.0).unwrap(), x.exp().unwrap().add(1.0).unwrap());
+    let r = (x.rand_like().unwrap(), x.rand_like().unwrap());
+    let y = a.mul(&b).unwrap().add(&r.0).unwrap().add(&r.1).unwrap();
+    let c = compile(tracer.finish(&[y]).unwrap(), &Config { fuse: false }).unwrap();
+    // exp, add, two draws, mul and two adds.
+    assert_eq!((c.logical.nodes.len(), c.optimized.nodes.len()), (9, 7));
 }
 
 #[test]

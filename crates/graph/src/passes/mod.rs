@@ -1,5 +1,6 @@
 //! Rewrites of the logical graph, in one ordered list. Each is a plain function in a file of its own.
 
+mod common;
 mod dead_code;
 mod fusion;
 
@@ -10,8 +11,12 @@ use oneflow_base::Result;
 /// A pass; gives back whether it changed anything.
 pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
 
-pub static PASSES: &[(&str, Pass)] =
-    &[("dead_code", dead_code::run), ("fuse_linear", fusion::linear::run), ("fuse_chain", fusion::chain::run)];
+pub static PASSES: &[(&str, Pass)] = &[
+    ("dead_code", dead_code::run),
+    ("common", common::run),
+    ("fuse_linear", fusion::linear::run),
+    ("fuse_chain", fusion::chain::run),
+];
 
 /// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
 pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {
