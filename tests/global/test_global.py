@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import oneflow as torch
@@ -156,3 +161,32 @@ def test_a_rank_that_fails_ends_the_others() -> None:
 
     with pytest.raises(KeyError, match="lost"):
         run_ranks(3, fail)
+
+
+def test_a_process_that_dies_is_an_error_in_the_others(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "import oneflow as torch\n"
+        "from oneflow import sbp\n"
+        "torch.distributed.init_process_group()\n"
+        "p = torch.placement.all('cpu')\n"
+        "x = torch.ones(4, 4).to_global(p, sbp.partial_sum)\n"
+        "if torch.distributed.get_rank() == 1:\n"
+        "    os._exit(7)\n"
+        "try:\n"
+        "    x.to_global(sbp=sbp.broadcast)\n"
+        "except RuntimeError as e:\n"
+        f"    open({str(tmp_path / 'said')!r}, 'w').write(str(e))\n"
+        "    raise\n"
+    )
+    # Two processes without a launcher, which would end the survivor.
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [subprocess.Popen([sys.executable, str(script)], env={**os.environ, **job, "RANK": str(r)}) for r in (0, 1)]
+    assert [rank.wait(timeout=60) for rank in ranks] == [1, 7]
+    assert "all_reduce" in (tmp_path / "said").read_text() and "rank 1" in (tmp_path / "said").read_text()
+    command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", str(script)]
+    assert subprocess.run(command, timeout=60, stderr=subprocess.DEVNULL).returncode in (1, 7)

@@ -5,7 +5,7 @@
 
 use super::axis::{Axis, step};
 use crate::mesh::groups_at;
-use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp};
+use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
 use oneflow_core::kernels::{Launch, Primitive, View};
 use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
 
@@ -115,6 +115,25 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
     let group = groups.get(axis).and_then(|g| g.as_deref());
     let axis = Axis { n, coord: group.map_or(0, |g| g.rank() as i64), group };
+    // A plan may come from a file: its words are checked against its operands.
+    let laid_out = |s: Sbp| {
+        let mut out = sizes.clone();
+        if let Sbp::S(d) = s
+            && let Some(z) = out.get_mut(d as usize)
+        {
+            *z = balanced_split(*z, n, axis.coord).1;
+        }
+        out
+    };
+    let names_a_dim = |s: Sbp| !matches!(s, Sbp::S(d) if d as usize >= sizes.len());
+    let fits = names_a_dim(from)
+        && names_a_dim(to)
+        && group.map_or(1, |g| g.size() as i64) == n
+        && laid_out(from).as_slice() == l.input(0)?.sizes
+        && laid_out(to).as_slice() == l.output(0)?.sizes;
+    if !fits {
+        return Err(Error::value(format!("plan: boxing {from:?} to {to:?} does not fit its operands")));
+    }
     // SAFETY: both tensors end with this function.
     let (input, output) = unsafe { (over(&l.input(0)?)?, over(&l.output(0)?)?) };
     copy_into(&output, &step(&input, &sizes, from, to, &axis)?)
