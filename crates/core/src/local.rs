@@ -503,6 +503,11 @@ pub(crate) fn to_device(t: &Tensor, device: Device) -> Result<Tensor> {
 
 /// The elements on the host, row-major.
 pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
+    if t.has_key(bit::LAZY) {
+        return Err(Error::runtime(
+            "item(), tolist() or another read of values is data-dependent: inside nn.Graph a tensor has no values while build is traced",
+        ));
+    }
     if t.storage().is_none() {
         return Err(Error::not_implemented(format!(
             "Cannot copy out of {} tensor; no data!",

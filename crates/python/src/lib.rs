@@ -21,6 +21,7 @@ mod global;
 mod graph;
 mod hand;
 mod index;
+mod inspect;
 mod methods;
 mod numpy;
 mod object;
@@ -55,5 +56,6 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     global::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;
-    table::fill(m)
+    table::fill(m)?;
+    inspect::add(m)
 }
