@@ -30,7 +30,7 @@ wheel:  ## one abi3 wheel for Python 3.10 and later in dist/, checked
 	@.ci/wheel
 
 test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network)
-	@.ci/on-gpu -m pytest tests -m gpu $(ARGS)
+	@.ci/on-gpu -m pytest tests/gpu -m gpu $(ARGS)
 
 bench-gpu:  ## speed on a GPU side by side with PyTorch, with the wheel in dist/
 	@.ci/on-gpu -m benches --device cuda $(ARGS)
