@@ -105,6 +105,43 @@ def test_creation_in_a_layout_equals_one_rank() -> None:
     assert torch.rand(3, 5).tolist() == run_ranks(2, make)[0][3]
 
 
+def test_python_reads_and_writes_as_on_one_rank() -> None:
+    def program() -> list[object]:
+        p = torch.placement.all("cpu")
+        x = torch.arange(24.0).reshape(4, 6).to_global(p, sbp.broadcast).to_global(sbp=sbp.split(0))
+        i = torch.tensor([0, 3, 1]).to_global(p, sbp.broadcast)
+        found = [
+            x[1],
+            x[:, 2:4],
+            x[i],
+            x[-1, 0],
+            x[..., None],
+            x[::2],
+            x.to(torch.int64),
+            2.0 ** x[0],
+            x.t().reshape(-1),
+        ]
+        found += [*x.chunk(2), x.max(), x.std(), x.sort(dim=0, descending=True)[0], x.cumsum(1), x[x > 7]]
+        y = x.clone()
+        y[:, 1] = 7.0
+        y[y > 20] = 0.0
+        found.append(y)
+        assert len(x) == 4 and bool((x == x).all()) and [float(v) for v in x[0]] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        return [t.tolist() for t in found]
+
+    want = run_ranks(1, program)[0]
+    for n in (2, 3, 4):
+        assert run_ranks(n, program) == [want] * n
+
+    def write_through_a_boxed_view() -> None:
+        p = torch.placement.all("cpu")
+        x = torch.zeros(4, 6, placement=p, sbp=sbp.split(0))
+        with pytest.raises(RuntimeError, match="had to be boxed"):
+            x[0] = 5.0
+
+    run_ranks(2, write_through_a_boxed_view)
+
+
 def test_collectives() -> None:
     def check() -> None:
         dist = torch.distributed

@@ -8,7 +8,7 @@ use crate::gate::{checked, enter};
 use crate::object::is_tensor;
 use crate::overload::Form;
 use oneflow_core::base::{Arg, Error, Result};
-use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, dispatch, op_by_name};
+use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, bit, dispatch, op_by_name};
 use pyo3::Python;
 use pyo3::ffi::{self, PyObject};
 use std::ffi::{c_int, c_void};
@@ -57,6 +57,10 @@ impl Named {
             return Err(Error::runtime(format!("{}_(): no input", self.name)));
         };
         let call = Call { op: self.def()?, ins, args, dest: Dest::Into(&[dest]) };
+        if dest.has_key(bit::GLOBAL) {
+            // Other ranks may be threads that need the interpreter.
+            return Python::attach(|py| crate::call::run(py, &call, &mut Outs::new()));
+        }
         dispatch(&call, &mut Outs::new())
     }
 }
