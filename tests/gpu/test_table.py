@@ -97,7 +97,7 @@ def test_results_are_the_cpus(name, dtype, gpu):
             there = _on(gpu, name, *here)
             wanted, error = _outcome(name, *here)
             got, mistake = _outcome(name, *there)
-            # A kernel the CPU lacks may be there; integers divided by zero are looked at on the host only, as PyTorch does.
+            # A kernel the CPU lacks may be there; a GPU does not look for integer divisors of zero, as in PyTorch.
             free = isinstance(error, NotImplementedError) or "ZeroDivisionError" in str(error)
             assert type(mistake) is type(error) or (free and mistake is None), f"{mistake!r} for {error!r}"
             if error is None and name != "to_copy":
