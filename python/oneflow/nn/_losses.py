@@ -167,7 +167,10 @@ def cross_entropy(
     class_dim = _check_classes("cross_entropy", input, target, weight)
     n_classes = input.shape[class_dim]
     # Rows of logits: the fused op holds no probabilities, and its index check is the kernel's.
-    rows = input if input.dim() == 2 else input.movedim(class_dim, -1).reshape(-1, n_classes)
+    # Positions of size one need no transposition.
+    one_each = input.dim() > 2 and input.shape[0] * n_classes == input.numel() > 0
+    rows = input if input.dim() == 2 or one_each else input.movedim(class_dim, -1)
+    rows = rows.reshape(-1, n_classes)
     classes = target.reshape(-1)
     losses, _ = _oneflow._C.native_cross_entropy(rows, classes, weight, ignore_index, label_smoothing)
     if reduction == "none":
