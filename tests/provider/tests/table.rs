@@ -228,7 +228,8 @@ fn strided_tensors_cross_devices() {
     let x = BoundSample::fill((DType::F32, &[3, 4], -1.0, 1.0, 0)).unwrap();
     let turned = x.transpose(0, 1).unwrap();
     let there = turned.to_copy_with(None, Some(toy)).unwrap();
-    same(&there.contiguous().unwrap(), &turned.contiguous().unwrap()).unwrap();
+    // A copy lies as its source does, as far as that is dense.
+    same(&there, &turned).unwrap();
     let back = x.to_copy_with(None, Some(toy)).unwrap().transpose(0, 1).unwrap();
     same(&back.to_copy_with(None, Some(Device::CPU)).unwrap().contiguous().unwrap(), &turned.contiguous().unwrap())
         .unwrap();

@@ -11,9 +11,6 @@ pub static OP: OpDef = OpDef {
     infer: |c, outs| {
         let x = c.t(0)?;
         let (dtype, device) = (c.dtype_or(0, x.dtype()), c.arg(1).device().unwrap_or(x.device()));
-        if device != x.device() {
-            return outs.push(dtype, device, x.sizes());
-        }
         push_like(x, dtype, device, None, outs)
     },
     kernel: Kernel::Prim {
