@@ -393,6 +393,16 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
             copy_into(out, src)?;
         }
     }
+    if let ([Some(i)], [Some(o)]) = (&l.ins[..], &l.outs[..])
+        && std::ptr::eq(l.prim, &COPY)
+        && (i.layout.is_none() && o.layout.is_none())
+    {
+        let (src, out) = (find(i.slot)?, find(o.slot)?);
+        let alike = src.dtype() == out.dtype() && src.sizes() == out.sizes();
+        if src.device() != out.device() && alike && src.is_contiguous() && out.is_contiguous() {
+            return transfer(src, out);
+        }
+    }
     let mut moved: SmallVec<[Tensor; 2]> = SmallVec::new();
     for o in l.ins.iter().flatten() {
         let t = find(o.slot)?;
@@ -483,22 +493,25 @@ pub(crate) fn to_device(t: &Tensor, device: Device) -> Result<Tensor> {
         &made
     };
     let out = Tensor::empty(t.dtype(), device, t.sizes())?;
-    let bytes = src.numel() as usize * src.dtype().size();
-    let (from, to) = (src.device(), device);
-    use oneflow_ep::Copy::*;
-    let step = |at: Device, how, dst: *mut u8, src: *const u8| -> Result<()> {
-        let p = provider(at.kind)?;
-        // SAFETY: both ranges hold `bytes` bytes, on the sides `how` says.
-        unsafe { p.copy(p.queue(at.index), how, dst, src, bytes) }
-    };
-    match (from.is_cpu(), to.is_cpu()) {
-        (true, true) => step(to, DeviceToDevice, out.data_ptr(), src.data_ptr())?,
-        (true, false) => step(to, HostToDevice, out.data_ptr(), src.data_ptr())?,
-        (false, true) => step(from, DeviceToHost, out.data_ptr(), src.data_ptr())?,
-        (false, false) if from.kind == to.kind => step(to, DeviceToDevice, out.data_ptr(), src.data_ptr())?,
-        (false, false) => return to_device(&to_device(src, Device::CPU)?, to),
-    }
+    transfer(src, &out)?;
     Ok(out)
+}
+
+/// Copies the bytes of a contiguous tensor into another one of the same dtype and sizes, on any device.
+fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
+    let bytes = src.numel() as usize * src.dtype().size();
+    let (from, to) = (src.device(), out.device());
+    use oneflow_ep::Copy::*;
+    let (at, how) = match (from.is_cpu(), to.is_cpu()) {
+        (true, true) => (to, DeviceToDevice),
+        (true, false) => (to, HostToDevice),
+        (false, true) => (from, DeviceToHost),
+        (false, false) if from.kind == to.kind => (to, DeviceToDevice),
+        (false, false) => return transfer(&to_device(src, Device::CPU)?, out),
+    };
+    let p = provider(at.kind)?;
+    // SAFETY: both tensors are contiguous and hold `bytes` bytes, on the sides `how` says.
+    unsafe { p.copy(p.queue(at.index), how, out.data_ptr(), src.data_ptr(), bytes) }
 }
 
 /// The elements on the host, row-major.
