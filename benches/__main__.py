@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from benches.cases import SECTIONS
+from benches.graph import pairs as graph_pairs
 from benches.measure import Report
+
+NAMES = (*SECTIONS, "graph")
 
 
 def processor() -> str:
@@ -37,18 +40,26 @@ def grad_mode(on: bool, *modules: Any) -> Iterator[None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benches", description=__doc__)
-    parser.add_argument("sections", nargs="*", default=list(SECTIONS), choices=[*SECTIONS, []], help="what to measure")
+    parser.add_argument("sections", nargs="*", help=f"what to measure: {', '.join(NAMES)}; all by default")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="per case")
     args = parser.parse_args()
+    if unknown := set(args.sections) - set(NAMES):
+        parser.error(f"unknown section {', '.join(sorted(unknown))}")
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(args.threads)
     torch, oneflow = packages()
     torch.set_num_threads(args.threads)
     oneflow.set_num_threads(args.threads)
     print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
-    for name in args.sections or SECTIONS:
+    for name in args.sections or NAMES:
         report = Report(args.seconds)
+        if name == "graph":
+            print("columns: our eager step, our compiled step, ratio")
+            for case, eager, compiled in graph_pairs(oneflow):
+                report.row(case, eager, compiled)
+            report.total(name)
+            continue
         for grad in (False, True) if name == "tiny" else (True,):
             with grad_mode(grad, torch, oneflow):
                 pairs = zip(SECTIONS[name](torch, args.device), SECTIONS[name](oneflow, args.device), strict=True)

@@ -177,6 +177,13 @@ pub static FUSED: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         activation(c)?;
+        let dtype = c.t(0)?.dtype();
+        if !dtype.is_float() {
+            return Err(Error::not_implemented(format!(
+                "\"fused_linear\" not implemented for '{}'",
+                dtype.scalar_type_name()
+            )));
+        }
         infer(c, outs)
     },
     kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },

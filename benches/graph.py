@@ -1,0 +1,57 @@
+"""The compiled step beside our own eager step: the demo's GPT and a tiny MLP."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benches.cases import loss
+
+Pair = tuple[str, Callable[[], object], Callable[[], object]]
+
+
+def steps(flow: Any, make: Callable[[], Any], objective: Callable[[Any], Any]) -> tuple[Callable[[], object], ...]:
+    """An eager and a compiled step of two models made alike."""
+
+    def optimizer(model: Any) -> Any:
+        return flow.optim.AdamW(model.parameters(), lr=1e-4)
+
+    model, compiled = make(), make()
+    eager_optimizer, graph_optimizer = optimizer(model), optimizer(compiled)
+
+    def eager() -> object:
+        eager_optimizer.zero_grad()
+        value = objective(model)
+        value.backward()
+        eager_optimizer.step()
+        return value
+
+    class Step(flow.nn.Graph):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = compiled
+            self.add_optimizer(graph_optimizer)
+
+        def build(self) -> Any:
+            value = objective(self.model)
+            value.backward()
+            return value
+
+    return eager, Step()
+
+
+def pairs(flow: Any) -> Iterator[Pair]:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gpt"))
+    from model import GPT, GPTConfig
+
+    x, target = flow.ones(8, 32), flow.arange(8)
+
+    def mlp() -> Any:
+        nn = flow.nn
+        return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+    yield ("step of a tiny MLP", *steps(flow, mlp, lambda m: loss(flow, m(x), target)))
+    tokens = flow.randint(0, 256, (16, 128))
+    yield ("step of the demo's GPT", *steps(flow, lambda: GPT(GPTConfig()), lambda m: loss(flow, m(tokens), tokens)))
