@@ -1,0 +1,70 @@
+"""Ctrl-C: in a loop of kernels, in backward and in a compiled step. Each runs in a child with a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PRELUDE = """
+import oneflow as flow
+from oneflow import nn
+model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)])
+optimizer = flow.optim.AdamW(model.parameters())
+x = flow.randn(512, 512)
+
+class Step(nn.Graph):
+    def __init__(self):
+        super().__init__()
+        self.model = model
+        self.add_optimizer(optimizer)
+    def build(self, x):
+        loss = (self.model(x) ** 2).mean()
+        loss.backward()
+        return loss
+
+step = Step()
+
+def work():
+    BODY
+
+work()
+print("ready", flush=True)
+try:
+    while True:
+        work()
+except KeyboardInterrupt:
+    # What was interrupted leaves everything usable.
+    assert flow.isfinite(model(x).sum()).item() and flow.isfinite(step(x)).item()
+    print("interrupted", flush=True)
+"""
+
+BODIES = {
+    "kernels": "return model(x)",
+    "backward": "(model(x) ** 2).mean().backward()",
+    "graph": "return step(x)",
+    "graph results left": "return [step(x) for _ in range(4)]",
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_interrupt_stops_the_work_and_leaves_it_usable(kind: str) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE.replace("BODY", BODIES[kind])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ONEFLOW_NUM_THREADS": "2"},
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert out == "interrupted\n", err
+    assert child.returncode == 0, err
