@@ -32,8 +32,9 @@ def work():
     BODY
 
 work()
-print("ready", flush=True)
 try:
+    # Inside: the interrupt may come right after the word.
+    print("ready", flush=True)
     while True:
         work()
 except KeyboardInterrupt:
