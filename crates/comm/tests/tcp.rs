@@ -99,16 +99,20 @@ fn deadlines_aborts_and_goodbyes() {
     });
     assert!(results[0].as_ref().unwrap_err().text().contains("from rank 1 timed out"));
 
+    // Nobody leaves before all have heard: rank 0's goodbye could reach rank 2 ahead of rank 1's abort.
+    let all = std::sync::Barrier::new(3);
     let results = threads(3, LONG, |group| {
         let mut data = [0; 4];
-        match group.rank() {
+        let result = match group.rank() {
             0 => group.all_reduce(&mut data, DType::F32, ReduceOp::Sum),
             1 => {
                 group.abort("bad input");
                 Ok(())
             }
             _ => group.recv(&mut data, DType::F32, 0, 0),
-        }
+        };
+        all.wait();
+        result
     });
     for rank in [0, 2] {
         let text = results[rank].as_ref().unwrap_err().to_string();
