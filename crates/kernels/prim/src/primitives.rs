@@ -59,6 +59,31 @@ primitives! {
     CROSS_ENTROPY = "cross_entropy";
     /// ins: grad_loss [n], logits, target, weight?, logsumexp. outs: grad_logits [n, c]. params as CROSS_ENTROPY.
     CROSS_ENTROPY_BACKWARD = "cross_entropy_backward";
+    /// CROSS_ENTROPY summed over the rows. ins as there. outs: loss (0-dim, logits' dtype), logsumexp [n], total weight of the rows
+    /// that count (0-dim, compute dtype). params as there, then mean (bool: the loss is divided by the total weight).
+    CROSS_ENTROPY_REDUCED = "cross_entropy_reduced";
+    /// Normalises each channel. ins: x [n, c, ...], weight?, bias?, running_mean?, running_var? ([c], any float dtype). outs: y, mean [c],
+    /// rstd [c] (compute dtype, contiguous), new running_mean?, new running_var? ([c]). params: training (bool), momentum (f64),
+    /// eps (f64). In training mean and biased variance are those of x, and the new running values mix `momentum` parts of mean
+    /// and unbiased variance with the old ones; otherwise the running values normalise.
+    BATCH_NORM = "batch_norm";
+    /// ins: grad_output, x, mean, rstd (contiguous), weight?. outs: grad_x?, grad_weight?, grad_bias?. params: training (bool).
+    BATCH_NORM_BACKWARD = "batch_norm_backward";
+    /// Normalises groups of channels. ins: x [n, c, ...], weight? [c], bias? [c]. outs: y, mean [n, groups], rstd [n, groups]
+    /// (compute dtype, contiguous). params: groups, eps (f64).
+    GROUP_NORM = "group_norm";
+    /// ins: grad_output, x, mean, rstd, weight?. outs: grad_x, grad_weight?, grad_bias?. params: groups.
+    GROUP_NORM_BACKWARD = "group_norm_backward";
+    /// Resizes the trailing dims, one after another, by weighted neighbours. ins: x. outs: y (same dtype). params: `ResampleMode`,
+    /// align_corners (bool), antialias (bool), transposed (bool: y receives the adjoint map's values, x is a gradient of the result),
+    /// number of resized dims k, then k scales (f64, input elements an output element; 0: by the sizes).
+    RESAMPLE = "resample";
+    /// Connectionist temporal classification. ins: log_probs [t, n, c], targets I64 [n, s] or concatenated [sum], input lengths I64 [n],
+    /// target lengths I64 [n]. outs: loss [n], log_alpha [n, t, 2 max + 1] (log_probs' dtype). params: blank.
+    CTC_LOSS = "ctc_loss";
+    /// ins: grad_loss [n], log_probs, targets, input lengths, target lengths, loss [n], log_alpha. outs: grad_log_probs.
+    /// params: blank, zero_infinity (bool).
+    CTC_LOSS_BACKWARD = "ctc_loss_backward";
     /// ins: weight [v, d], indices (I32 or I64, any shape). outs: [..., d]. params: start (i64): row of the weight =
     /// index - start; total (i64): number of rows of the whole table. Rows outside this part give zeros; an index outside
     /// [0, total) is an IndexError.
@@ -141,6 +166,25 @@ impl Activation {
     pub fn from_u64(v: u64) -> Option<Activation> {
         use Activation::*;
         [None, Relu, Gelu, GeluTanh, Silu].get(v as usize).copied()
+    }
+}
+
+/// `RESAMPLE` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ResampleMode {
+    Nearest = 0,
+    NearestExact,
+    Linear,
+    Cubic,
+    /// Mean of the input elements that an output element covers (adaptive average pooling).
+    Area,
+}
+
+impl ResampleMode {
+    pub fn from_u64(v: u64) -> Option<ResampleMode> {
+        use ResampleMode::*;
+        [Nearest, NearestExact, Linear, Cubic, Area].get(v as usize).copied()
     }
 }
 
