@@ -7,9 +7,11 @@ mod advanced;
 mod check;
 mod concat;
 mod lines;
+mod logcumsumexp;
 mod nonzero;
 mod num;
 mod random;
+mod search;
 mod select;
 mod sort;
 
@@ -18,7 +20,7 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 11] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 13] = [
         (&prim::RANDOM, random::random),
         (&prim::INDEX_SELECT, select::index_select),
         (&prim::GATHER, select::gather),
@@ -30,6 +32,8 @@ pub fn register() {
         (&prim::TOPK, sort::topk),
         (&prim::COUNT_NONZERO, nonzero::count_nonzero),
         (&prim::NONZERO, nonzero::nonzero),
+        (&prim::SEARCHSORTED, search::searchsorted),
+        (&prim::LOGCUMSUMEXP, logcumsumexp::logcumsumexp),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CPU, f);

@@ -15,8 +15,9 @@ macro_rules! primitives {
 
 primitives! {
     /// `out[0] = expr(ins...)`. Inputs have the output's sizes (broadcast by zero strides) and any dtype; each is cast to
-    /// the compute dtype, the result is stored as the output's dtype (bool: `!= 0`).
-    /// params: compute dtype (F32, F64 or I64), then the expression's scalars (f64 bits for floats, i64 for I64).
+    /// the compute dtype, the result is stored as the output's dtype (bool: `!= 0`; a real of a complex: its real part).
+    /// params: compute dtype (F32, F64, I64, C64 or C128), then the expression's scalars (f64 bits for floats, i64 for I64,
+    /// two f64 for complex numbers).
     ELEMENTWISE = "elementwise";
     /// Several expressions in sequence over tiles that stay in the first cache. ins and outs have the first output's sizes
     /// (inputs broadcast by zero strides) and any dtype, cast on loading and storing. params: compute dtype (F32, F64 or I64), number of steps;
@@ -26,7 +27,7 @@ primitives! {
     ELEMENTWISE_CHAIN = "elementwise_chain";
     /// `out[0] = ins[0]` with cast; the input has the output's sizes (broadcast by zero strides).
     COPY = "copy";
-    /// `out[0] = value`. params: is_float (bool), value (f64 or i64).
+    /// `out[0] = value`. params: is_float (bool), value (f64 or i64), and for a complex number its imaginary part (f64).
     FILL = "fill";
     /// `out[0][i] = start + i * step`, 1-D. params: is_float (bool), start, step (f64 or i64).
     ARANGE = "arange";
@@ -42,7 +43,7 @@ primitives! {
     SCAN = "scan";
     /// `out[0] = act(alpha * a @ b + bias) + residual`. ins: a [..., m, k], b [..., k, n], bias? (broadcast to out by
     /// zero strides), residual? (the output's sizes). Batch dimensions equal the output's (broadcast by zero strides). Half types accumulate in f32.
-    /// The output does not overlap an input. params: `Activation`, alpha (f64).
+    /// The output does not overlap an input. uint8 by int8, and int8 by int8, give I32. params: `Activation`, alpha (f64).
     MATMUL = "matmul";
     /// ins: x. params: dim, log (bool: log_softmax).
     SOFTMAX = "softmax";
@@ -91,11 +92,32 @@ primitives! {
     /// ins: grad_output [..., d], indices. outs: grad_weight [v, d], written whole. params: start, total, padding_idx (i64, -1: none).
     /// Sums in index order: the same result for any number of threads.
     EMBEDDING_BACKWARD = "embedding_backward";
+    /// Scaled dot-product attention without holding the weights. ins: query [b, h, l, e], key [b, g, s, e], value [b, g, s, v] (g
+    /// divides h: query head i reads head i / (h / g)), mask? [b, h, l, s] (bool: true takes part; float of the query's dtype or F32:
+    /// added to the scores). outs: out [b, h, l, v], logsumexp [b, h, l] of the compute dtype. params: scale (f64), causal (bool: row
+    /// i sees keys 0..=i), p (f64: dropout), seed, offset, then the window of [b, h, l, s] as RANDOM. Weights are dropped as DROPOUT
+    /// drops elements. A row that sees nothing gives zeros and the logsumexp +infinity.
+    ATTENTION = "attention";
+    /// ins: grad_out, query, key, value, mask?, out, logsumexp. outs: grad_query, grad_key, grad_value, grad_mask? ([b, h, l, s]
+    /// contiguous, the query's dtype: the scores' gradient). params as ATTENTION.
+    ATTENTION_BACKWARD = "attention_backward";
+    /// One direction of a recurrent layer over a sequence. The rows of step 0 come first, then those of step 1 and so on; a step has
+    /// at most as many rows as the one before it. ins: gates_x [n, g * h] (the input's part of the gates, biases in it), h_0 [b, r],
+    /// c_0? [b, h] (LSTM), w_hh [g * h, r], b_hh? [g * h], w_hr? [r, h] (LSTM with a projection). outs: y [n, r], h_n [b, r],
+    /// c_n? [b, h], gates [n, k * h] (after their activation, what the backward reads; k = g, for GRU 4 with h's part of the new gate
+    /// last), cells? [n, h]. All floats of one dtype, F32 or F64. Gates stand in torch's order. params: `RnnMode`, reverse (bool),
+    /// number of steps, then the rows of each step, or nothing where every step has b rows.
+    RNN = "rnn";
+    /// ins: grad_y?, grad_h_n?, grad_c_n?, h_0, c_0?, w_hh, w_hr?, y, gates, cells?. outs: grad_gates_x [n, g * h], grad_gates_h?
+    /// [n, g * h] (GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, grad_h? [n, r] (LSTM with a projection: the gradient
+    /// that reaches every h). params as RNN.
+    RNN_BACKWARD = "rnn_backward";
     /// Fills `out[0]` with random values. params: `RandomKind`, seed (u64), offset (u64), a (f64), b (f64; for
     /// Integers: low and high as i64), then the window: ndim, global sizes..., starts... (ndim 0: the tensor is whole).
     /// The value of an element depends only on (seed, offset, its global row-major index).
     RANDOM = "random";
     /// ins: x. outs: y, mask (BOOL, true = kept). params: p (f64), seed, offset, window as RANDOM. y = x * mask / (1 - p).
+    /// An element is dropped where `philox::packed(seed, offset, its global index) >> 8 < philox::threshold(p)`.
     DROPOUT = "dropout";
     /// ins: x, index I32/I64 [n]. out: x with dim's size n. params: dim.
     INDEX_SELECT = "index_select";
@@ -116,6 +138,13 @@ primitives! {
     SORT = "sort";
     /// outs: values, indices I64 with size k at dim. params: k, dim, largest (bool), sorted (bool).
     TOPK = "topk";
+    /// Positions of values in sorted rows. ins: sorted [..., n] (or [n]: one row for all), values [..., m] (any shape with one row),
+    /// sorter? I64 (the sorted's sizes): position in order -> place in the row. out: I64 or I32, the values' sizes.
+    /// params: right (bool): the first position whose element is greater than the value; otherwise the first not less.
+    /// NaN counts as the greatest.
+    SEARCHSORTED = "searchsorted";
+    /// Running `log(sum(exp(x)))` along a dimension; floats accumulate in f64. ins: x. out: x's sizes. params: dim.
+    LOGCUMSUMEXP = "logcumsumexp";
     /// ins: x. out: I64 0-dim, the number of non-zero elements.
     COUNT_NONZERO = "count_nonzero";
     /// ins: x. out: I64 [n, ndim], n from COUNT_NONZERO.
@@ -129,6 +158,36 @@ primitives! {
     /// SGD over many tensors. `outs`: n params, n momentum buffers (absent without momentum). `ins`: n grads, lr (0-dim), grad_scale?, found_inf?.
     /// params: n, momentum, dampening, weight_decay (f64), nesterov, maximize, is_first_step (bool).
     SGD = "sgd";
+    /// Cholesky factor of symmetric (Hermitian) matrices, of which one triangle is read. ins: a [..., n, n]. outs: the factor, zeros
+    /// in the other triangle, info I32 [...] (0, or the order of the first minor that is not positive). params: upper, check (bools: a
+    /// failure is a LinAlgError).
+    CHOLESKY = "cholesky";
+    /// LU factorisation with partial pivoting. ins: a [..., m, n]. outs: lu [..., m, n] (unit lower and upper triangle in one matrix),
+    /// pivots I32 [..., min(m, n)] (row exchanged with each, from one), info I32 [...] (0, or the first zero on the diagonal from one).
+    /// params: pivot (bool: false exchanges no rows), `SingularCheck`.
+    LU_FACTOR = "lu_factor";
+    /// The order of rows that exchanges bring about. ins: pivots I32 [..., k]. outs: I64 [..., m].
+    LU_PERMUTATION = "lu_permutation";
+    /// `out = inverse(a) @ b` with a triangular matrix. ins: a [..., n, n] (the other triangle is not read), b [..., n, k].
+    /// params: upper, unitriangular (bools).
+    TRIANGULAR_SOLVE = "triangular_solve";
+    /// QR factorisation in Householder form. ins: a [..., m, n]. outs: packed [..., m, n] (R above, reflectors below), tau [..., min(m, n)].
+    GEQRF = "geqrf";
+    /// The first columns of a product of reflectors, as many as `out` has. ins: packed [..., m, n], tau [..., k]. outs: [..., m, c].
+    HOUSEHOLDER_PRODUCT = "householder_product";
+    /// Eigenvalues (ascending, real) and vectors of symmetric (Hermitian) matrices, of which one triangle is read. ins: a [..., n, n].
+    /// outs: w [..., n], v? [..., n, n] (vectors in columns). params: upper (bool).
+    EIGH = "eigh";
+    /// Eigenvalues and vectors of general matrices. ins: a [..., n, n]. outs: w [..., n], v? [..., n, n], complex.
+    EIG = "eig";
+    /// Singular values (descending, real) and vectors. ins: a [..., m, n]. outs: u? [..., m, k or m], s [..., k], vh? [..., k or n, n].
+    SVD = "svd";
+    /// Matrix exponential. ins: a [..., n, n]. outs: [..., n, n].
+    MATRIX_EXP = "matrix_exp";
+    /// Discrete Fourier transform over some dimensions. ins: x. outs: y. Complex to complex, real to complex (half of the last
+    /// dimension named, or all of it, as the output's size says), or complex to real (the half there is; the output has the size).
+    /// params: inverse (bool), scale (f64), number of dimensions, the dimensions.
+    FFT = "fft";
 }
 
 /// `REDUCE` and `SCAN` kinds.
@@ -148,6 +207,24 @@ impl ReduceKind {
     pub fn from_u64(v: u64) -> Option<ReduceKind> {
         use ReduceKind::*;
         [Sum, Prod, Max, Min, Mean, Any, All].get(v as usize).copied()
+    }
+}
+
+/// What `LU_FACTOR` makes of a singular matrix, in whose words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum SingularCheck {
+    /// Only `info` says it.
+    None = 0,
+    LuFactor,
+    Inv,
+    Solve,
+}
+
+impl SingularCheck {
+    pub fn from_u64(v: u64) -> Option<SingularCheck> {
+        use SingularCheck::*;
+        [None, LuFactor, Inv, Solve].get(v as usize).copied()
     }
 }
 
@@ -226,5 +303,36 @@ impl ScatterKind {
     pub fn from_u64(v: u64) -> Option<ScatterKind> {
         use ScatterKind::*;
         [Set, Add, Mul, Max, Min].get(v as usize).copied()
+    }
+}
+
+/// `RNN` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum RnnMode {
+    Tanh = 0,
+    Relu,
+    Lstm,
+    Gru,
+}
+
+impl RnnMode {
+    pub fn from_u64(v: u64) -> Option<RnnMode> {
+        use RnnMode::*;
+        [Tanh, Relu, Lstm, Gru].get(v as usize).copied()
+    }
+
+    /// Gates of a unit.
+    pub fn n_gates(self) -> usize {
+        match self {
+            RnnMode::Tanh | RnnMode::Relu => 1,
+            RnnMode::Lstm => 4,
+            RnnMode::Gru => 3,
+        }
+    }
+
+    /// Numbers of a unit and row that the forward keeps for the backward.
+    pub fn n_kept(self) -> usize {
+        if self == RnnMode::Gru { 4 } else { self.n_gates() }
     }
 }
