@@ -17,6 +17,8 @@ pub enum ErrorKind {
     NotImplemented,
     /// `oneflow.OutOfMemoryError`
     OutOfMemory,
+    /// `oneflow.linalg.LinAlgError`: a matrix that a decomposition cannot take.
+    LinAlg,
     /// An exception raised by user code that is waiting in the language above; nothing to add.
     Pending,
 }
@@ -62,6 +64,10 @@ impl Error {
     #[cold]
     pub fn out_of_memory(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::OutOfMemory, text)
+    }
+    #[cold]
+    pub fn linalg(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::LinAlg, text)
     }
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -18,6 +18,13 @@ pyo3::create_exception!(
     "Raised when a device has no memory left for an allocation."
 );
 
+pyo3::create_exception!(
+    oneflow.linalg,
+    LinAlgError,
+    PyRuntimeError,
+    "Raised when a matrix is singular, not positive-definite, or a decomposition does not converge."
+);
+
 thread_local! {
     /// Whether this thread is known to hold the interpreter. Unknown counts as no: a reference is then given back later.
     static ATTACHED: Cell<bool> = const { Cell::new(false) };
@@ -135,6 +142,7 @@ fn to_exception(py: Python<'_>, e: Error) -> PyErr {
         ErrorKind::Index => PyIndexError::new_err(text),
         ErrorKind::NotImplemented => PyNotImplementedError::new_err(text),
         ErrorKind::OutOfMemory => OutOfMemoryError::new_err(text),
+        ErrorKind::LinAlg => LinAlgError::new_err(text),
         ErrorKind::Pending => PyErr::take(py).unwrap_or_else(|| PyRuntimeError::new_err(text)),
     }
 }

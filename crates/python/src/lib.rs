@@ -44,6 +44,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_autograd::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("OutOfMemoryError", m.py().get_type::<gate::OutOfMemoryError>())?;
+    m.add("_LinAlgError", m.py().get_type::<gate::LinAlgError>())?;
     class::make(m)?;
     size::add(m)?;
     classes::add(m)?;
