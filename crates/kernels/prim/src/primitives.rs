@@ -112,6 +112,28 @@ primitives! {
     /// [n, g * h] (GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, grad_h? [n, r] (LSTM with a projection: the gradient
     /// that reaches every h). params as RNN.
     RNN_BACKWARD = "rnn_backward";
+    /// Convolution (cross-correlation) over 1 to 3 spatial dimensions. ins: x [n, c, in...], weight [o, c / groups, kernel...],
+    /// bias? [o]. out: [n, o, out...]; `out[j]` reads `x[j * stride - padding + tap * dilation]`, zero outside of x.
+    /// params: number of spatial dimensions, groups, then for each dimension stride, padding, dilation. Half types accumulate in
+    /// f32. The result does not depend on the number of threads.
+    CONV = "conv";
+    /// The gradient of CONV for x, and the transposed convolution. ins: grad_output [n, o, out...], weight, bias? [c] (of the
+    /// transposed convolution). out: [n, c, in...], written whole. params as CONV.
+    CONV_BACKWARD_INPUT = "conv_backward_input";
+    /// The gradient of CONV for the weight. ins: grad_output, x. out: [o, c / groups, kernel...], written whole. params as CONV.
+    CONV_BACKWARD_WEIGHT = "conv_backward_weight";
+    /// Maxima of windows. ins: x [n, c, in...]. outs: values, indices? I64 (row-major position among the spatial dimensions of x,
+    /// the first maximum, the last NaN). params: number of spatial dimensions, then for each kernel, stride, padding, dilation.
+    /// Windows are cut at the borders. A kernel of zero means adaptive windows: output i covers floor(i * in / out) up to
+    /// ceil((i + 1) * in / out).
+    MAX_POOL = "max_pool";
+    /// ins: grad_output, indices. out: grad_x [n, c, in...], written whole: sums in the order of the outputs.
+    MAX_POOL_BACKWARD = "max_pool_backward";
+    /// Means of windows. ins: x [n, c, in...]. out: [n, c, out...]. params: number of spatial dimensions, count_include_pad (bool),
+    /// divisor (i64, 0: the number of elements), then for each dimension kernel (0: adaptive), stride, padding.
+    AVG_POOL = "avg_pool";
+    /// ins: grad_output. out: grad_x, written whole. params as AVG_POOL.
+    AVG_POOL_BACKWARD = "avg_pool_backward";
     /// Fills `out[0]` with random values. params: `RandomKind`, seed (u64), offset (u64), a (f64), b (f64; for
     /// Integers: low and high as i64), then the window: ndim, global sizes..., starts... (ndim 0: the tensor is whole).
     /// The value of an element depends only on (seed, offset, its global row-major index).
