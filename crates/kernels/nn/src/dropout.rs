@@ -2,7 +2,7 @@
 
 use crate::mem::{Acc, Float, by_float};
 use oneflow_base::Result;
-use oneflow_kernels_prim::philox::{Window, threshold, words};
+use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Num, Simd, View, WithSimd, dispatch, isa};
 
@@ -70,15 +70,16 @@ impl<T: Float> WithSimd for Drop<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        const N: usize = 16;
+        const N: usize = 64;
         let d = self;
         // SAFETY: all three hold len elements at their steps.
         unsafe {
             if d.steps == [1; 4] {
-                let whole = d.len / N * N;
-                let mut i = 0;
-                while i < whole {
-                    let w = words::<N>(d.seed, d.offset, d.first.wrapping_add(i as u64))[0];
+                // To the first element that opens a block.
+                let mut i = (d.first.wrapping_neg() % 4).min(d.len as u64) as usize;
+                d.one_by_one(0, i);
+                while i + N <= d.len {
+                    let w = packed_words(d.seed, d.offset, d.first.wrapping_add(i as u64) / 4);
                     let mut x = [T::put(d.scale); N];
                     std::ptr::copy_nonoverlapping(d.x.add(i), x.as_mut_ptr(), N);
                     let mut kept = [0u8; N];
@@ -90,9 +91,9 @@ impl<T: Float> WithSimd for Drop<T> {
                     std::ptr::copy_nonoverlapping(kept.as_ptr(), d.mask.add(i), N);
                     i += N;
                 }
-                return d.one_by_one(whole);
+                return d.one_by_one(i, d.len);
             }
-            d.one_by_one(0)
+            d.one_by_one(0, d.len)
         }
     }
 }
@@ -105,12 +106,12 @@ impl<T: Float> Drop<T> {
     }
 
     #[inline(always)]
-    unsafe fn one_by_one(&self, from: usize) {
+    unsafe fn one_by_one(&self, from: usize, to: usize) {
         let [xs, ys, ms, is] = self.steps;
         let mut i = from;
-        while i < self.len {
+        while i < to {
             let at = i as isize;
-            let w = words::<1>(self.seed, self.offset, self.first.wrapping_add((at * is) as u64))[0][0];
+            let w = packed(self.seed, self.offset, self.first.wrapping_add((at * is) as u64));
             let kept = (w >> 8 >= self.bound) as u8;
             // SAFETY: by the caller.
             unsafe {

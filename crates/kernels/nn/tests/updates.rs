@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use oneflow_base::{DType, ErrorKind};
-use oneflow_kernels_prim::philox::{block, window_words};
+use oneflow_kernels_prim::philox::{packed, window_words};
 use oneflow_kernels_prim::*;
 
 #[test]
@@ -72,7 +72,7 @@ fn dropout() {
                         if !window.is_empty() {
                             c.iter_mut().zip(starts).for_each(|(c, s)| *c += s as usize);
                         }
-                        let u = (block(3, 8, linear(&c, &global) as u64)[0] >> 8) as f64 / 16_777_216.0;
+                        let u = (packed(3, 8, linear(&c, &global) as u64) >> 8) as f64 / 16_777_216.0;
                         assert_eq!(mask.get(i), (u >= p) as i64 as f64);
                         want.push(if u >= p { x.get(i) / (1.0 - p) } else { 0.0 });
                     }

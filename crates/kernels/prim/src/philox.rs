@@ -43,6 +43,26 @@ pub fn words<const N: usize>(seed: u64, offset: u64, first: u64) -> [[u32; N]; 4
     [c0.map(|v| v as u32), c1.map(|v| v as u32), c2.map(|v| v as u32), c3.map(|v| v as u32)]
 }
 
+/// The word of element `index` where four neighbours share a block, which is what dropout masks do: word `index % 4` of
+/// block `index / 4`.
+#[inline(always)]
+pub fn packed(seed: u64, offset: u64, index: u64) -> u32 {
+    block(seed, offset, index / 4)[(index % 4) as usize]
+}
+
+/// The packed words of 64 consecutive elements from `4 * first_block` on.
+#[inline(always)]
+pub fn packed_words(seed: u64, offset: u64, first_block: u64) -> [u32; 64] {
+    let w = words::<16>(seed, offset, first_block);
+    let mut out = [0u32; 64];
+    for i in 0..16 {
+        for k in 0..4 {
+            out[4 * i + k] = w[k][i];
+        }
+    }
+    out
+}
+
 /// [0, 1) in steps of 2^-24, from word 0.
 #[inline(always)]
 pub fn uniform_f32(w: u32) -> f32 {
@@ -182,6 +202,14 @@ mod tests {
         let w = words::<16>(7, 9, u32::MAX as u64 - 3);
         for i in 0..16 {
             assert_eq!(w.map(|w| w[i]), block(7, 9, u32::MAX as u64 - 3 + i as u64));
+        }
+    }
+
+    #[test]
+    fn packed_words_are_one_by_one() {
+        let w = packed_words(7, 9, u32::MAX as u64 - 3);
+        for (i, w) in w.into_iter().enumerate() {
+            assert_eq!(w, packed(7, 9, 4 * (u32::MAX as u64 - 3) + i as u64));
         }
     }
 

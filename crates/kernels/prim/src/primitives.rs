@@ -173,13 +173,13 @@ primitives! {
     NONZERO = "nonzero";
     /// Keeps the lower (upper) triangle of the last two dimensions, zero elsewhere. ins: x. params: diagonal (i64), upper (bool).
     TRIANGLE = "triangle";
-    /// AdamW / Adam over many tensors. `outs`: n params, n exp_avgs, n exp_avg_sqs (updated in place). `ins`: n grads, then lr, step
-    /// (0-dim, any float dtype), grad_scale?, found_inf? (0-dim). params: n, beta1, beta2, weight_decay, eps (f64), maximize (bool),
-    /// decoupled (bool: AdamW). `step` is the number of this step (1 at the first). Nothing changes where found_inf is non-zero.
-    ADAM = "adam";
-    /// SGD over many tensors. `outs`: n params, n momentum buffers (absent without momentum). `ins`: n grads, lr (0-dim), grad_scale?, found_inf?.
-    /// params: n, momentum, dampening, weight_decay (f64), nesterov, maximize, is_first_step (bool).
-    SGD = "sgd";
+    /// One step of an optimizer over many tensors, in place, by a registered `Rule`. `outs`: n params, then n tensors of each state.
+    /// `ins`: n grads, then the rule's numbers (0-dim, any float dtype), grad_scale?, found_inf? (0-dim). params: rule id, n,
+    /// maximize (bool), then the rule's hyper-parameters (f64). Gradients are divided by grad_scale. Nothing changes where found_inf is non-zero.
+    UPDATE = "update";
+    /// `outs`: n tensors, multiplied in place by `ins[0]` (0-dim), then found_inf (0-dim F32), which becomes one where some element is
+    /// not finite and else keeps its value. params: n.
+    UNSCALE = "unscale";
     /// Cholesky factor of symmetric (Hermitian) matrices, of which one triangle is read. ins: a [..., n, n]. outs: the factor, zeros
     /// in the other triangle, info I32 [...] (0, or the order of the first minor that is not positive). params: upper, check (bools: a
     /// failure is a LinAlgError).

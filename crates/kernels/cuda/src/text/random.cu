@@ -20,6 +20,8 @@ D Words philox(u64 seed, u64 offset, u64 index) {
     Words w = {{c0, c1, c2, c3}};
     return w;
 }
+// The word of an element where four neighbours share a block.
+D u32 packed_philox(u64 seed, u64 offset, u64 index) { return philox(seed, offset, index / 4).w[index % 4]; }
 D f32 bits_to_float(i32 b) { return __int_as_float(b); }
 D f64 uniform_f64(u32 low, u32 high) {
     return (f64)((((u64)high << 32) | low) >> 11) * (1.0 / 9007199254740992.0);

@@ -8,7 +8,7 @@ extern "C" __global__ void entry(const T* x, T* y, b8* mask, u64 seed, u64 offse
     for (i64 i = first_position(); i < g.n; i += position_step()) {
         i64 at[4];
         locate(g, i, at);
-        const bool keep = philox(seed, offset, first + (u64)at[3]).w[0] >> 8 >= threshold;
+        const bool keep = packed_philox(seed, offset, first + (u64)at[3]) >> 8 >= threshold;
         mask[at[1]].v = keep;
         put(y + at[0], get<C>(x + at[2]) * (keep ? scale : (C)0));
     }
