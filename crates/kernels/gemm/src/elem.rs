@@ -5,7 +5,7 @@ use oneflow_kernels_prim::{HalfRegister, Register, Simd};
 use std::ops::{Add, Mul};
 
 /// The type sums are kept in: f32 or f64.
-pub(crate) trait Acc:
+pub trait Acc:
     Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static
 {
     type Reg<S: Simd>: Register<Elem = Self>;
@@ -33,16 +33,19 @@ impl Acc for f64 {
 }
 
 /// The register that sums of `E` are kept in.
-pub(crate) type Reg<S, E> = <<E as Elem>::Acc as Acc>::Reg<S>;
+pub type Reg<S, E> = <<E as Elem>::Acc as Acc>::Reg<S>;
 
 /// No register has more lanes than this.
 pub(crate) const MAX_LANES: usize = 16;
 
 /// A stored float type.
-pub(crate) trait Elem: Copy + Default + Send + Sync + 'static {
+pub trait Elem: Copy + Default + Send + Sync + 'static {
     type Acc: Acc;
     fn widen(self) -> Self::Acc;
     /// Loads a register's worth.
+    ///
+    /// # Safety
+    /// As of this and the following: the elements named lie in memory.
     unsafe fn load<S: Simd>(p: *const Self) -> Reg<S, Self>;
     /// Stores a register's worth, rounding to nearest even.
     unsafe fn store<S: Simd>(v: Reg<S, Self>, p: *mut Self);

@@ -7,7 +7,7 @@ use crate::simd::*;
 
 /// Where a tile's operands lie. `a` has `MR` rows `a_rs` apart (1 when packed) and steps by `a_cs`; `b` is contiguous
 /// along its width and steps by `b_rs`.
-pub(crate) struct Tile<P, A> {
+pub struct Tile<P, A> {
     pub k: usize,
     pub a: *const P,
     pub a_rs: isize,
@@ -21,10 +21,10 @@ pub(crate) struct Tile<P, A> {
     pub add: bool,
 }
 
-pub(crate) type KernelFn<P, A> = unsafe fn(&Tile<P, A>);
+pub type KernelFn<P, A> = unsafe fn(&Tile<P, A>);
 
 /// The micro-kernels of one instruction set and type.
-pub(crate) struct Kernels<P: 'static, A: 'static> {
+pub struct Kernels<P: 'static, A: 'static> {
     /// Largest tile height.
     pub mr: usize,
     /// Largest tile width: `2 * lanes`.
@@ -167,7 +167,7 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 use x86::*;
 
-pub(crate) fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
+pub fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F32,
@@ -177,7 +177,7 @@ pub(crate) fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
     }
 }
 
-pub(crate) fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
+pub fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F64,

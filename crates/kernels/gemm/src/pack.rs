@@ -11,7 +11,7 @@ use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch};
 
 /// A strip of an operand: `width` rows of A or columns of B, `k` long.
 #[derive(Clone, Copy)]
-pub(crate) struct Strip<S> {
+pub struct Strip<S> {
     pub src: *const S,
     /// Distance between neighbours across the width.
     pub ws: isize,
@@ -22,6 +22,8 @@ pub(crate) struct Strip<S> {
 }
 
 impl<S> Strip<S> {
+    /// # Safety
+    /// The element lies in the strip.
     #[inline(always)]
     pub unsafe fn at(&self, i: usize, p: usize) -> *const S {
         // SAFETY: the caller stays inside the strip.
@@ -30,7 +32,7 @@ impl<S> Strip<S> {
 }
 
 /// How one stored type reaches one family of micro-kernels.
-pub(crate) trait Mode: 'static {
+pub trait Mode: 'static {
     type S: Elem;
     type P: Copy + 'static;
     /// Elements of k in one packed element.
@@ -40,14 +42,17 @@ pub(crate) trait Mode: 'static {
     fn kernels(isa: Isa) -> &'static Kernels<Self::P, <Self::S as Elem>::Acc>;
     /// Fills `dst[p * dst_width + i]` from the strip, with zeros for `i >= width`. May write up to 63 bytes past the
     /// end, so panels are packed in the order they lie.
+    ///
+    /// # Safety
+    /// The strip lies in memory, and the panel with what is written past it.
     unsafe fn pack(isa: Isa, strip: Strip<Self::S>, dst: *mut Self::P, dst_width: usize);
 }
 
-pub(crate) struct F32;
-pub(crate) struct F64;
-pub(crate) struct Bf16Pairs;
-pub(crate) struct Bf16Widened;
-pub(crate) struct F16Widened;
+pub struct F32;
+pub struct F64;
+pub struct Bf16Pairs;
+pub struct Bf16Widened;
+pub struct F16Widened;
 
 impl Mode for F32 {
     type S = f32;

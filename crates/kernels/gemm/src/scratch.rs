@@ -49,7 +49,7 @@ impl Drop for Buffer {
 
 /// Which of the thread's buffers.
 #[derive(Clone, Copy)]
-pub(crate) enum Slot {
+pub enum Slot {
     A,
     B,
     C,
@@ -61,7 +61,7 @@ thread_local! {
 
 /// Runs `f` with `bytes` (and 64 spare bytes behind them) of uninitialised memory, aligned to a cache line.
 /// A null pointer for none. Reentrant: an inner use of the same slot gets its own memory.
-pub(crate) fn with<R>(slot: Slot, bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+pub fn with<R>(slot: Slot, bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     if bytes == 0 {
         return f(std::ptr::null_mut());
     }
