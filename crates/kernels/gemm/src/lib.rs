@@ -27,10 +27,11 @@ pub use oneflow_kernels_prim::Activation;
 pub use par::{Parallel, Pool, Serial};
 pub use primitive::register;
 
-/// The micro-kernels and the float types they run on, for kernels that pack their own panels (convolution).
+/// The micro-kernels, the float types they run on and the packing of strips, for kernels that pack their own panels
+/// (convolution, attention).
 pub mod micro {
     pub use crate::elem::{Acc, Elem, Reg};
-    pub use crate::kernel::{KernelFn, Kernels, Tile, f32_kernels, f64_kernels};
+    pub use crate::kernel::{KernelFn, Kernels, Tile};
     pub use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
 }
