@@ -167,7 +167,7 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 use x86::*;
 
-pub(crate) fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
+pub fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F32,
@@ -177,7 +177,7 @@ pub(crate) fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
     }
 }
 
-pub(crate) fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
+pub fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F64,

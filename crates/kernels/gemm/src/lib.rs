@@ -31,7 +31,7 @@ pub use primitive::register;
 /// (convolution, attention).
 pub mod micro {
     pub use crate::elem::{Acc, Elem, Reg};
-    pub use crate::kernel::{KernelFn, Kernels, Tile};
+    pub use crate::kernel::{KernelFn, Kernels, Tile, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
 }
