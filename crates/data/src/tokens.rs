@@ -3,7 +3,7 @@
 use crate::Shuffle;
 use memmap2::Mmap;
 use oneflow_base::{Error, Result};
-use oneflow_runtime::{Body, Piece, RunArgs};
+use oneflow_runtime::{Act, Body};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -169,8 +169,8 @@ impl Reader {
 }
 
 impl Body for Reader {
-    fn act(&mut self, _: &[Vec<Piece>], outs: &[Vec<Piece>], _: Option<&RunArgs>) -> Result<()> {
-        for p in outs.iter().flatten() {
+    fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
+        for p in act.outs.iter().flatten() {
             if p.bytes < self.source.bytes() || !p.ptr.cast::<i64>().is_aligned() {
                 return Err(Error::value(format!(
                     "token source: its register holds {} bytes, a batch has {}",

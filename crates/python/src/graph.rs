@@ -63,7 +63,7 @@ impl GraphTrace {
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
             let compiled = Mutex::new(compile(tracer.finish(&shards)?, &Config { fuse })?);
-            Ok(CompiledGraph { compiled, templates })
+            Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
         })
     }
     /// Gives the trace up.
@@ -82,6 +82,8 @@ impl GraphTrace {
 #[pyclass(frozen, module = "oneflow", name = "_CompiledGraph")]
 pub struct CompiledGraph {
     compiled: Mutex<Compiled>,
+    /// Tensors whose memory the program uses, and where it lay.
+    watched: Mutex<Vec<(Tensor, usize)>>,
     /// For results that are global tensors: their meta and layout.
     templates: Vec<Option<Tensor>>,
 }
@@ -119,6 +121,16 @@ impl CompiledGraph {
             list.append(bound(py, t)?)?;
         }
         Ok(list)
+    }
+    /// Notes where these tensors lie; `is_stale` tells whether one has got other memory since.
+    fn watch(&self, list: &Bound<'_, PyList>) -> PyResult<()> {
+        let list = tensors(list)?.into_iter().map(|t| (t.data_ptr() as usize, t)).map(|(p, t)| (t, p)).collect();
+        *self.watched.lock().unwrap_or_else(|e| e.into_inner()) = list;
+        Ok(())
+    }
+    fn is_stale(&self) -> bool {
+        let watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
+        watched.iter().any(|(t, at)| t.data_ptr() as usize != *at)
     }
     /// The graph as text: as it was traced, or as it runs.
     fn text(&self, logical: bool) -> String {

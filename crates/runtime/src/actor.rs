@@ -1,35 +1,33 @@
-//! Actors: each waits until every register it consumes holds data and every register it produces has a free slot, acts,
-//! tells its consumers "ready" and its producers "done with it". That is the whole protocol; there is no scheduler.
+//! Actors at work: each stream's thread lets those actors act that may, and passes their messages on. There is no scheduler.
 //!
-//! One thread a stream; actors of one stream talk through their shared state, streams through channels. The caller is a
-//! stream of its own. Knows pieces of memory and bodies, not what bodies do.
+//! Actors of one stream talk through the ledger, streams through channels. The caller is a stream too: what consumes the
+//! caller's data acts on the caller's thread while it waits for the result, so a run of one stream crosses no thread.
+//! Knows pieces of memory and bodies, not what bodies do.
 
-use crate::plan::Plan;
+use crate::ledger::{Ledger, Message, Piece};
+use crate::plan::{Plan, Work};
 use oneflow_base::{Error, Result};
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One slot of a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    pub ptr: *mut u8,
-    pub bytes: usize,
-}
-// SAFETY: an address; the protocol says who may touch the memory.
-unsafe impl Send for Piece {}
-// SAFETY: as above.
-unsafe impl Sync for Piece {}
-
 /// What an actor does once per act.
 pub trait Body: Send {
-    /// `ins` and `outs`: per register the pieces of this act. `run`: what the caller gave to this run, if a register comes
-    /// from the caller.
-    fn act(&mut self, ins: &[Vec<Piece>], outs: &[Vec<Piece>], run: Option<&RunArgs>) -> Result<()>;
+    fn act(&mut self, act: &mut Act<'_>) -> Result<()>;
+}
+
+/// One act: what it reads, where it writes.
+pub struct Act<'a> {
+    /// Per consumed and per produced register the pieces of this act.
+    pub ins: &'a [Vec<Piece>],
+    pub outs: &'a [Vec<Piece>],
+    /// What the caller gave to this run, if a register comes from the caller.
+    pub run: Option<&'a RunArgs>,
+    /// Asked now and then by bodies that take long; its error ends the act. Costs little where there is nothing to ask.
+    pub poll: &'a mut dyn FnMut() -> Result<()>,
 }
 
 /// What the caller gives to one run: addresses of its inputs, of the variables and of the results, and its random position.
@@ -42,120 +40,126 @@ pub struct RunArgs {
     pub offset: u64,
 }
 
-/// Messages are plain data.
-enum Message {
-    /// Consumer `port` of `task` has that many pieces more.
-    Ready {
-        task: u32,
-        port: u32,
-        pieces: u64,
-    },
-    /// Consumer number `reader` gave pieces of the register that `task` makes at `port` back.
-    Done {
-        task: u32,
-        port: u32,
-        reader: u32,
-        pieces: u64,
-    },
-    Stop,
-    Failed {
-        task: u32,
-        error: Error,
-    },
-}
-
-/// Where a task's registers lead.
-struct Wires {
-    /// Per consumed port: (producer task, its port, number of this reader).
-    producers: Vec<(u32, u32, u32)>,
-    /// Per produced port: (consumer task, its port).
-    consumers: Vec<Vec<(u32, u32)>>,
-}
-
-/// What everybody may look at: who is where, for the text of the watchdog.
+/// What all streams share.
 struct Shared {
-    names: Vec<String>,
-    registers: Vec<RegisterInfo>,
-    wires: Vec<Wires>,
-    stream_of: Vec<u32>,
-    ports: Vec<(Vec<crate::plan::Port>, Vec<crate::plan::Port>)>,
-    /// Per task: acts done; per port: pieces seen and given back.
-    acts: Vec<AtomicU64>,
-    seen: Vec<Vec<AtomicU64>>,
-    given: Vec<Vec<Vec<AtomicU64>>>,
+    ledger: Ledger,
     cancel: Arc<AtomicBool>,
-    payload: Mutex<HashMap<u64, Arc<RunArgs>>>,
-}
-
-struct RegisterInfo {
-    name: String,
-    slots: u64,
-    pieces: Vec<Piece>,
+    /// Arguments of the runs under way, by number.
+    runs: Mutex<Vec<(u64, Arc<RunArgs>)>>,
+    senders: Vec<Sender<Message>>,
 }
 
 impl Shared {
-    fn blocked(&self, task: usize) -> Option<String> {
-        let acts = self.acts[task].load(Ordering::Relaxed);
-        for (k, p) in self.ports[task].0.iter().enumerate() {
-            let have = self.seen[task][k].load(Ordering::Relaxed) - acts * p.pieces as u64;
-            if have < p.pieces as u64 {
-                let from = &self.names[self.wires[task].producers[k].0 as usize];
-                let name = &self.registers[p.register as usize].name;
-                return Some(format!("waits for {name:?} from {from} ({have} of {} pieces)", p.pieces));
-            }
-        }
-        for (k, p) in self.ports[task].1.iter().enumerate() {
-            let (used, slowest) = self.used(task, k);
-            let r = &self.registers[p.register as usize];
-            if used + p.pieces as u64 > r.slots {
-                let by = slowest.map_or("nobody", |t| &self.names[t as usize]);
-                return Some(format!("waits for {by} to give {:?} back ({used} of {} slots in use)", r.name, r.slots));
-            }
-        }
-        None
+    fn runs(&self) -> MutexGuard<'_, Vec<(u64, Arc<RunArgs>)>> {
+        self.runs.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Slots of a produced register in use, and the consumer that holds the oldest.
-    fn used(&self, task: usize, port: usize) -> (u64, Option<u32>) {
-        let made = self.acts[task].load(Ordering::Relaxed) * self.ports[task].1[port].pieces as u64;
-        let given = self.given[task][port].iter().map(|g| g.load(Ordering::Relaxed)).enumerate().min_by_key(|x| x.1);
-        let slowest = given.map(|(i, _)| self.wires[task].consumers[port][i].0);
-        (made - given.map_or(made, |g| g.1), slowest)
-    }
-
-    /// Who waits for whom.
-    fn report(&self) -> String {
-        let lines = (0..self.names.len()).map(|t| {
-            let state = self.blocked(t).unwrap_or_else(|| "is acting".into());
-            format!("{} (after {} acts) {state}", self.names[t], self.acts[t].load(Ordering::Relaxed))
+    /// Counts an act of a task of `stream`, and tells everybody whom it concerns.
+    fn acted(&self, task: usize, stream: u32) {
+        self.ledger.acted(task, |to, message| {
+            let there = self.ledger.stream_of(to);
+            if there == stream {
+                self.ledger.receive(&message);
+            } else {
+                let _ = self.senders[there as usize].send(message);
+            }
         });
-        lines.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The actors of one stream, and their letter box.
+struct Stream {
+    id: u32,
+    shared: Arc<Shared>,
+    actors: Vec<Actor>,
+    inbox: Receiver<Message>,
+}
+
+struct Actor {
+    task: usize,
+    body: Box<dyn Body>,
+    ins: Vec<Vec<Piece>>,
+    outs: Vec<Vec<Piece>>,
+}
+
+/// A task that failed, and why.
+type Failure = (u32, Error);
+
+impl Stream {
+    /// Lets the first actor that can act do so; gives back whether one did.
+    fn act_once(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<bool, Failure> {
+        let shared = &*self.shared;
+        if shared.cancel.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        for Actor { task, body, ins, outs } in &mut self.actors {
+            let task = *task;
+            if !shared.ledger.may_act(task) {
+                continue;
+            }
+            shared.ledger.pieces(task, ins, outs);
+            let number = shared.ledger.acts(task);
+            let run = shared.runs().iter().find(|r| r.0 == number).map(|r| r.1.clone());
+            let mut act = Act { ins, outs, run: run.as_deref(), poll };
+            let done = catch_unwind(AssertUnwindSafe(|| body.act(&mut act)));
+            done.unwrap_or_else(|_| Err(Error::runtime("internal error: an actor panicked")))
+                .map_err(|e| (task as u32, e))?;
+            shared.acted(task, self.id);
+            return Ok(true);
+        }
+        Ok(false)
     }
 
-    fn pieces(&self, port: &crate::plan::Port, acts: u64) -> Vec<Piece> {
-        let r = &self.registers[port.register as usize];
-        let first = acts * port.pieces as u64;
-        (first..first + port.pieces as u64).map(|i| r.pieces[(i % r.slots) as usize]).collect()
-    }
-
-    fn receive(&self, m: &Message) {
-        match m {
-            Message::Ready { task, port, pieces } => {
-                self.seen[*task as usize][*port as usize].fetch_add(*pieces, Ordering::AcqRel);
+    /// The life of a stream that has a thread of its own.
+    fn run(mut self) {
+        loop {
+            match self.act_once(&mut no_poll) {
+                Ok(true) => {}
+                Ok(false) => match next(&self.inbox) {
+                    Some(Message::Stop) | None => return,
+                    Some(m) => self.shared.ledger.receive(&m),
+                },
+                Err((task, error)) => {
+                    let _ = self.shared.senders[0].send(Message::Failed { task, error });
+                    // The failed stream acts no more; it only waits to be stopped.
+                    while !matches!(self.inbox.recv(), Ok(Message::Stop) | Err(_)) {}
+                    return;
+                }
             }
-            Message::Done { task, port, reader, pieces } => {
-                self.given[*task as usize][*port as usize][*reader as usize].fetch_add(*pieces, Ordering::AcqRel);
+            loop {
+                match self.inbox.try_recv() {
+                    Ok(Message::Stop) => return,
+                    Ok(m) => self.shared.ledger.receive(&m),
+                    Err(_) => break,
+                }
             }
-            _ => {}
         }
     }
+}
+
+/// How often a stream looks into its letter box before it sleeps: some microseconds.
+const SPINS: usize = 500;
+
+fn next(inbox: &Receiver<Message>) -> Option<Message> {
+    for _ in 0..SPINS {
+        match inbox.try_recv() {
+            Ok(m) => return Some(m),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    inbox.recv().ok()
+}
+
+fn no_poll() -> Result<()> {
+    Ok(())
 }
 
 /// A running plan. Dropping it stops and joins its threads.
 pub struct Network {
     shared: Arc<Shared>,
-    senders: Vec<Sender<Message>>,
-    inbox: Receiver<Message>,
+    /// The caller's own stream.
+    own: Stream,
     threads: Vec<JoinHandle<()>>,
     host_in: Option<usize>,
     host_out: Option<usize>,
@@ -169,7 +173,7 @@ fn timeout() -> Duration {
 }
 
 /// How often the caller looks for Ctrl-C.
-const POLL: Duration = Duration::from_millis(50);
+pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 impl Network {
     /// Starts the threads. `bodies`: one per task, none for the caller's ends. `slots`: the memory of every register.
@@ -181,32 +185,35 @@ impl Network {
         cancel: Arc<AtomicBool>,
     ) -> Result<Network> {
         plan.check_credits()?;
-        let shared = Arc::new(wire(plan, slots, cancel));
-        let end = |w: crate::plan::Work| plan.tasks.iter().position(|t| t.work == w);
-        let host_in = end(crate::plan::Work::HostIn);
-        let host_out = end(crate::plan::Work::HostOut);
-        let mut streams: Vec<Vec<(usize, Box<dyn Body>)>> = Vec::new();
-        let n_streams = shared.stream_of.iter().max().map_or(0, |m| *m as usize) + 1;
-        streams.resize_with(n_streams, Vec::new);
-        for (t, body) in bodies.into_iter().enumerate() {
-            if let Some(body) = body {
-                streams[shared.stream_of[t] as usize].push((t, body));
-            }
-        }
-        // Stream 0 is the caller's.
+        let ledger = Ledger::new(plan, slots);
         let (mut senders, mut inboxes) = (Vec::new(), Vec::new());
-        for _ in 0..n_streams {
+        for _ in 0..ledger.n_streams() {
             let (s, r) = channel();
             senders.push(s);
             inboxes.push(r);
         }
-        let mut inboxes = inboxes.into_iter();
-        let inbox = inboxes.next().ok_or_else(|| Error::runtime("no stream"))?;
-        let mut n = Network { shared, senders, inbox, threads: Vec::new(), host_in, host_out, failed: None };
-        for ((i, actors), inbox) in streams.into_iter().enumerate().skip(1).zip(inboxes) {
-            let stream = Stream { id: i as u32, shared: n.shared.clone(), actors, senders: n.senders.clone(), inbox };
+        let mut actors: Vec<Vec<Actor>> = Vec::new();
+        actors.resize_with(ledger.n_streams(), Vec::new);
+        for (task, body) in bodies.into_iter().enumerate() {
+            if let Some(body) = body {
+                let actor = Actor { task, body, ins: Vec::new(), outs: Vec::new() };
+                actors[ledger.stream_of(task as u32) as usize].push(actor);
+            }
+        }
+        let shared = Arc::new(Shared { ledger, cancel, runs: Mutex::default(), senders });
+        let mut streams = actors.into_iter().zip(inboxes).enumerate().map(|(id, (actors, inbox))| Stream {
+            id: id as u32,
+            shared: shared.clone(),
+            actors,
+            inbox,
+        });
+        let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
+        let end = |w: Work| plan.tasks.iter().position(|t| t.work == w);
+        let (host_in, host_out) = (end(Work::HostIn), end(Work::HostOut));
+        let mut n = Network { shared: shared.clone(), own, threads: Vec::new(), host_in, host_out, failed: None };
+        for stream in streams {
             let thread = std::thread::Builder::new()
-                .name(format!("oneflow-stream-{i}"))
+                .name(format!("oneflow-stream-{}", stream.id))
                 .spawn(move || stream.run())
                 .map_err(|e| Error::runtime(format!("cannot start a thread for a stream: {e}")))?;
             n.threads.push(thread);
@@ -218,9 +225,8 @@ impl Network {
     pub fn submit(&mut self, args: RunArgs, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Err(Error::runtime("the plan takes nothing from its caller")) };
         self.wait(t, poll)?;
-        let acts = self.shared.acts[t].load(Ordering::Relaxed);
-        self.shared.payload.lock().unwrap_or_else(|e| e.into_inner()).insert(acts, Arc::new(args));
-        self.finish_act(t);
+        self.shared.runs().push((self.shared.ledger.acts(t), Arc::new(args)));
+        self.shared.acted(t, 0);
         Ok(())
     }
 
@@ -232,208 +238,103 @@ impl Network {
     ) -> Result<()> {
         let Some(t) = self.host_out else { return Err(Error::runtime("the plan gives nothing to its caller")) };
         self.wait(t, poll)?;
-        let acts = self.shared.acts[t].load(Ordering::Relaxed);
-        let pieces: Vec<Vec<Piece>> = self.shared.ports[t].0.iter().map(|p| self.shared.pieces(p, acts)).collect();
+        let (mut pieces, mut none) = (Vec::new(), Vec::new());
+        self.shared.ledger.pieces(t, &mut pieces, &mut none);
         let r = use_it(&pieces);
-        self.shared.payload.lock().unwrap_or_else(|e| e.into_inner()).remove(&acts);
-        self.finish_act(t);
+        let number = self.shared.ledger.acts(t);
+        self.shared.runs().retain(|r| r.0 != number);
+        self.shared.acted(t, 0);
         r
     }
 
-    /// Waits until one of the caller's ends may act.
+    /// Waits until one of the caller's ends may act; meanwhile the actors of its own stream do.
     fn wait(&mut self, task: usize, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
-        let started = Instant::now();
-        let limit = timeout();
-        while self.shared.blocked(task).is_some() {
-            match self.inbox.recv_timeout(POLL) {
-                Ok(Message::Failed { task, error }) => {
-                    let e = if self.shared.names.len() > 3 {
-                        error.context(format_args!("actor {}: ", self.shared.names[task as usize]))
-                    } else {
-                        error
-                    };
-                    self.failed = Some(Error::runtime(format!("the plan has stopped after an error: {e}")));
-                    return Err(e);
+        let mut idle: Option<Instant> = None;
+        loop {
+            loop {
+                match self.own.inbox.try_recv() {
+                    Ok(m) => self.receive(m)?,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Err(Error::runtime("the plan's threads have ended")),
                 }
-                Ok(m) => self.shared.receive(&m),
+            }
+            if self.shared.ledger.may_act(task) {
+                return Ok(());
+            }
+            match self.own.act_once(poll) {
+                Ok(true) => {
+                    idle = None;
+                    continue;
+                }
+                Ok(false) => {}
+                Err((task, error)) => return Err(self.fail(task, error)),
+            }
+            let since = *idle.get_or_insert_with(Instant::now);
+            match self.own.inbox.recv_timeout(POLL) {
+                Ok(m) => {
+                    idle = None;
+                    self.receive(m)?;
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     poll()?;
-                    if started.elapsed() > limit {
+                    let limit = timeout();
+                    if since.elapsed() > limit {
                         return Err(Error::runtime(format!(
                             "the plan stood still for {} seconds: {}",
                             limit.as_secs(),
-                            self.shared.report()
+                            self.report()
                         )));
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::runtime("the plan's threads have ended")),
             }
         }
-        Ok(())
     }
 
-    fn finish_act(&self, t: usize) {
-        self.shared.acts[t].fetch_add(1, Ordering::AcqRel);
-        for (to, m) in after_act(&self.shared, t) {
-            let _ = self.senders[self.shared.stream_of[to as usize] as usize].send(m);
+    fn receive(&mut self, m: Message) -> Result<()> {
+        match m {
+            Message::Failed { task, error } => Err(self.fail(task, error)),
+            m => {
+                self.shared.ledger.receive(&m);
+                Ok(())
+            }
         }
+    }
+
+    /// Notes the first error; every later run says that the plan has stopped.
+    fn fail(&mut self, task: u32, error: Error) -> Error {
+        let several = self.shared.ledger.n_tasks() > 3;
+        let e = if several {
+            error.context(format_args!("actor {}: ", self.shared.ledger.name(task as usize)))
+        } else {
+            error
+        };
+        self.failed = Some(Error::runtime(format!("the plan has stopped after an error: {e}")));
+        e
     }
 
     /// Who waits for whom, in words.
     pub fn report(&self) -> String {
-        self.shared.report()
+        self.shared.ledger.report()
     }
 
     /// Acts of a task so far.
     pub fn acts(&self, task: usize) -> u64 {
-        self.shared.acts[task].load(Ordering::Relaxed)
+        self.shared.ledger.acts(task)
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
         self.shared.cancel.store(true, Ordering::Relaxed);
-        for s in &self.senders {
+        for s in &self.shared.senders {
             let _ = s.send(Message::Stop);
         }
         for t in self.threads.drain(..) {
             let _ = t.join();
         }
-    }
-}
-
-/// The messages an act causes, with the task they go to.
-fn after_act(shared: &Shared, t: usize) -> Vec<(u32, Message)> {
-    let mut out = Vec::new();
-    for (p, &(task, port, reader)) in shared.ports[t].0.iter().zip(&shared.wires[t].producers) {
-        out.push((task, Message::Done { task, port, reader, pieces: p.pieces as u64 }));
-    }
-    for (p, readers) in shared.ports[t].1.iter().zip(&shared.wires[t].consumers) {
-        for &(task, port) in readers {
-            out.push((task, Message::Ready { task, port, pieces: p.pieces as u64 }));
-        }
-    }
-    out
-}
-
-fn wire(plan: &Plan, slots: Vec<Vec<Piece>>, cancel: Arc<AtomicBool>) -> Shared {
-    let n = plan.tasks.len();
-    let mut wires: Vec<Wires> = plan
-        .tasks
-        .iter()
-        .map(|t| Wires { producers: vec![(0, 0, 0); t.consumes.len()], consumers: vec![Vec::new(); t.produces.len()] })
-        .collect();
-    for (a, t) in plan.tasks.iter().enumerate() {
-        for (i, p) in t.produces.iter().enumerate() {
-            for (b, u) in plan.tasks.iter().enumerate() {
-                for k in (0..u.consumes.len()).filter(|k| u.consumes[*k].register == p.register) {
-                    let reader = wires[a].consumers[i].len() as u32;
-                    wires[a].consumers[i].push((b as u32, k as u32));
-                    wires[b].producers[k] = (a as u32, i as u32, reader);
-                }
-            }
-        }
-    }
-    let counters = |n: usize| -> Vec<AtomicU64> { (0..n).map(|_| AtomicU64::new(0)).collect() };
-    let mut ids: HashMap<u32, u32> = HashMap::new();
-    let stream_of = plan
-        .tasks
-        .iter()
-        .map(|t| match t.work {
-            crate::plan::Work::HostIn | crate::plan::Work::HostOut => 0,
-            _ => {
-                let next = ids.len() as u32 + 1;
-                *ids.entry(t.stream).or_insert(next)
-            }
-        })
-        .collect();
-    Shared {
-        names: plan.tasks.iter().map(|t| t.name.clone()).collect(),
-        registers: plan
-            .registers
-            .iter()
-            .zip(slots)
-            .map(|(r, pieces)| RegisterInfo { name: r.name.clone(), slots: r.slots as u64, pieces })
-            .collect(),
-        stream_of,
-        ports: plan.tasks.iter().map(|t| (t.consumes.clone(), t.produces.clone())).collect(),
-        acts: counters(n),
-        seen: plan.tasks.iter().map(|t| counters(t.consumes.len())).collect(),
-        given: wires.iter().map(|w| w.consumers.iter().map(|c| counters(c.len())).collect()).collect(),
-        wires,
-        cancel,
-        payload: Mutex::new(HashMap::new()),
-    }
-}
-
-/// The thread of one stream.
-struct Stream {
-    id: u32,
-    shared: Arc<Shared>,
-    actors: Vec<(usize, Box<dyn Body>)>,
-    senders: Vec<Sender<Message>>,
-    inbox: Receiver<Message>,
-}
-
-impl Stream {
-    fn run(mut self) {
-        loop {
-            while let Ok(m) = self.inbox.try_recv() {
-                if matches!(m, Message::Stop) {
-                    return;
-                }
-                self.shared.receive(&m);
-            }
-            match self.act_once() {
-                Ok(true) => {}
-                Ok(false) => match self.inbox.recv() {
-                    Ok(Message::Stop) | Err(_) => return,
-                    Ok(m) => self.shared.receive(&m),
-                },
-                Err((task, error)) => {
-                    let _ = self.senders[0].send(Message::Failed { task, error });
-                    // The failed stream acts no more; it only waits to be stopped.
-                    while !matches!(self.inbox.recv(), Ok(Message::Stop) | Err(_)) {}
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Lets the first actor that can act do so.
-    fn act_once(&mut self) -> Result<bool, (u32, Error)> {
-        if self.shared.cancel.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        for (t, body) in &mut self.actors {
-            let t = *t;
-            if self.shared.blocked(t).is_some() {
-                continue;
-            }
-            let shared = &self.shared;
-            let acts = shared.acts[t].load(Ordering::Relaxed);
-            let side = |ports: &[crate::plan::Port]| -> Vec<Vec<Piece>> {
-                ports.iter().map(|p| shared.pieces(p, acts)).collect()
-            };
-            let (ins, outs) = (side(&shared.ports[t].0), side(&shared.ports[t].1));
-            let run = shared.payload.lock().unwrap_or_else(|e| e.into_inner()).get(&acts).cloned();
-            let done = catch_unwind(AssertUnwindSafe(|| body.act(&ins, &outs, run.as_deref())));
-            done.unwrap_or_else(|_| Err(Error::runtime("internal error: an actor panicked")))
-                .map_err(|e| (t as u32, e))?;
-            shared.acts[t].fetch_add(1, Ordering::AcqRel);
-            for (to, m) in after_act(shared, t) {
-                let stream = shared.stream_of[to as usize];
-                if stream == self.id {
-                    shared.receive(&m);
-                } else {
-                    let _ = self.senders[stream as usize].send(m);
-                }
-            }
-            return Ok(true);
-        }
-        Ok(false)
     }
 }

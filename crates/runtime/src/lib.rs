@@ -5,6 +5,7 @@
 mod actor;
 mod check;
 mod codec;
+mod ledger;
 mod lower;
 pub mod memory;
 mod plan;
@@ -12,8 +13,9 @@ mod program;
 mod session;
 mod sources;
 
-pub use actor::{Body, Network, Piece, RunArgs};
+pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
+pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
 pub use program::Program;

@@ -1,6 +1,7 @@
 //! A straight line of instructions, resolved once: kernel pointers, views and parameters stand ready, so that running an op
 //! costs its kernel and one indirect call.
 
+use crate::actor::POLL;
 use crate::lower::{LaunchSpec, launches};
 use crate::plan::{Buffer, Instr};
 use oneflow_base::{Device, Error, Result};
@@ -8,6 +9,7 @@ use oneflow_ep::provider;
 use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// The program of one compute task.
 pub struct Program {
@@ -154,15 +156,20 @@ impl Program {
         }
     }
 
-    /// Runs everything in order; between launches a raised flag ends it with an error.
+    /// Runs everything in order; between launches a raised flag, or `poll` (asked at times), ends it with an error.
     ///
     /// # Safety
     /// Every used buffer has a base with memory of its size behind it, which nobody else touches meanwhile.
-    pub unsafe fn run(&mut self, cancel: &AtomicBool) -> Result<()> {
+    pub unsafe fn run(&mut self, cancel: &AtomicBool, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut asked = Instant::now();
         let queue = provider(self.device.kind)?.queue(self.device.index);
         for r in &self.ready {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::runtime("the run was interrupted"));
+            }
+            if asked.elapsed() > POLL {
+                poll()?;
+                asked = Instant::now();
             }
             let l = Launch { outs: &r.outs, ins: &r.ins, params: &r.params, expr: r.expr, queue };
             // SAFETY: `launches` made the operands by the op's own rules, `push` checked that they lie inside their

@@ -8,7 +8,8 @@
 //! # Ok(()) }
 //! ```
 
-use crate::actor::{Body, Network, Piece, RunArgs};
+use crate::actor::{Act, Body, Network, RunArgs};
+use crate::ledger::Piece;
 use crate::plan::*;
 use crate::program::Program;
 use crate::sources;
@@ -388,9 +389,9 @@ impl Compute {
 }
 
 impl Body for Compute {
-    fn act(&mut self, ins: &[Vec<Piece>], outs: &[Vec<Piece>], run: Option<&RunArgs>) -> Result<()> {
+    fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
         let none = RunArgs::default();
-        let run = run.unwrap_or(&none);
+        let (ins, outs, run) = (act.ins, act.outs, act.run.unwrap_or(&none));
         let missing = || Error::runtime("a buffer of the plan has no memory in this run");
         for (i, at) in &self.moving {
             let address = |v: &[usize], k: usize| v.get(k).map(|p| *p as *mut u8);
@@ -409,6 +410,6 @@ impl Body for Compute {
         self.program.set_rng(run.seed, run.offset);
         // SAFETY: every used buffer got its memory above or at the start; sizes were checked by `Plan::check` and by the
         // session; the protocol gives the pieces to this actor alone, and the caller waits for the run.
-        unsafe { self.program.run(&self.cancel) }
+        unsafe { self.program.run(&self.cancel, act.poll) }
     }
 }

@@ -1,7 +1,7 @@
 //! The actor protocol on networks of bodies: back-pressure, one register read twice, rates, errors, faults.
 
 use oneflow_base::{Device, Error, Result};
-use oneflow_runtime::{Body, Network, Piece, Plan, Port, Register, RunArgs, Task, Work};
+use oneflow_runtime::{Act, Body, Network, Piece, Plan, Port, Register, Task, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use std::time::Duration;
 struct Fun<F>(F);
 
 impl<F: FnMut(&[Vec<u64>]) -> Result<u64> + Send> Body for Fun<F> {
-    fn act(&mut self, ins: &[Vec<Piece>], outs: &[Vec<Piece>], _: Option<&RunArgs>) -> Result<()> {
+    fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
         // SAFETY: pieces of these tests are one aligned word, given to this actor by the protocol.
         let read = |p: &Piece| unsafe { *p.ptr.cast::<u64>() };
-        let values: Vec<Vec<u64>> = ins.iter().map(|r| r.iter().map(read).collect()).collect();
+        let values: Vec<Vec<u64>> = act.ins.iter().map(|r| r.iter().map(read).collect()).collect();
         let y = (self.0)(&values)?;
-        for p in outs.iter().flatten() {
+        for p in act.outs.iter().flatten() {
             // SAFETY: as above.
             unsafe { *p.ptr.cast::<u64>() = y };
         }

@@ -136,6 +136,8 @@ class Graph:
         self._optimizers: list[tuple[Any, Any]] = []
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
+        self._flat: list[Module] = []
+        self._n_children = 0
         self._debug_level = debug_v_level
 
     # ---- what it is made of
@@ -145,6 +147,7 @@ class Graph:
             if "_modules" not in self.__dict__:
                 raise AttributeError("call super().__init__() before assigning modules")
             self._modules[name] = value
+            self._flat = []
         object.__setattr__(self, name, value)
 
     @property
@@ -246,7 +249,7 @@ class Graph:
         if program is None or program.is_stale():
             program = self._compiled[key] = self._compile(args, kwargs, tensors)
         for optimizer, _ in self._optimizers:
-            optimizer.prepare()
+            optimizer.refresh_lr()
         results = program.compiled.run(tensors)
         for optimizer, schedule in self._optimizers:
             optimizer._opt_called = True
@@ -255,15 +258,20 @@ class Graph:
         return _unflatten(program.structure, iter(results))
 
     def _modes(self) -> tuple[Any, ...]:
-        training = tuple(m.training for module in self._modules.values() for m in module.modules())
-        settings = tuple(
+        # Modules are listed again where one has gained or lost a child.
+        training = [(m.training, len(m._modules)) for m in self._flat]
+        if not training or sum([n for _, n in training]) != self._n_children:
+            self._flat = [m for module in self._modules.values() for m in module.modules()]
+            self._n_children = sum([len(m._modules) for m in self._flat])
+            training = [(m.training, len(m._modules)) for m in self._flat]
+        settings = [
             (name, value if not isinstance(value, (list, dict)) else repr(value))
             for optimizer, _ in self._optimizers
             for group in optimizer.param_groups
             for name, value in group.items()
             if name not in _NOT_TRACED
-        )
-        return (training, oneflow.is_grad_enabled(), settings)
+        ]
+        return (tuple(training), oneflow.is_grad_enabled(), tuple(settings))
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():
@@ -347,19 +355,17 @@ class Graph:
 class _Program:
     """One compiled program, the structure of its results, and the memory it is about."""
 
-    __slots__ = ("compiled", "memory", "states", "structure")
+    __slots__ = ("compiled", "states", "structure")
 
     def __init__(self, compiled: Any, structure: Any, memory: list[Tensor], optimizers: list[Any]) -> None:
         self.compiled = compiled
         self.structure = structure
-        self.memory = [(t, t.data_ptr()) for t in memory if not t.is_global]
+        compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
         self.states = [(optimizer, optimizer.state) for optimizer in optimizers]
 
     def is_stale(self) -> bool:
         """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
-        return any(t.data_ptr() != at for t, at in self.memory) or any(
-            optimizer.state is not state for optimizer, state in self.states
-        )
+        return self.compiled.is_stale() or any([optimizer.state is not state for optimizer, state in self.states])
 
 
 def _layout(tensor: Tensor) -> tuple[Any, ...]:

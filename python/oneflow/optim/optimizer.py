@@ -183,13 +183,17 @@ class Optimizer:
     def prepare(self) -> None:
         """Create all state and bring the learning-rate tensors up to date, without updating any parameter.
 
-        A graph calls it before tracing ``step`` (so that state is an input, not part of the program) and before every
-        run (so that the run sees the current learning rate).
+        A graph calls it before tracing ``step``, so that state is an input, not part of the program.
         """
         with no_grad():
             for i, group in enumerate(self.param_groups):
                 self._lr_tensor(i, group)
                 self._init_state(group)
+
+    def refresh_lr(self) -> None:
+        """Bring the learning-rate tensors up to date: before every run of a graph."""
+        for i, group in enumerate(self.param_groups):
+            self._lr_tensor(i, group)
 
     def _init_state(self, group: Group) -> None:
         """Create the state of every parameter of ``group`` that wants a gradient and has none yet."""

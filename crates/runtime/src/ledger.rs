@@ -1,0 +1,272 @@
+//! The protocol of actors, as numbers: how many pieces each has been given, and how many each has got back.
+//!
+//! An actor may act when every register it consumes holds enough pieces and every register it produces has a free slot;
+//! when it has acted, it says `Ready` to its consumers and `Done` to its producers. The numbers of a task are written
+//! by the thread of its stream alone; others read them for the watchdog's text. Knows no body and no thread.
+
+use crate::plan::{Plan, Port, Work};
+use oneflow_base::Error;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One slot of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub ptr: *mut u8,
+    pub bytes: usize,
+}
+// SAFETY: an address; the protocol says who may touch the memory.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Sync for Piece {}
+
+/// Messages are plain data.
+pub(crate) enum Message {
+    /// Consumer `port` of `task` has that many pieces more.
+    Ready {
+        task: u32,
+        port: u32,
+        pieces: u64,
+    },
+    /// Consumer number `reader` gave pieces of the register that `task` makes at `port` back.
+    Done {
+        task: u32,
+        port: u32,
+        reader: u32,
+        pieces: u64,
+    },
+    Stop,
+    Failed {
+        task: u32,
+        error: Error,
+    },
+}
+
+struct RegisterInfo {
+    name: String,
+    slots: u64,
+    pieces: Vec<Piece>,
+}
+
+/// A consumed register, as one task sees it.
+struct Consumed {
+    port: Port,
+    producer: u32,
+    producer_port: u32,
+    /// This task's number among the register's readers.
+    reader: u32,
+    seen: AtomicU64,
+}
+
+/// A produced register, as one task sees it.
+struct Produced {
+    port: Port,
+    readers: Vec<Reader>,
+}
+
+struct Reader {
+    task: u32,
+    port: u32,
+    given_back: AtomicU64,
+}
+
+struct TaskState {
+    name: String,
+    stream: u32,
+    acts: AtomicU64,
+    consumes: Vec<Consumed>,
+    produces: Vec<Produced>,
+}
+
+/// The numbers of every task.
+pub(crate) struct Ledger {
+    tasks: Vec<TaskState>,
+    registers: Vec<RegisterInfo>,
+}
+
+impl Ledger {
+    /// `slots`: the memory of every register. The caller's ends, and whoever consumes what the caller gives, are stream 0.
+    pub fn new(plan: &Plan, slots: Vec<Vec<Piece>>) -> Ledger {
+        let mut tasks: Vec<TaskState> = plan
+            .tasks
+            .iter()
+            .zip(streams(plan))
+            .map(|(t, stream)| TaskState {
+                name: t.name.clone(),
+                stream,
+                acts: AtomicU64::new(0),
+                consumes: t
+                    .consumes
+                    .iter()
+                    .map(|p| Consumed { port: *p, producer: 0, producer_port: 0, reader: 0, seen: AtomicU64::new(0) })
+                    .collect(),
+                produces: t.produces.iter().map(|p| Produced { port: *p, readers: Vec::new() }).collect(),
+            })
+            .collect();
+        for a in 0..tasks.len() {
+            for i in 0..tasks[a].produces.len() {
+                let register = tasks[a].produces[i].port.register;
+                for b in 0..tasks.len() {
+                    for k in 0..tasks[b].consumes.len() {
+                        if tasks[b].consumes[k].port.register != register {
+                            continue;
+                        }
+                        let reader = tasks[a].produces[i].readers.len() as u32;
+                        let c = &mut tasks[b].consumes[k];
+                        (c.producer, c.producer_port, c.reader) = (a as u32, i as u32, reader);
+                        let given_back = AtomicU64::new(0);
+                        tasks[a].produces[i].readers.push(Reader { task: b as u32, port: k as u32, given_back });
+                    }
+                }
+            }
+        }
+        let info = |(r, pieces): (&crate::plan::Register, Vec<Piece>)| RegisterInfo {
+            name: r.name.clone(),
+            slots: r.slots as u64,
+            pieces,
+        };
+        Ledger { tasks, registers: plan.registers.iter().zip(slots).map(info).collect() }
+    }
+
+    pub fn name(&self, task: usize) -> &str {
+        &self.tasks[task].name
+    }
+    pub fn n_tasks(&self) -> usize {
+        self.tasks.len()
+    }
+    pub fn n_streams(&self) -> usize {
+        self.tasks.iter().map(|t| t.stream as usize + 1).max().unwrap_or(1)
+    }
+    pub fn stream_of(&self, task: u32) -> u32 {
+        self.tasks[task as usize].stream
+    }
+    pub fn acts(&self, task: usize) -> u64 {
+        self.tasks[task].acts.load(Ordering::Relaxed)
+    }
+
+    /// Whether every piece it needs is there and every slot it needs is free.
+    #[inline]
+    pub fn may_act(&self, task: usize) -> bool {
+        let t = &self.tasks[task];
+        let acts = t.acts.load(Ordering::Relaxed);
+        t.consumes.iter().all(|c| c.seen.load(Ordering::Acquire) >= (acts + 1) * c.port.pieces as u64)
+            && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
+    }
+
+    #[inline]
+    fn slots(&self, p: &Produced) -> u64 {
+        self.registers[p.port.register as usize].slots
+    }
+
+    /// Slots of a produced register in use, and the consumer that holds the oldest.
+    #[inline]
+    fn used(&self, p: &Produced, acts: u64) -> (u64, Option<u32>) {
+        let made = acts * p.port.pieces as u64;
+        let slowest = p.readers.iter().map(|r| (r.given_back.load(Ordering::Acquire), r.task)).min_by_key(|x| x.0);
+        (made - slowest.map_or(made, |s| s.0), slowest.map(|s| s.1))
+    }
+
+    /// What a task waits for, in words.
+    fn waits_for(&self, task: usize) -> Option<String> {
+        let t = &self.tasks[task];
+        let acts = t.acts.load(Ordering::Relaxed);
+        for c in &t.consumes {
+            let need = c.port.pieces as u64;
+            let have = c.seen.load(Ordering::Relaxed) - acts * need;
+            if have < need {
+                let (name, from) = (&self.registers[c.port.register as usize].name, self.name(c.producer as usize));
+                return Some(format!("waits for {name:?} from {from} ({have} of {need} pieces)"));
+            }
+        }
+        for p in &t.produces {
+            let (used, slowest) = self.used(p, acts);
+            if used + p.port.pieces as u64 > self.slots(p) {
+                let by = slowest.map_or("nobody", |t| self.name(t as usize));
+                let (name, slots) = (&self.registers[p.port.register as usize].name, self.slots(p));
+                return Some(format!("waits for {by} to give {name:?} back ({used} of {slots} slots in use)"));
+            }
+        }
+        None
+    }
+
+    /// Who waits for whom.
+    pub fn report(&self) -> String {
+        let lines = (0..self.tasks.len()).map(|t| {
+            let state = self.waits_for(t).unwrap_or_else(|| "is acting".into());
+            format!("{} (after {} acts) {state}", self.name(t), self.acts(t))
+        });
+        lines.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The pieces of a task's present act, per register, into lists that are used again and again.
+    pub fn pieces(&self, task: usize, ins: &mut Vec<Vec<Piece>>, outs: &mut Vec<Vec<Piece>>) {
+        let t = &self.tasks[task];
+        let acts = t.acts.load(Ordering::Relaxed);
+        let fill = |port: &Port, into: &mut Vec<Piece>| {
+            let r = &self.registers[port.register as usize];
+            let first = acts * port.pieces as u64;
+            into.clear();
+            into.extend((first..first + port.pieces as u64).map(|i| r.pieces[(i % r.slots) as usize]));
+        };
+        ins.resize_with(t.consumes.len(), Vec::new);
+        outs.resize_with(t.produces.len(), Vec::new);
+        t.consumes.iter().zip(ins).for_each(|(c, v)| fill(&c.port, v));
+        t.produces.iter().zip(outs).for_each(|(p, v)| fill(&p.port, v));
+    }
+
+    /// Counts an act and hands the messages it causes to `send`, with the task each goes to.
+    pub fn acted(&self, task: usize, mut send: impl FnMut(u32, Message)) {
+        let t = &self.tasks[task];
+        t.acts.fetch_add(1, Ordering::AcqRel);
+        for c in &t.consumes {
+            let (task, port, reader) = (c.producer, c.producer_port, c.reader);
+            send(task, Message::Done { task, port, reader, pieces: c.port.pieces as u64 });
+        }
+        for p in &t.produces {
+            for r in &p.readers {
+                send(r.task, Message::Ready { task: r.task, port: r.port, pieces: p.port.pieces as u64 });
+            }
+        }
+    }
+
+    /// Books a message of the receiving task's stream.
+    pub fn receive(&self, m: &Message) {
+        match m {
+            Message::Ready { task, port, pieces } => {
+                self.tasks[*task as usize].consumes[*port as usize].seen.fetch_add(*pieces, Ordering::AcqRel);
+            }
+            Message::Done { task, port, reader, pieces } => {
+                let readers = &self.tasks[*task as usize].produces[*port as usize].readers;
+                readers[*reader as usize].given_back.fetch_add(*pieces, Ordering::AcqRel);
+            }
+            Message::Stop | Message::Failed { .. } => {}
+        }
+    }
+}
+
+/// The stream of every task: 0 is the caller's, the plan's others are numbered as they come.
+fn streams(plan: &Plan) -> Vec<u32> {
+    let given: Vec<u32> = plan
+        .tasks
+        .iter()
+        .filter(|t| t.work == Work::HostIn)
+        .flat_map(|t| t.produces.iter().map(|p| p.register))
+        .collect();
+    let callers = plan
+        .tasks
+        .iter()
+        .find(|t| matches!(t.work, Work::Compute(_)) && t.consumes.iter().any(|p| given.contains(&p.register)))
+        .map(|t| t.stream);
+    let mut ids: HashMap<u32, u32> = HashMap::new();
+    plan.tasks
+        .iter()
+        .map(|t| match t.work {
+            Work::HostIn | Work::HostOut => 0,
+            _ if Some(t.stream) == callers => 0,
+            _ => {
+                let next = ids.len() as u32 + 1;
+                *ids.entry(t.stream).or_insert(next)
+            }
+        })
+        .collect()
+}
