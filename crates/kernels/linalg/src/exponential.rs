@@ -1,0 +1,84 @@
+//! The exponential of a matrix: scaling and squaring around the Padé approximant of degree 13 (Higham, "The scaling and
+//! squaring method for the matrix exponential revisited", 2005).
+
+use crate::matrices::{Batch, Item, Real, for_each, with_item};
+use faer::linalg::matmul::matmul;
+use faer::linalg::solvers::Solve;
+use faer::traits::math_utils::{abs, from_f64, nan, one, zero};
+use faer::{Accum, Mat, MatRef, Par};
+use oneflow_base::Result;
+use oneflow_kernels_prim::Launch;
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub(crate) unsafe fn matrix_exp(l: &Launch<'_>) -> Result<()> {
+    with_item!("matrix_exp", l.input(0)?.dtype, T => matrix_exp_of::<T>(l))
+}
+
+fn matrix_exp_of<T: Item>(l: &Launch<'_>) -> Result<()> {
+    let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
+    for_each(a.len(), 30.0 * (a.rows * a.rows * a.rows) as f64, &|i| {
+        // SAFETY: each task has its own items, and the output overlaps no input.
+        let (a, mut out) = unsafe { (a.get(i), out.get_mut(i)) };
+        match a.is_all_finite() {
+            true => out.copy_from(exponential(a)),
+            false => out.fill(nan()),
+        }
+    });
+    Ok(())
+}
+
+const PADE: [f64; 14] = [
+    64764752532480000.0,
+    32382376266240000.0,
+    7771770303897600.0,
+    1187353796428800.0,
+    129060195264000.0,
+    10559470521600.0,
+    670442572800.0,
+    33522128640.0,
+    1323241920.0,
+    40840800.0,
+    960960.0,
+    16380.0,
+    182.0,
+    1.0,
+];
+/// Up to this norm the approximant is as exact as f64.
+const THETA: f64 = 5.371920351148152;
+
+fn exponential<T: Item>(a: MatRef<'_, T>) -> Mat<T> {
+    let n = a.nrows();
+    let norm = (0..n).map(|j| (0..n).map(|i| abs(&a[(i, j)]).to_f64()).sum::<f64>()).fold(0.0, f64::max);
+    let squarings = if norm > THETA { (norm / THETA).log2().ceil() as i32 } else { 0 };
+    let a = scaled(a, 0.5f64.powi(squarings));
+    let times = |x: &Mat<T>, y: &Mat<T>| {
+        let mut out = Mat::<T>::zeros(n, n);
+        matmul(out.as_mut(), Accum::Replace, x.as_ref(), y.as_ref(), one::<T>(), Par::Seq);
+        out
+    };
+    // sum of c[k] * powers[k]; the first power is the identity.
+    let a2 = times(&a, &a);
+    let a4 = times(&a2, &a2);
+    let a6 = times(&a4, &a2);
+    let combine = |c: [f64; 4], with_identity: bool| {
+        Mat::<T>::from_fn(n, n, |i, j| {
+            let unit: T = if with_identity && i == j { from_f64(c[0]) } else { zero() };
+            let term = |m: &Mat<T>, c: f64| m[(i, j)] * from_f64::<T>(c);
+            unit + term(&a2, c[1]) + term(&a4, c[2]) + term(&a6, c[3])
+        })
+    };
+    let p = &PADE;
+    let odd = times(&a6, &combine([0.0, p[9], p[11], p[13]], false)) + combine([p[1], p[3], p[5], p[7]], true);
+    let odd = times(&a, &odd);
+    let even = times(&a6, &combine([0.0, p[8], p[10], p[12]], false)) + combine([p[0], p[2], p[4], p[6]], true);
+    let mut out = (&even - &odd).partial_piv_lu().solve(&even + &odd);
+    for _ in 0..squarings {
+        out = times(&out, &out);
+    }
+    out
+}
+
+fn scaled<T: Item>(a: MatRef<'_, T>, factor: f64) -> Mat<T> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] * from_f64::<T>(factor))
+}

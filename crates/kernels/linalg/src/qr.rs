@@ -1,0 +1,148 @@
+//! QR in Householder form, as LAPACK keeps it: `H_k = I - tau v v^H`, `v` below the diagonal with an implied one.
+//!
+//! A column at a time; real matrices of some size take faer's blocks.
+
+use crate::matrices::{Batch, Item, Real, for_each, with_item};
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::{householder, qr::no_pivoting};
+use faer::traits::math_utils::{conj, from_f64, imag, is_finite, one, real, recip, zero};
+use faer::{Conj, Mat, MatMut, MatRef, Par};
+use oneflow_base::Result;
+use oneflow_kernels_prim::Launch;
+
+/// From here on blocks are faster than columns.
+const BLOCKS_FROM: usize = 32;
+
+/// # Safety
+/// The contract of `prim::KernelFn`, as for every kernel of this crate.
+pub(crate) unsafe fn geqrf(l: &Launch<'_>) -> Result<()> {
+    with_item!("geqrf", l.input(0)?.dtype, T => geqrf_of::<T>(l))
+}
+
+fn geqrf_of<T: Item>(l: &Launch<'_>) -> Result<()> {
+    let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
+    let tau = Batch::<T>::vectors(l.output(1)?)?;
+    let (m, n) = (a.rows, a.cols);
+    for_each(a.len(), 2.0 * (m * n * m.min(n)) as f64, &|i| {
+        // SAFETY: each task has its own items, and outputs overlap no input.
+        let (a, mut out, mut tau) = unsafe { (a.get(i), out.get_mut(i), tau.get_mut(i)) };
+        out.copy_from(a);
+        if T::IS_REAL && m.min(n) >= BLOCKS_FROM {
+            blocked(out, tau);
+        } else {
+            (0..m.min(n)).for_each(|k| tau[(k, 0)] = reflect(out.as_mut(), k));
+        }
+    });
+    Ok(())
+}
+
+/// faer's factorisation; its reflections of real matrices are LAPACK's, with the reciprocal of tau.
+fn blocked<T: Item>(a: MatMut<'_, T>, mut tau: MatMut<'_, T>) {
+    let (m, n) = (a.nrows(), a.ncols());
+    let block = no_pivoting::factor::recommended_block_size::<T>(m, n);
+    let mut factors = Mat::<T>::zeros(block, m.min(n));
+    let scratch = no_pivoting::factor::qr_in_place_scratch::<T>(m, n, block, Par::Seq, Default::default());
+    let mut mem = MemBuffer::new(scratch);
+    no_pivoting::factor::qr_in_place(a, factors.as_mut(), Par::Seq, MemStack::new(&mut mem), Default::default());
+    for k in 0..m.min(n) {
+        let t = factors[(k % block, k)];
+        tau[(k, 0)] = if is_finite(&t) { recip(&t) } else { zero() };
+    }
+}
+
+/// Makes the reflection that clears column `k` below the diagonal, and applies it to the columns behind.
+fn reflect<T: Item>(mut a: MatMut<'_, T>, k: usize) -> T {
+    let (m, n) = (a.nrows(), a.ncols());
+    let alpha = a[(k, k)];
+    let tail = a.as_ref().col(k).subrows(k + 1, m - k - 1).norm_l2();
+    let (re, im) = (real(&alpha).to_f64(), imag(&alpha).to_f64());
+    let tail = tail.to_f64();
+    if tail == 0.0 && im == 0.0 {
+        return zero();
+    }
+    let beta = -re.hypot(im).hypot(tail).copysign(re);
+    let beta_t: T = from_f64(beta);
+    let tau = (beta_t - alpha) / beta_t;
+    let scale = recip(&(alpha - beta_t));
+    for i in k + 1..m {
+        a[(i, k)] = a[(i, k)] * scale;
+    }
+    a[(k, k)] = beta_t;
+    // H^H from the left, as LAPACK's factorisation does.
+    let tau_conj = conj(&tau);
+    for j in k + 1..n {
+        let mut dot = a[(k, j)];
+        for i in k + 1..m {
+            dot = dot + conj(&a[(i, k)]) * a[(i, j)];
+        }
+        let dot = tau_conj * dot;
+        a[(k, j)] = a[(k, j)] - dot;
+        for i in k + 1..m {
+            a[(i, j)] = a[(i, j)] - a[(i, k)] * dot;
+        }
+    }
+    tau
+}
+
+pub(crate) unsafe fn householder_product(l: &Launch<'_>) -> Result<()> {
+    with_item!("householder_product", l.input(0)?.dtype, T => product_of::<T>(l))
+}
+
+fn product_of<T: Item>(l: &Launch<'_>) -> Result<()> {
+    let (v, tau) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::vectors(l.input(1)?)?);
+    let out = Batch::<T>::matrices(l.output(0)?)?;
+    let k = tau.rows;
+    for_each(out.len(), 4.0 * (out.rows * out.cols * k) as f64, &|i| {
+        // SAFETY: each task has its own items, and the output overlaps no input.
+        let (v, tau, mut out) = unsafe { (v.get(i), tau.get(i), out.get_mut(i)) };
+        out.fill(zero());
+        (0..out.nrows().min(out.ncols())).for_each(|d| out[(d, d)] = one());
+        if T::IS_REAL && k >= BLOCKS_FROM {
+            apply_blocks(v, tau, out);
+        } else {
+            (0..k).rev().for_each(|k| apply(v, k, tau[(k, 0)], out.as_mut()));
+        }
+    });
+    Ok(())
+}
+
+/// `out = H_k out`, with the rows and columns before `k` known to be the identity's.
+fn apply<T: Item>(v: MatRef<'_, T>, k: usize, tau: T, mut out: MatMut<'_, T>) {
+    if tau == zero() {
+        return;
+    }
+    for j in k..out.ncols() {
+        let mut dot = out[(k, j)];
+        for i in k + 1..out.nrows() {
+            dot = dot + conj(&v[(i, k)]) * out[(i, j)];
+        }
+        let dot = tau * dot;
+        out[(k, j)] = out[(k, j)] - dot;
+        for i in k + 1..out.nrows() {
+            out[(i, j)] = out[(i, j)] - v[(i, k)] * dot;
+        }
+    }
+}
+
+fn apply_blocks<T: Item>(v: MatRef<'_, T>, tau: MatRef<'_, T>, mut out: MatMut<'_, T>) {
+    const BLOCK: usize = 32;
+    let (m, k) = (v.nrows(), tau.nrows());
+    for start in (0..k).step_by(BLOCK).collect::<Vec<_>>().into_iter().rev() {
+        let width = BLOCK.min(k - start);
+        let basis = v.submatrix(start, start, m - start, width);
+        let mut factor = Mat::<T>::zeros(width, width);
+        (0..width).for_each(|d| factor[(d, d)] = recip(&tau[(start + d, 0)]));
+        householder::upgrade_householder_factor(factor.as_mut(), basis, width, 1, Par::Seq);
+        let n = out.ncols() - start;
+        let scratch = householder::apply_block_householder_on_the_left_in_place_scratch::<T>(m - start, width, n);
+        let mut mem = MemBuffer::new(scratch);
+        householder::apply_block_householder_on_the_left_in_place_with_conj(
+            basis,
+            factor.as_ref(),
+            Conj::No,
+            out.as_mut().submatrix_mut(start, start, m - start, n),
+            Par::Seq,
+            MemStack::new(&mut mem),
+        );
+    }
+}
