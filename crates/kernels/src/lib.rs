@@ -11,8 +11,10 @@ pub fn register_all() {
     ONCE.call_once(|| {
         oneflow_kernels_elementwise::register();
         oneflow_kernels_gemm::register();
+        oneflow_kernels_attention::register();
         oneflow_kernels_index::register();
         oneflow_kernels_linalg::register();
+        oneflow_kernels_conv::register();
         oneflow_kernels_nn::register();
         oneflow_kernels_cuda::register();
     });

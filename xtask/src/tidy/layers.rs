@@ -3,12 +3,13 @@
 use crate::tree::Source;
 
 /// From the bottom of the house to its roof. A call that must go the other way goes through the layer table of `core`.
-const ORDER: [&str; 19] = [
+const ORDER: &[&str] = &[
     "oneflow-base",
     "oneflow-ep",
     "oneflow-kernels-prim",
     "oneflow-kernels-elementwise",
     "oneflow-kernels-gemm",
+    "oneflow-kernels-attention",
     "oneflow-kernels-nn",
     "oneflow-kernels-index",
     "oneflow-kernels-cuda",

@@ -1,0 +1,203 @@
+//! What a launch asks for, typed: the heads' matrices, the mask, the dropout.
+
+use oneflow_base::{DType, Error, Result, bf16, f16};
+use oneflow_kernels_gemm::micro::{Acc, Elem, Mode};
+use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
+use oneflow_kernels_prim::rows::Shared;
+use oneflow_kernels_prim::{Launch, View};
+
+/// A [batch, head, row, column] tensor.
+#[derive(Clone, Copy)]
+pub struct Heads<T> {
+    ptr: Shared<T>,
+    strides: [isize; 4],
+}
+
+impl<T: Copy> Heads<T> {
+    pub fn new(v: &View) -> Heads<T> {
+        let mut strides = [0; 4];
+        for (to, from) in strides.iter_mut().zip(v.strides) {
+            *to = *from as isize;
+        }
+        Heads { ptr: Shared::new(v.ptr), strides }
+    }
+    /// The matrix of one head: its first element, and the distances between rows and columns.
+    pub fn matrix(&self, batch: usize, head: usize) -> Matrix<T> {
+        let at = batch as isize * self.strides[0] + head as isize * self.strides[1];
+        Matrix { ptr: self.ptr.at(at), rs: self.strides[2], cs: self.strides[3] }
+    }
+}
+
+/// A strided matrix in memory.
+#[derive(Clone, Copy)]
+pub struct Matrix<T> {
+    pub ptr: *mut T,
+    pub rs: isize,
+    pub cs: isize,
+}
+
+impl<T> Matrix<T> {
+    #[inline(always)]
+    pub fn at(&self, row: usize, col: usize) -> *mut T {
+        self.ptr.wrapping_offset(row as isize * self.rs + col as isize * self.cs)
+    }
+}
+
+/// What hides keys from rows or biases their scores.
+#[derive(Clone, Copy)]
+pub enum Mask<T> {
+    None,
+    Bool(Heads<u8>),
+    Same(Heads<T>),
+    F32(Heads<f32>),
+}
+
+/// Which weights are dropped, by their index in the whole [batch, head, row, key].
+#[derive(Clone, Copy)]
+pub struct Dropout {
+    seed: u64,
+    offset: u64,
+    first: u64,
+    strides: [u64; 4],
+    bound: u32,
+    pub scale: f64,
+}
+
+impl Dropout {
+    /// Fills `factors[..n]` with what weights (batch, head, row, key..) are multiplied by: zero or the scale.
+    pub fn factors<A: Acc>(&self, at: [usize; 4], factors: &mut [A]) {
+        let first = (0..4).fold(self.first, |i, d| i.wrapping_add(at[d] as u64 * self.strides[d]));
+        let scale = A::of(self.scale);
+        let factor = |w: u32| if w >> 8 >= self.bound { scale } else { A::ZERO };
+        let n = factors.len();
+        let mut i = 0;
+        while i < n {
+            let index = first.wrapping_add(i as u64);
+            if index % 4 == 0 && i + 64 <= n {
+                let w = packed_words(self.seed, self.offset, index / 4);
+                for (f, w) in factors[i..i + 64].iter_mut().zip(w) {
+                    *f = factor(w);
+                }
+                i += 64;
+            } else {
+                factors[i] = factor(packed(self.seed, self.offset, index));
+                i += 1;
+            }
+        }
+    }
+}
+
+/// One launch, forward or backward.
+pub struct Problem<T> {
+    pub batch: usize,
+    /// Heads of the query, and of key and value.
+    pub heads: usize,
+    pub kv_heads: usize,
+    /// Rows of the query, and of key and value.
+    pub rows: usize,
+    pub keys: usize,
+    /// Columns of query and key, and of value.
+    pub width: usize,
+    pub value_width: usize,
+    pub scale: f64,
+    pub causal: bool,
+    pub query: Heads<T>,
+    pub key: Heads<T>,
+    pub value: Heads<T>,
+    pub mask: Mask<T>,
+    pub dropout: Option<Dropout>,
+}
+
+impl<T: Copy> Problem<T> {
+    /// Reads query, key, value and mask from input `at` on.
+    pub fn new(l: &Launch<'_>, at: usize) -> Result<Problem<T>> {
+        let (q, k, v, m) = (l.input(at)?, l.input(at + 1)?, l.input(at + 2)?, l.opt_input(at + 3));
+        for view in [Some(q), Some(k), Some(v), m].into_iter().flatten() {
+            if view.ndim() != 4 {
+                return Err(Error::runtime(format!("attention: four dimensions are needed, got {:?}", view.sizes)));
+            }
+        }
+        let (scale, causal, p) = (l.param(0)?.f64(), l.param(1)?.bool(), l.param(2)?.f64());
+        let size = |v: &View, d: usize| v.sizes[d] as usize;
+        let mask = match m {
+            None => Mask::None,
+            Some(m) if m.dtype == DType::Bool => Mask::Bool(Heads::new(&m)),
+            Some(m) if m.dtype == q.dtype => Mask::Same(Heads::new(&m)),
+            Some(m) if m.dtype == DType::F32 => Mask::F32(Heads::new(&m)),
+            Some(m) => {
+                return Err(Error::not_implemented(format!("attention: a {} mask for {}", m.dtype, q.dtype)));
+            }
+        };
+        let scores = [q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]];
+        let dropout = if p > 0.0 {
+            let window = Window::parse(&l.params[5..], &scores)?;
+            let strides = std::array::from_fn(|d| window.strides()[d] as u64);
+            let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+            let (seed, offset, first) = (l.param(3)?.0, l.param(4)?.0, window.first());
+            Some(Dropout { seed, offset, first, strides, bound: threshold(p), scale })
+        } else {
+            None
+        };
+        Ok(Problem {
+            batch: size(&q, 0),
+            heads: size(&q, 1),
+            kv_heads: size(&k, 1),
+            rows: size(&q, 2),
+            keys: size(&k, 2),
+            width: size(&q, 3),
+            value_width: size(&v, 3),
+            scale,
+            causal,
+            query: Heads::new(&q),
+            key: Heads::new(&k),
+            value: Heads::new(&v),
+            mask,
+            dropout,
+        })
+    }
+
+    /// Query heads that read one head of key and value.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads.max(1)
+    }
+
+    /// How many of the keys from `first` on, at most `n`, row `row` sees.
+    #[inline(always)]
+    pub fn visible(&self, row: usize, first: usize, n: usize) -> usize {
+        if self.causal { (row + 1).saturating_sub(first).min(n) } else { n }
+    }
+}
+
+/// How a stored float is packed.
+pub trait Float: Elem {
+    type Mode: Mode<S = Self, P = Self::Acc>;
+}
+impl Float for f32 {
+    type Mode = oneflow_kernels_gemm::micro::F32;
+}
+impl Float for f64 {
+    type Mode = oneflow_kernels_gemm::micro::F64;
+}
+impl Float for bf16 {
+    type Mode = oneflow_kernels_gemm::micro::Bf16Widened;
+}
+impl Float for f16 {
+    type Mode = oneflow_kernels_gemm::micro::F16Widened;
+}
+
+/// Calls `$f` with the type of a dtype.
+macro_rules! by_float {
+    ($dtype:expr, $f:ident($($arg:expr),*)) => {
+        match $dtype {
+            oneflow_base::DType::F32 => $f::<f32>($($arg),*),
+            oneflow_base::DType::F64 => $f::<f64>($($arg),*),
+            oneflow_base::DType::BF16 => $f::<oneflow_base::bf16>($($arg),*),
+            oneflow_base::DType::F16 => $f::<oneflow_base::f16>($($arg),*),
+            other => Err(oneflow_base::Error::not_implemented(format!(
+                "\"scaled_dot_product_attention\" not implemented for '{}'",
+                other.scalar_type_name()
+            ))),
+        }
+    };
+}
+pub(crate) use by_float;
