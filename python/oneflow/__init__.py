@@ -29,7 +29,9 @@ if _oneflow.__version__ != __version__:
 from oneflow._tensor_str import set_printoptions
 from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from oneflow import _tensor
-from oneflow._functions import finfo, iinfo, is_floating_point, is_storage, is_tensor, nonzero, numel
+from oneflow._dtypes import can_cast, promote_types, result_type
+from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
+from oneflow._functions import is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
 from oneflow.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.serialization import load, save
 

@@ -25,6 +25,47 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype of ``input`` is complex."""
+    return input.is_complex()
+
+
+def is_conj(input: Tensor) -> bool:
+    """Always False: conjugates are computed, never flags on a tensor."""
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """Always False: negations are computed, never flags on a tensor."""
+    return False
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """``input`` itself: it has no flag to resolve."""
+    return input
+
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """``input`` itself: it has no flag to resolve."""
+    return input
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the single element of ``input`` is not zero."""
+    if input.numel() != 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous"
+            if input.numel() == 0
+            else "Boolean value of Tensor with more than one value is ambiguous"
+        )
+    return bool(input.item())
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both tensors have the same shape."""
+    return input.shape == other.shape
+
+
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Indices of the non-zero elements of ``input``: one row each, or with ``as_tuple`` one tensor a dimension.
 

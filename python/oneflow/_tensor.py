@@ -59,7 +59,61 @@ def _nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
     return _oneflow._C.nonzero_tuple(self) if as_tuple else _nonzero_indices(self)
 
 
+def _real(self: Tensor) -> Tensor:
+    """A view of the real parts; a real tensor itself."""
+    return _oneflow.real(self)
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    _oneflow.real(self).copy_(value if isinstance(value, Tensor) else _oneflow.tensor(value))
+
+
+def _imag(self: Tensor) -> Tensor:
+    """A view of the imaginary parts."""
+    return _oneflow.imag(self)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    _oneflow.imag(self).copy_(value if isinstance(value, Tensor) else _oneflow.tensor(value))
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    """The transpose of a matrix, conjugated where it is complex."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. "
+            "For batches of matrices, consider using tensor.mH"
+        )
+    return self.t().conj()
+
+
+def _batch_hermitian(self: Tensor) -> Tensor:
+    """The last two dimensions transposed, conjugated where the tensor is complex."""
+    return self.transpose(-2, -1).conj()
+
+
+def _no_flag(self: Tensor) -> bool:
+    """Always False: conjugates and negations are computed, never flags on a tensor."""
+    return False
+
+
+def _itself(self: Tensor) -> Tensor:
+    """The tensor itself: it has no flag to resolve."""
+    return self
+
+
+_PROPERTIES = {
+    "real": property(_real, _set_real, doc=_real.__doc__),
+    "imag": property(_imag, _set_imag, doc=_imag.__doc__),
+    "H": property(_hermitian, doc=_hermitian.__doc__),
+    "mH": property(_batch_hermitian, doc=_batch_hermitian.__doc__),
+}
+
 _METHODS = {
+    "is_conj": _no_flag,
+    "is_neg": _no_flag,
+    "resolve_conj": _itself,
+    "resolve_neg": _itself,
     "nonzero": _nonzero,
     "__repr__": _repr,
     "__str__": _repr,
@@ -68,5 +122,5 @@ _METHODS = {
     "__reduce_ex__": _reduce_ex,
 }
 
-for _name, _method in _METHODS.items():
+for _name, _method in (_METHODS | _PROPERTIES).items():
     setattr(_oneflow.Tensor, _name, _method)

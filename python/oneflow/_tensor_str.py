@@ -92,7 +92,7 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
             suffixes.append(f"dtype={dtype}")
         body = "[]"
     else:
-        if dtype not in (default_dtype, oneflow.int64, oneflow.bool):
+        if dtype not in (default_dtype, default_dtype.to_complex(), oneflow.int64, oneflow.bool):
             suffixes.append(f"dtype={dtype}")
         body = contents if contents is not None else _body(tensor.detach(), indent)
     grad_fn = tensor.grad_fn
@@ -125,7 +125,8 @@ def _body(tensor: Tensor, indent: int) -> str:
     nested = _shown_values(tensor, summarise)
     flat: list[Any] = []
     _flatten(nested, flat)
-    return _lay_out(nested, tensor.dim(), indent, _Format(flat, tensor.is_floating_point()))
+    fmt = _ComplexFormat(flat) if tensor.is_complex() else _Format(flat, tensor.is_floating_point())
+    return _lay_out(nested, tensor.dim(), indent, fmt)
 
 
 class _Gap:
@@ -192,7 +193,20 @@ class _Format:
         return self._text(value).rjust(self.width)
 
 
-def _lay_out(nested: Any, n_dims: int, indent: int, fmt: _Format) -> str:
+class _ComplexFormat:
+    """Real and imaginary parts, each in the format of all of its kind."""
+
+    def __init__(self, values: list[complex]) -> None:
+        self.real = _Format([value.real for value in values], True)
+        self.imag = _Format([value.imag for value in values], True)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        imag = f"{self.imag(value.imag)}j".lstrip()
+        return self.real(value.real) + (imag if imag[0] in "+-" else f"+{imag}")
+
+
+def _lay_out(nested: Any, n_dims: int, indent: int, fmt: _Format | _ComplexFormat) -> str:
     if n_dims == 0:
         return fmt(nested)
     if n_dims == 1:

@@ -117,6 +117,23 @@ impl DType {
     pub const fn is_differentiable(self) -> bool {
         matches!(self.category(), Category::Float | Category::Complex)
     }
+    /// The dtype of a complex number's parts; a real dtype itself.
+    #[inline]
+    pub const fn to_real(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            d => d,
+        }
+    }
+    /// The complex dtype with parts of this one; of half types the smallest there is.
+    #[inline]
+    pub const fn to_complex(self) -> DType {
+        match self {
+            DType::F64 | DType::C128 => DType::C128,
+            _ => DType::C64,
+        }
+    }
     /// What a kernel computes in: half types in `F32`, small integers in `I64`.
     #[inline]
     pub const fn compute(self) -> DType {

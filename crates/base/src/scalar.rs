@@ -37,6 +37,33 @@ impl Scalar {
             Scalar::Float(f) | Scalar::Complex(f, _) => f as i64,
         }
     }
+    /// Real and imaginary part.
+    #[inline]
+    pub fn parts(self) -> (f64, f64) {
+        match self {
+            Scalar::Complex(re, im) => (re, im),
+            s => (s.to_f64(), 0.0),
+        }
+    }
+    #[inline]
+    pub fn conj(self) -> Scalar {
+        match self {
+            Scalar::Complex(re, im) => Scalar::Complex(re, -im),
+            s => s,
+        }
+    }
+    #[inline]
+    pub fn is_one(self) -> bool {
+        self.parts() == (1.0, 0.0)
+    }
+    /// The number less one, as a float.
+    #[inline]
+    pub fn minus_one(self) -> Scalar {
+        match self {
+            Scalar::Complex(re, im) => Scalar::Complex(re - 1.0, im),
+            s => Scalar::Float(s.to_f64() - 1.0),
+        }
+    }
     /// The dtype a tensor made of this number alone gets (`default` for floats).
     #[inline]
     pub fn natural_dtype(self, default: DType) -> DType {

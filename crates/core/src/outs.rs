@@ -28,7 +28,20 @@ impl Outs {
     /// An output that is a view of input `input`: same dtype and device, this layout in the same storage.
     #[inline]
     pub fn view(&mut self, input: usize, of: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
-        let t = Tensor::shell(of.dtype(), of.device(), sizes, strides)?;
+        self.view_as(input, of, of.dtype(), sizes, strides, offset)
+    }
+    /// The same whose elements are read as another dtype; sizes, strides and offset count those.
+    #[inline]
+    pub fn view_as(
+        &mut self,
+        input: usize,
+        of: &Tensor,
+        dtype: DType,
+        sizes: Dims,
+        strides: Dims,
+        offset: i64,
+    ) -> Result<()> {
+        let t = Tensor::shell(dtype, of.device(), sizes, strides)?;
         t.set_shell_offset(offset);
         self.tensors.push(t);
         self.alias_of = Some(input as u8);

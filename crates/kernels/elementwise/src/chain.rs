@@ -127,7 +127,7 @@ fn decode<T: Io>(l: &Launch<'_>) -> Result<(SmallVec<[Code<T>; 8]>, usize)> {
             dest: 0,
         };
         for p in &mut c.params[..n_scalars] {
-            *p = T::word(next()?);
+            *p = T::word(&[next()?]);
         }
         for o in &mut c.operands[..expr.arity] {
             *o = next()?.usize();

@@ -4,9 +4,9 @@ use crate::io::Io;
 use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use crate::transpose;
-use oneflow_base::{Category, DType, Error, Result};
+use oneflow_base::{Category, DType, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Cx, Launch, View};
 
 pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {
     let (src, out) = (l.input(0)?, l.output(0)?);
@@ -60,10 +60,20 @@ unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
     let half = |v: View<'_>, i: usize| v.ptr.wrapping_add(i * part(v.dtype).size());
     let parts_of_src = if src.dtype.is_complex() { 2 } else { 1 };
     if !out.dtype.is_complex() {
-        return Err(Error::not_implemented(format!(
-            "copy: a cast from {} to {} drops the imaginary part",
-            src.dtype, out.dtype
-        )));
+        // SAFETY: as below.
+        return unsafe {
+            if out.dtype == DType::Bool {
+                return truth(src, out);
+            }
+            let real = View { ptr: src.ptr, dtype: part(src.dtype), sizes: src.sizes, strides: &src_strides };
+            if real.dtype == out.dtype {
+                return copy_real(real, out);
+            }
+            match real.dtype {
+                DType::F32 => cast::<f32>(real, out),
+                _ => cast::<f64>(real, out),
+            }
+        };
     }
     for i in 0..2 {
         let dst = View { ptr: half(out, i), dtype: part(out.dtype), sizes: out.sizes, strides: &out_strides };
@@ -86,6 +96,19 @@ unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The real parts, which lie two apart.
+unsafe fn copy_real(real: View<'_>, out: View<'_>) -> Result<()> {
+    // SAFETY: the caller's.
+    unsafe { if out.dtype.size() == 4 { moves::<u32>(real, out) } else { moves::<u64>(real, out) } }
+    Ok(())
+}
+
+/// Where a complex number is not zero.
+unsafe fn truth(src: View<'_>, out: View<'_>) -> Result<()> {
+    // SAFETY: the caller's.
+    unsafe { if src.dtype == DType::C64 { cast::<Cx<f32>>(src, out) } else { cast::<Cx<f64>>(src, out) } }
 }
 
 /// Below this many bytes one task moves everything.

@@ -7,8 +7,8 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
 use oneflow_kernels_prim::{Launch, Register, Simd, View, WithSimd, Word, dispatch, isa};
 
-/// A number of the launch as the bytes of an element; complex numbers get no imaginary part.
-fn element(dtype: DType, is_float: bool, value: Word) -> Result<[u8; 16]> {
+/// A number of the launch as the bytes of an element.
+fn element(dtype: DType, is_float: bool, value: Word, imag: Option<Word>) -> Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     let kind = match dtype {
         DType::C64 => DType::F32,
@@ -22,13 +22,16 @@ fn element(dtype: DType, is_float: bool, value: Word) -> Result<[u8; 16]> {
         } else {
             <i64 as Io>::store(kind)?(&value.i64(), 1, bytes.as_mut_ptr(), 1);
         }
+        if let Some(imag) = imag.filter(|_| dtype.is_complex()) {
+            <f64 as Io>::store(kind)?(&imag.f64(), 1, bytes.as_mut_ptr().add(kind.size()), 1);
+        }
     }
     Ok(bytes)
 }
 
 pub unsafe fn fill(l: &Launch<'_>) -> Result<()> {
     let out = l.output(0)?;
-    let bytes = element(out.dtype, l.param(0)?.bool(), l.param(1)?)?;
+    let bytes = element(out.dtype, l.param(0)?.bool(), l.param(1)?, l.params.get(2).copied())?;
     // SAFETY: the launch's contract.
     unsafe { fill_view(out, bytes) };
     Ok(())

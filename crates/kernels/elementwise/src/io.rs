@@ -1,20 +1,23 @@
 //! Runs of elements between any dtype in memory and the compute dtype in a buffer: the only place with a dtype switch.
 
 use oneflow_base::{DType, Error, Result, bf16, f16};
-use oneflow_kernels_prim::{Expr, HalfRegister, Isa, Register, Simd, Tile, WithSimd, Word, dispatch, isa};
+use oneflow_kernels_prim::{Cx, Expr, HalfRegister, Isa, Register, Simd, Tile, WithSimd, Word, dispatch, isa};
 
-/// What kernels compute in: f32, f64 or i64.
+/// What kernels compute in: f32, f64, i64 or complex numbers of floats.
 pub trait Compute: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
     const DTYPE: DType;
-    fn word(w: Word) -> Self;
+    /// Words of a launch scalar.
+    const WORDS: usize = 1;
+    /// A launch scalar from its words; what is missing is zero.
+    fn word(w: &[Word]) -> Self;
     fn tile(expr: &Expr, isa: Isa) -> Option<Tile<Self>>;
 }
 
 impl Compute for f32 {
     const DTYPE: DType = DType::F32;
     #[inline(always)]
-    fn word(w: Word) -> f32 {
-        w.f64() as f32
+    fn word(w: &[Word]) -> f32 {
+        w.first().map_or(0.0, |w| w.f64() as f32)
     }
     #[inline(always)]
     fn tile(expr: &Expr, isa: Isa) -> Option<Tile<f32>> {
@@ -24,8 +27,8 @@ impl Compute for f32 {
 impl Compute for f64 {
     const DTYPE: DType = DType::F64;
     #[inline(always)]
-    fn word(w: Word) -> f64 {
-        w.f64()
+    fn word(w: &[Word]) -> f64 {
+        w.first().map_or(0.0, |w| w.f64())
     }
     #[inline(always)]
     fn tile(expr: &Expr, isa: Isa) -> Option<Tile<f64>> {
@@ -35,13 +38,34 @@ impl Compute for f64 {
 impl Compute for i64 {
     const DTYPE: DType = DType::I64;
     #[inline(always)]
-    fn word(w: Word) -> i64 {
-        w.i64()
+    fn word(w: &[Word]) -> i64 {
+        w.first().map_or(0, |w| w.i64())
     }
     #[inline(always)]
     fn tile(expr: &Expr, isa: Isa) -> Option<Tile<i64>> {
         expr.tile_i64(isa)
     }
+}
+
+macro_rules! complex_compute {
+    ($($t:ident, $dtype:ident, $tile:ident;)*) => {$(
+        impl Compute for Cx<$t> {
+            const DTYPE: DType = DType::$dtype;
+            const WORDS: usize = 2;
+            #[inline(always)]
+            fn word(w: &[Word]) -> Self {
+                Cx { re: $t::word(w), im: w.get(1..).map_or(0.0, $t::word) }
+            }
+            #[inline(always)]
+            fn tile(expr: &Expr, _: Isa) -> Option<Tile<Self>> {
+                expr.$tile()
+            }
+        }
+    )*};
+}
+complex_compute! {
+    f32, C64, tile_c64;
+    f64, C128, tile_c128;
 }
 
 /// An element in memory as a compute number, and back. Floats become integers as x86 converts them, which is what torch
@@ -147,6 +171,55 @@ elems! {
     f64, f64: |r| r, |w| w;
     f64, i64: |r| f64_to_i64(r), |w| w as f64;
 }
+
+/// Real elements of a complex number: its real part, with an imaginary part of zero on the way back. A bool is true where
+/// either part is.
+macro_rules! complex_elems {
+    ($c:ty: $($t:ty),*) => {
+        $(impl Elem<Cx<$c>> for $t {
+            #[inline(always)]
+            fn read(self) -> Cx<$c> {
+                Cx { re: self.read(), im: 0.0 }
+            }
+            #[inline(always)]
+            fn write(v: Cx<$c>) -> $t {
+                <$t as Elem<$c>>::write(v.re)
+            }
+        })*
+        impl Elem<Cx<$c>> for Bool {
+            #[inline(always)]
+            fn read(self) -> Cx<$c> {
+                Cx { re: self.read(), im: 0.0 }
+            }
+            #[inline(always)]
+            fn write(v: Cx<$c>) -> Bool {
+                Bool((v.re != 0.0 || v.im != 0.0) as u8)
+            }
+        }
+        impl Elem<Cx<$c>> for Cx<f32> {
+            #[inline(always)]
+            fn read(self) -> Cx<$c> {
+                Cx { re: self.re as $c, im: self.im as $c }
+            }
+            #[inline(always)]
+            fn write(v: Cx<$c>) -> Cx<f32> {
+                Cx { re: v.re as f32, im: v.im as f32 }
+            }
+        }
+        impl Elem<Cx<$c>> for Cx<f64> {
+            #[inline(always)]
+            fn read(self) -> Cx<$c> {
+                Cx { re: self.re as $c, im: self.im as $c }
+            }
+            #[inline(always)]
+            fn write(v: Cx<$c>) -> Cx<f64> {
+                Cx { re: v.re as f64, im: v.im as f64 }
+            }
+        }
+    };
+}
+complex_elems!(f32: u8, i8, i16, i32, i64, f16, bf16, f32, f64);
+complex_elems!(f64: u8, i8, i16, i32, i64, f16, bf16, f32, f64);
 
 /// Reads `n` elements `stride` apart into a buffer.
 ///
@@ -329,6 +402,46 @@ io!(f32, load_half::<f16, false>, load_half::<bf16, true>, store_half::<f16, fal
 io!(f64, load_as::<f16, f64>, load_as::<bf16, f64>, store_as::<f16, f64>, store_as::<bf16, f64>);
 io!(i64, load_as::<f16, i64>, load_as::<bf16, i64>, store_as::<f16, i64>, store_as::<bf16, i64>);
 
+macro_rules! complex_io {
+    ($($t:ty),*) => {$(
+        impl Io for $t {
+            fn load(dtype: DType) -> Result<Load<$t>> {
+                Ok(match dtype {
+                    DType::Bool => load_as::<Bool, $t>,
+                    DType::U8 => load_as::<u8, $t>,
+                    DType::I8 => load_as::<i8, $t>,
+                    DType::I16 => load_as::<i16, $t>,
+                    DType::I32 => load_as::<i32, $t>,
+                    DType::I64 => load_as::<i64, $t>,
+                    DType::F16 => load_as::<f16, $t>,
+                    DType::BF16 => load_as::<bf16, $t>,
+                    DType::F32 => load_as::<f32, $t>,
+                    DType::F64 => load_as::<f64, $t>,
+                    DType::C64 => load_as::<Cx<f32>, $t>,
+                    DType::C128 => load_as::<Cx<f64>, $t>,
+                })
+            }
+            fn store(dtype: DType) -> Result<Store<$t>> {
+                Ok(match dtype {
+                    DType::Bool => store_as::<Bool, $t>,
+                    DType::U8 => store_as::<u8, $t>,
+                    DType::I8 => store_as::<i8, $t>,
+                    DType::I16 => store_as::<i16, $t>,
+                    DType::I32 => store_as::<i32, $t>,
+                    DType::I64 => store_as::<i64, $t>,
+                    DType::F16 => store_as::<f16, $t>,
+                    DType::BF16 => store_as::<bf16, $t>,
+                    DType::F32 => store_as::<f32, $t>,
+                    DType::F64 => store_as::<f64, $t>,
+                    DType::C64 => store_as::<Cx<f32>, $t>,
+                    DType::C128 => store_as::<Cx<f64>, $t>,
+                })
+            }
+        }
+    )*};
+}
+complex_io!(Cx<f32>, Cx<f64>);
+
 #[cold]
 pub fn unsupported(dtype: DType) -> Error {
     Error::not_implemented(format!("the CPU's elementwise kernels are not implemented for {dtype}"))
@@ -346,3 +459,15 @@ macro_rules! by_compute {
     };
 }
 pub(crate) use by_compute;
+
+/// As `by_compute`, with complex compute dtypes.
+macro_rules! by_number {
+    ($dtype:expr, $f:ident($($arg:expr),*)) => {
+        match $dtype {
+            oneflow_base::DType::C64 => $f::<oneflow_kernels_prim::Cx<f32>>($($arg),*),
+            oneflow_base::DType::C128 => $f::<oneflow_kernels_prim::Cx<f64>>($($arg),*),
+            real => crate::io::by_compute!(real, $f($($arg),*)),
+        }
+    };
+}
+pub(crate) use by_number;

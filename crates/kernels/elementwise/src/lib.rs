@@ -5,6 +5,7 @@
 
 mod arg_reduce;
 mod chain;
+mod complex;
 mod copy;
 mod fill;
 mod io;

@@ -3,7 +3,7 @@
 //! Contiguous operands of the compute dtype, and scalars among them, go straight to the compiled tile; everything else takes
 //! the general walk.
 
-use crate::io::{Io, by_compute};
+use crate::io::{Io, by_number};
 use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use oneflow_base::{DType, Error, Result};
@@ -22,7 +22,7 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     };
     let dtype = l.param(0)?.dtype();
     // SAFETY: the launch's contract.
-    unsafe { by_compute!(dtype, run(l, expr)) }
+    unsafe { by_number!(dtype, run(l, expr)) }
 }
 
 unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
@@ -31,8 +31,8 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
     };
     let out = l.output(0)?;
     let mut params = [T::default(); MAX_PARAMS];
-    for (p, w) in params.iter_mut().zip(&l.params[1..]) {
-        *p = T::word(*w);
+    for (p, w) in params.iter_mut().zip(l.params[1..].chunks(T::WORDS)) {
+        *p = T::word(w);
     }
     // The whole as one run: the way of almost every call.
     let mut ptrs = [std::ptr::null::<T>(); MAX_INPUTS];
@@ -234,5 +234,5 @@ unsafe fn refuse_zero(expr: &Expr, v: View<'_>) -> Result<()> {
 
 #[cold]
 pub fn no_kernel(expr: &Expr, dtype: DType) -> Error {
-    Error::not_implemented(format!("\"{}\" not implemented for {dtype} on the CPU", expr.name))
+    Error::not_implemented(format!("\"{}_cpu\" not implemented for '{}'", expr.name, dtype.scalar_type_name()))
 }

@@ -4,6 +4,7 @@
 //! type in many chains and joined in a wider type. Big reductions are cut into pieces by their shape alone, so the result
 //! does not depend on the number of threads.
 
+use crate::complex;
 use crate::io::{Load, Store, by_compute, unsupported};
 use crate::nest::{Nest, Walk};
 use crate::vector::{All, Any, Fold, Max, Min, Prod, Reduce, Sum};
@@ -29,8 +30,17 @@ pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
     if x.ndim() != out.ndim() || x.sizes.iter().zip(out.sizes).any(|(a, b)| a != b && *b != 1) {
         return Err(Error::runtime(format!("reduce: input {:?} and output {:?} do not fit", x.sizes, out.sizes)));
     }
-    if x.dtype.is_complex() {
-        return Err(unsupported(x.dtype));
+    if x.dtype.is_complex() || out.dtype.is_complex() {
+        // SAFETY: the launch's contract.
+        return unsafe {
+            match kind {
+                ReduceKind::Sum | ReduceKind::Mean => {
+                    complex::by_parts(x, out, &|x, out| by_compute!(float_of(x, out), run(x, out, kind)))
+                }
+                ReduceKind::Max | ReduceKind::Min => Err(unsupported(x.dtype)),
+                _ => complex::reduce(x, out, kind),
+            }
+        };
     }
     let of_truth = matches!(kind, ReduceKind::Any | ReduceKind::All);
     let dtype = match (x.dtype.compute(), out.dtype.compute()) {
@@ -41,6 +51,10 @@ pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
     };
     // SAFETY: the launch's contract.
     unsafe { by_compute!(dtype, run(x, out, kind)) }
+}
+
+fn float_of(x: View<'_>, out: View<'_>) -> DType {
+    if x.dtype == DType::F64 || out.dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 unsafe fn run<T: Reduce>(x: View<'_>, out: View<'_>, kind: ReduceKind) -> Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! Floats accumulate in f64. One scan is sequential; independent ones run side by side and on the pool.
 
+use crate::complex;
 use crate::io::{Load, Store, by_compute, unsupported};
 use crate::vector::{Fold, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
@@ -23,7 +24,14 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
         )));
     }
     if x.dtype.is_complex() || out.dtype.is_complex() {
-        return Err(unsupported(if x.dtype.is_complex() { x.dtype } else { out.dtype }));
+        // SAFETY: the launch's contract.
+        return unsafe {
+            match kind {
+                Some(ReduceKind::Sum) => complex::by_parts(x, out, &|x, out| by_compute!(out.dtype, sum(x, out, dim))),
+                Some(ReduceKind::Prod) => complex::cumprod(x, out, dim),
+                _ => Err(unsupported(x.dtype)),
+            }
+        };
     }
     let dtype = match (x.dtype.compute(), out.dtype.compute()) {
         (DType::F64, _) | (_, DType::F64) => DType::F64,

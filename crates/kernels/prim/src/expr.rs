@@ -12,7 +12,7 @@
 //!
 //! Knows no views: the shells of the elementwise crate walk memory and call the tiles.
 
-use crate::lanes::{I64, Ints, Isa, Lanes, Num, Register, Sym, text};
+use crate::lanes::{Cx, I64, Ints, Isa, Lanes, Num, Register, Sym, text};
 use oneflow_base::DType;
 use std::mem::MaybeUninit;
 use std::sync::RwLock;
@@ -37,6 +37,11 @@ pub trait IntFormula<const N: usize> {
     fn eval<L: Ints>(x: [L; N], p: &[L]) -> L;
 }
 
+/// A formula on complex numbers.
+pub trait ComplexFormula<const N: usize> {
+    fn eval<L: Lanes>(x: [Cx<L>; N], p: &[Cx<L>]) -> Cx<L>;
+}
+
 /// A compiled formula: `out[i] = f(ins[0][i * steps[0]], ..)` for `i < n`.
 ///
 /// # Safety (of the pointee)
@@ -50,6 +55,20 @@ type Reference<T> = fn(&[T], &[T]) -> T;
 /// One tile for each `Isa`.
 type Tiles<T> = [Tile<T>; 3];
 
+/// A formula on complex numbers, compiled one number at a time. Made by `complex!`.
+#[derive(Clone, Copy)]
+pub struct Complex {
+    arity: usize,
+    c64: Tile<Cx<f32>>,
+    c128: Tile<Cx<f64>>,
+}
+
+impl Complex {
+    pub const fn of<F: ComplexFormula<N>, const N: usize>() -> Complex {
+        Complex { arity: N, c64: complex_tile::<f32, F, N>, c128: complex_tile::<f64, F, N> }
+    }
+}
+
 /// A formula compiled for every ISA and compute dtype, and as a symbol.
 pub struct Expr {
     pub name: &'static str,
@@ -59,6 +78,7 @@ pub struct Expr {
     f32: Option<Tiles<f32>>,
     f64: Option<Tiles<f64>>,
     i64: Option<Tiles<i64>>,
+    complex: Option<Complex>,
     eval_f32: Option<Reference<f32>>,
     eval_f64: Option<Reference<f64>>,
     eval_i64: Option<Reference<i64>>,
@@ -90,6 +110,7 @@ impl Expr {
             f32: None,
             f64: None,
             i64: Some(int_tiles::<AsInt<F>, N>()),
+            complex: None,
             eval_f32: None,
             eval_f64: None,
             eval_i64: Some(eval_int::<AsInt<F>, N>),
@@ -109,10 +130,35 @@ impl Expr {
             f32: Some(F::F32),
             f64: Some(F::F64),
             i64: None,
+            complex: None,
             eval_f32: Some(eval_float::<f32, F, N>),
             eval_f64: Some(eval_float::<f64, F, N>),
             eval_i64: None,
             text: text_of::<F, N>,
+        }
+    }
+
+    /// The same expression with a formula for complex numbers.
+    pub const fn complex(mut self, c: Complex) -> Expr {
+        assert!(c.arity == self.arity);
+        self.complex = Some(c);
+        self
+    }
+
+    /// An expression that has a meaning on complex numbers alone.
+    pub const fn complex_only(name: &'static str, c: Complex) -> Expr {
+        Expr {
+            name,
+            arity: c.arity,
+            nonzero: None,
+            f32: None,
+            f64: None,
+            i64: None,
+            complex: Some(c),
+            eval_f32: None,
+            eval_f64: None,
+            eval_i64: None,
+            text: |_| (String::new(), 0),
         }
     }
 
@@ -122,12 +168,13 @@ impl Expr {
         self
     }
 
-    /// Whether the formula can be computed in F32, F64 or I64.
+    /// Whether the formula can be computed in F32, F64, I64, C64 or C128.
     pub fn computes_in(&self, dtype: DType) -> bool {
         match dtype {
             DType::F32 => self.f32.is_some(),
             DType::F64 => self.f64.is_some(),
             DType::I64 => self.i64.is_some(),
+            DType::C64 | DType::C128 => self.complex.is_some(),
             _ => false,
         }
     }
@@ -135,7 +182,7 @@ impl Expr {
     /// The body of `T f(T x0, .., T p0, ..)` (T = float, double or long long) as CUDA and C++ text, ending in a return.
     /// `None` where the formula has no meaning in the dtype.
     pub fn cuda_text(&self, dtype: DType) -> Option<String> {
-        self.computes_in(dtype).then(|| (self.text)(dtype).0)
+        (self.computes_in(dtype) && !dtype.is_complex()).then(|| (self.text)(dtype).0)
     }
 
     /// Number of launch scalars the formula reads.
@@ -154,6 +201,15 @@ impl Expr {
     #[inline]
     pub fn tile_i64(&self, isa: Isa) -> Option<Tile<i64>> {
         self.i64.as_ref().map(|t| t[isa as usize])
+    }
+
+    #[inline]
+    pub fn tile_c64(&self) -> Option<Tile<Cx<f32>>> {
+        self.complex.map(|c| c.c64)
+    }
+    #[inline]
+    pub fn tile_c128(&self) -> Option<Tile<Cx<f64>>> {
+        self.complex.map(|c| c.c128)
     }
 
     /// The reference value in f32. `x` has arity entries; missing scalars read as zero.
@@ -202,6 +258,29 @@ macro_rules! expr {
             }
         }
         $crate::Expr::$make::<F, N>($name)
+    }};
+}
+
+/// A formula on complex numbers for `Expr::complex`: `complex!(|x, y; p| x * y + p[0])`. Inside, `L` is the parts' type and
+/// numbers are `Cx<L>`.
+#[macro_export]
+macro_rules! complex {
+    (|$($x:ident),+ $(; $p:ident)?| $body:expr) => {
+        $crate::complex!(@make [$($x)+] [$($p)?] $body)
+    };
+    (@make [$($x:ident)+] [] $body:expr) => {
+        $crate::complex!(@make [$($x)+] [_p] $body)
+    };
+    (@make [$($x:ident)+] [$p:ident] $body:expr) => {{
+        struct F;
+        const N: usize = [$(stringify!($x)),+].len();
+        impl $crate::ComplexFormula<N> for F {
+            #[inline(always)]
+            fn eval<L: $crate::Lanes>([$($x),+]: [$crate::Cx<L>; N], $p: &[$crate::Cx<L>]) -> $crate::Cx<L> {
+                $body
+            }
+        }
+        $crate::Complex::of::<F, N>()
     }};
 }
 
@@ -382,6 +461,26 @@ unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
                 at[k] = at[k].wrapping_add(step[k]);
             }
             i += m;
+        }
+    }
+}
+
+/// The loop of a complex formula: one number at a time, in every instruction set.
+unsafe fn complex_tile<T: Lanes + Default, F: ComplexFormula<N>, const N: usize>(
+    n: usize,
+    ins: *const *const Cx<T>,
+    steps: *const usize,
+    out: *mut Cx<T>,
+    p: *const Cx<T>,
+) {
+    // SAFETY: `Tile`'s contract, as for `tile`: every input is read before its place may be written.
+    unsafe {
+        let params: [Cx<T>; MAX_PARAMS] = std::array::from_fn(|k| *p.add(k));
+        let at: [*const Cx<T>; N] = std::array::from_fn(|k| *ins.add(k));
+        let step: [usize; N] = std::array::from_fn(|k| *steps.add(k));
+        for i in 0..n {
+            let x = std::array::from_fn(|k| at[k].add(i * step[k]).read_unaligned());
+            out.add(i).write_unaligned(F::eval(x, &params));
         }
     }
 }

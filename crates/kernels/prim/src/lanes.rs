@@ -9,6 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod complex;
 pub mod math;
 mod register;
 mod scalar;
@@ -21,6 +22,7 @@ mod x86;
 pub use avx2::{F32x8, F64x4};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::{F32x16, F64x8};
+pub use complex::Cx;
 pub use register::{HalfRegister, Register};
 pub use scalar::I64;
 pub use simd::Baseline;
@@ -28,7 +30,7 @@ pub use simd::Baseline;
 pub use simd::{Avx2, Avx512};
 pub use simd::{Isa, Simd, WithSimd, dispatch, isa};
 pub use sym::Sym;
-pub(crate) use sym::text;
+pub(crate) use sym::{text, texts};
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 

@@ -25,7 +25,8 @@ pub fn push(c: &Call<'_>, sizes: &[i64], dtype: Arg<'_>, device: Arg<'_>, outs: 
 pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
     l.output(0);
     match value {
-        Scalar::Float(v) | Scalar::Complex(v, _) => l.param(true).param(v),
+        Scalar::Float(v) => l.param(true).param(v),
+        Scalar::Complex(v, imag) => l.param(true).param(v).param(imag),
         v => l.param(false).param(v.to_i64()),
     };
     Ok(())

@@ -3,7 +3,7 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(num "abs", |x| x.abs());
+static EXPR: Expr = expr!(num "abs", |x| x.abs()).complex(complex!(|x| Cx::real(x.abs())));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("abs(Tensor input) -> Tensor"),
@@ -13,11 +13,12 @@ Example::
 
     >>> oneflow.abs(oneflow.tensor([-1., 2.]))
     tensor([1., 2.])",
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
+    kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sign()?)),
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sgn()?)),
     },
+    infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype().to_real(), outs),
     ..unary::SAME
 };

@@ -3,9 +3,9 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "add", |x, y| x + y);
-static SCALAR: Expr = expr!(num "add_scalar", |x; p| x + p[0]);
-static TENSOR_ALPHA: Expr = expr!(num "add_alpha", |x, y; p| x + p[0] * y);
+static TENSOR: Expr = expr!(num "add", |x, y| x + y).complex(complex!(|x, y| x + y));
+static SCALAR: Expr = expr!(num "add_scalar", |x; p| x + p[0]).complex(complex!(|x; p| x + p[0]));
+static TENSOR_ALPHA: Expr = expr!(num "add_alpha", |x, y; p| x + p[0] * y).complex(complex!(|x, y; p| x + p[0] * y));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
@@ -18,7 +18,7 @@ Example::
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
         let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
-        if alpha.to_f64() == 1.0 {
+        if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
         p.push(compute.into());
@@ -48,15 +48,27 @@ Example::
 
 pub(super) fn product(a: Scalar, b: Scalar) -> Scalar {
     match (a, b) {
+        (Scalar::Complex(..), _) | (_, Scalar::Complex(..)) => {
+            let ((ar, ai), (br, bi)) = (a.parts(), b.parts());
+            Scalar::Complex(ar * br - ai * bi, ar * bi + ai * br)
+        }
         (Scalar::Float(_), _) | (_, Scalar::Float(_)) => Scalar::Float(a.to_f64() * b.to_f64()),
         _ => Scalar::Int(a.to_i64().wrapping_mul(b.to_i64())),
     }
 }
 
-/// `g * alpha`, or `g` itself where alpha is one.
+/// `g * conj(alpha)`, or `g` itself where alpha is one.
 pub(super) fn scaled(g: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
     match alpha {
-        Some(a) if a.to_f64() != 1.0 => g.mul(a),
+        Some(a) if !a.is_one() => g.mul(a.conj()),
         _ => Ok(g.clone()),
+    }
+}
+
+/// `x * value`, or `x` itself where the value is one.
+pub(super) fn times(x: &Tensor, value: Option<Scalar>) -> Result<Tensor> {
+    match value {
+        Some(v) if !v.is_one() => x.mul(v),
+        _ => Ok(x.clone()),
     }
 }

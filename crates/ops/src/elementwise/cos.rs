@@ -1,9 +1,9 @@
 //! Cosine.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "cos", |x| x.cos());
+static EXPR: Expr = expr!(float "cos", |x| x.cos()).complex(complex!(|x| x.cos()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("cos(Tensor input) -> Tensor"),
@@ -17,7 +17,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sin()?.neg()?)),
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.sin()?.neg()?)?)),
     },
     ..unary::FLOAT
 };

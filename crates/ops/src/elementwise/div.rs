@@ -1,10 +1,10 @@
 //! Division: true, floored or truncated.
 
-use super::binary;
+use super::{binary, dual};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(float "div", |x, y| x / y);
-static SCALAR: Expr = expr!(float "div_scalar", |x; p| x / p[0]);
+static TENSOR: Expr = expr!(float "div", |x, y| x / y).complex(complex!(|x, y| x / y));
+static SCALAR: Expr = expr!(float "div_scalar", |x; p| x / p[0]).complex(complex!(|x; p| x / p[0]));
 static FLOOR: Expr = expr!(num "div_floor", |x, y| x.div_floor(y)).nonzero(1);
 static FLOOR_SCALAR: Expr = expr!(num "div_floor_scalar", |x; p| x.div_floor(p[0]));
 static TRUNC: Expr = expr!(num "div_trunc", |x, y| x.div_trunc(y)).nonzero(1);
@@ -92,12 +92,12 @@ Example::
                 return out.set(1, || c.g()?.zeros_like());
             }
             out.set(0, || match c.arg(0).scalar() {
-                Some(s) => c.g()?.div(s),
-                None => c.g()?.div(c.x(1)?),
+                Some(s) => c.g()?.div(s.conj()),
+                None => c.g()?.div(&dual(c.x(1)?)?),
             })?;
             out.set(1, || {
                 let y = c.x(1)?;
-                c.g()?.mul(&c.x(0)?.div(y)?.div(y)?)?.neg()
+                c.g()?.mul(&dual(&c.x(0)?.div(y)?.div(y)?)?)?.neg()
             })
         },
     },

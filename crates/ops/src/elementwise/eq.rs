@@ -3,8 +3,9 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y)));
-static SCALAR: Expr = expr!(num "eq_scalar", |x; p| L::from_mask(x.eq(p[0])));
+static TENSOR: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y))).complex(complex!(|x, y| Cx::from_mask(x.eq(y))));
+static SCALAR: Expr =
+    expr!(num "eq_scalar", |x; p| L::from_mask(x.eq(p[0]))).complex(complex!(|x; p| Cx::from_mask(x.eq(p[0]))));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("eq(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -1,9 +1,9 @@
 //! Exponential.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "exp", |x| x.exp());
+static EXPR: Expr = expr!(float "exp", |x| x.exp()).complex(complex!(|x| x.exp()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("exp(Tensor input) -> Tensor"),
@@ -14,6 +14,10 @@ Example::
     >>> oneflow.exp(oneflow.tensor([0., 1.]))
     tensor([1.0000, 2.7183])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
-    grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(c.y(0)?)) },
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?)),
+    },
     ..unary::FLOAT
 };

@@ -1,9 +1,9 @@
 //! Exponential minus one.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "expm1", |x| x.expm1());
+static EXPR: Expr = expr!(float "expm1", |x| x.expm1()).complex(complex!(|x| x.expm1()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("expm1(Tensor input) -> Tensor"),
@@ -17,7 +17,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::Out(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.y(0)?.add(1.0)?)),
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?.add(1.0)?)),
     },
     ..unary::FLOAT
 };

@@ -3,7 +3,8 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "isfinite", |x| L::from_mask(x.is_finite()));
+static EXPR: Expr = expr!(float "isfinite", |x| L::from_mask(x.is_finite()))
+    .complex(complex!(|x| Cx::from_mask(x.re.is_finite() & x.im.is_finite())));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("isfinite(Tensor input) -> Tensor"),

@@ -3,7 +3,8 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "isinf", |x| L::from_mask(x.is_inf()));
+static EXPR: Expr = expr!(float "isinf", |x| L::from_mask(x.is_inf()))
+    .complex(complex!(|x| Cx::from_mask(x.re.is_inf() | x.im.is_inf())));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("isinf(Tensor input) -> Tensor"),

@@ -3,7 +3,7 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "isnan", |x| L::from_mask(x.is_nan()));
+static EXPR: Expr = expr!(float "isnan", |x| L::from_mask(x.is_nan())).complex(complex!(|x| Cx::from_mask(x.is_nan())));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("isnan(Tensor input) -> Tensor"),

@@ -1,12 +1,15 @@
 //! Linear interpolation, and products added to a tensor: three-operand arithmetic.
 
-use super::binary;
+use super::{binary, dual};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(float "lerp", |x, y, w| x + w * (y - x));
-static SCALAR: Expr = expr!(float "lerp_scalar", |x, y; p| x + p[0] * (y - x));
-static ADDCMUL_EXPR: Expr = expr!(num "addcmul", |x, a, b; p| x + p[0] * a * b);
-static ADDCDIV_EXPR: Expr = expr!(float "addcdiv", |x, a, b; p| x + p[0] * a / b);
+static TENSOR: Expr = expr!(float "lerp", |x, y, w| x + w * (y - x)).complex(complex!(|x, y, w| x + w * (y - x)));
+static SCALAR: Expr =
+    expr!(float "lerp_scalar", |x, y; p| x + p[0] * (y - x)).complex(complex!(|x, y; p| x + p[0] * (y - x)));
+static ADDCMUL_EXPR: Expr =
+    expr!(num "addcmul", |x, a, b; p| x + p[0] * a * b).complex(complex!(|x, a, b; p| x + p[0] * a * b));
+static ADDCDIV_EXPR: Expr =
+    expr!(float "addcdiv", |x, a, b; p| x + p[0] * a / b).complex(complex!(|x, a, b; p| x + p[0] * a / b));
 
 fn three() -> Vec<Sample> {
     let t =
@@ -39,12 +42,12 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             let by = |g: &Tensor| match c.arg(0).scalar() {
-                Some(w) => g.mul(w),
-                None => g.mul(c.x(2)?),
+                Some(w) => g.mul(w.conj()),
+                None => g.mul(&dual(c.x(2)?)?),
             };
             out.set(0, || c.g()?.sub(&by(c.g()?)?))?;
             out.set(1, || by(c.g()?))?;
-            out.set(2, || c.g()?.mul(&c.x(1)?.sub(c.x(0)?)?))
+            out.set(2, || c.g()?.mul(&dual(&c.x(1)?.sub(c.x(0)?)?)?))
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011] }),
@@ -83,8 +86,8 @@ Example::
         f: |c, out| {
             let value = c.arg(0).scalar();
             out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || c.g()?.mul(&super::add::scaled(c.x(2)?, value)?))?;
-            out.set(2, || c.g()?.mul(&super::add::scaled(c.x(1)?, value)?))
+            out.set(1, || c.g()?.mul(&dual(&super::add::times(c.x(2)?, value)?)?))?;
+            out.set(2, || c.g()?.mul(&dual(&super::add::times(c.x(1)?, value)?)?))
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011, 0b101] }),
@@ -118,14 +121,14 @@ Example::
             out.set(0, || Ok(c.g()?.clone()))?;
             out.set(1, || {
                 let b = c.x(2)?;
-                c.g()?.mul(&match value {
-                    Some(v) if v.to_f64() != 1.0 => b.new_full(&[], v)?.div(b)?,
+                c.g()?.mul(&dual(&match value {
+                    Some(v) if !v.is_one() => b.new_full(&[], v)?.div(b)?,
                     _ => b.reciprocal()?,
-                })
+                })?)
             })?;
             out.set(2, || {
                 let b = c.x(2)?;
-                c.g()?.neg()?.mul(&super::add::scaled(c.x(1)?, value)?.div(&b.mul(b)?)?)
+                c.g()?.neg()?.mul(&dual(&super::add::times(c.x(1)?, value)?.div(&b.mul(b)?)?)?)
             })
         },
     },

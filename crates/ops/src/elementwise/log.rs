@@ -1,9 +1,9 @@
 //! Natural logarithm.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "log", |x| x.log());
+static EXPR: Expr = expr!(float "log", |x| x.log()).complex(complex!(|x| x.log()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("log(Tensor input) -> Tensor"),
@@ -14,7 +14,11 @@ Example::
     >>> oneflow.log(oneflow.tensor([1.]))
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
-    grad: Grad::Rule { save: &[Save::In(0, 1)], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.div(c.x(0)?)) },
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.div(&dual(c.x(0)?)?)),
+    },
     samples: unary::samples_positive,
     ..unary::FLOAT
 };

@@ -1,9 +1,9 @@
 //! Logarithm of one plus x.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "log1p", |x| x.log1p());
+static EXPR: Expr = expr!(float "log1p", |x| x.log1p()).complex(complex!(|x| x.log1p()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("log1p(Tensor input) -> Tensor"),
@@ -17,7 +17,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&c.x(0)?.add(1.0)?)),
+        f: |c, out| out.set(0, || c.g()?.div(&dual(&c.x(0)?.add(1.0)?)?)),
     },
     samples: unary::samples_positive,
     ..unary::FLOAT

@@ -1,9 +1,10 @@
 //! Logarithm to base two.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "log2", |x| x.log2());
+static EXPR: Expr =
+    expr!(float "log2", |x| x.log2()).complex(complex!(|x| x.log().scale(L::splat(std::f64::consts::LOG2_E))));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("log2(Tensor input) -> Tensor"),
@@ -17,7 +18,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&c.x(0)?.mul(std::f64::consts::LN_2)?)),
+        f: |c, out| out.set(0, || c.g()?.div(&dual(c.x(0)?)?.mul(std::f64::consts::LN_2)?)),
     },
     samples: unary::samples_positive,
     ..unary::FLOAT

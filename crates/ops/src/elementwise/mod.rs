@@ -8,8 +8,10 @@ pub mod bitwise_or;
 pub mod bitwise_xor;
 pub mod ceil;
 pub mod clamp;
+pub mod complex;
 pub mod cos;
 pub mod div;
+pub mod elu;
 pub mod eq;
 pub mod erf;
 pub mod exp;
@@ -18,10 +20,12 @@ pub mod floor;
 pub mod ge;
 pub mod gelu;
 pub mod gt;
+pub mod hard;
 pub mod isfinite;
 pub mod isinf;
 pub mod isnan;
 pub mod le;
+pub mod leaky_relu;
 pub mod lerp;
 pub mod log;
 pub mod log1p;
@@ -42,14 +46,17 @@ pub mod relu;
 pub mod round;
 pub mod rsqrt;
 pub mod rsub;
+pub mod shrink;
 pub mod sigmoid;
 pub mod sign;
 pub mod silu;
 pub mod sin;
+pub mod softplus;
 pub mod sqrt;
 pub mod square;
 pub mod sub;
 pub mod tanh;
+pub mod trig;
 pub mod trunc;
 pub mod where_;
 
@@ -190,7 +197,24 @@ pub fn scalar_arg(c: &Call<'_>, i: usize) -> Option<Scalar> {
 /// Pushes a scalar in the compute dtype.
 #[inline]
 pub fn push_scalar(p: &mut Params, compute: DType, s: Scalar) {
-    p.push(if compute == DType::I64 { Word::from(s.to_i64()) } else { Word::from(s.to_f64()) });
+    if compute.is_complex() {
+        let (re, im) = s.parts();
+        p.extend_from_slice(&[Word::from(re), Word::from(im)]);
+    } else {
+        p.push(if compute == DType::I64 { Word::from(s.to_i64()) } else { Word::from(s.to_f64()) });
+    }
+}
+
+/// What a gradient is multiplied with for a derivative: its conjugate, which is the number itself where it is real.
+#[inline]
+pub fn dual(t: &Tensor) -> Result<Tensor> {
+    if t.dtype().is_complex() { t.conj() } else { Ok(t.clone()) }
+}
+
+/// Two float tensors: alike, broadcast, 0-dim, empty.
+pub fn two_tensors() -> Vec<Sample> {
+    let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
+    vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[3, 1], &[1, 4]), t(&[], &[2]), t(&[0, 3], &[3])]
 }
 
 /// Unary ops.
@@ -229,6 +253,31 @@ pub mod unary {
         static IDENTITY: Expr = expr!(num "identity", |x| x);
         by_output(outs, p, if outs[0].dtype().is_float() { expr } else { &IDENTITY })
     }
+    /// Results of the input's dtype, which must be a float.
+    pub fn floating(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        let d = c.t(0)?.dtype();
+        if !d.is_float() {
+            let name = d.scalar_type_name();
+            return Err(Error::not_implemented(format!("\"{}_cpu\" not implemented for '{name}'", c.name())));
+        }
+        push_broadcast(c, d, outs)
+    }
+    /// The expression, computed in the output's compute dtype, with the first `n` arguments as scalars.
+    pub fn with_scalars(
+        c: &Call<'_>,
+        outs: &Outs,
+        p: &mut Params,
+        expr: &'static Expr,
+        n: usize,
+    ) -> Result<&'static Expr> {
+        let compute = outs[0].dtype().compute();
+        p.push(compute.into());
+        for i in 0..n {
+            let s = c.arg(i).scalar().ok_or_else(|| Error::type_(format!("{}(): expected a number", c.name())))?;
+            push_scalar(p, compute, s);
+        }
+        Ok(expr)
+    }
     /// float32 and float64 with ordinary shapes, a scalar and an empty one.
     pub fn samples() -> Vec<Sample> {
         let t = |s: &[i64]| Sample::new(vec![SampleArg::f32(s)]);
@@ -251,6 +300,15 @@ pub mod unary {
     };
     /// A function of one tensor that keeps its dtype.
     pub const SAME: OpDef = OpDef { infer: same, ..FLOAT };
+    /// The gradient of a function of one tensor: (grad_output, input, ...), with a composition for derivatives of its own.
+    pub const BACKWARD: OpDef = OpDef {
+        faces: Faces::PRIVATE,
+        infer: |c, outs| push_broadcast(c, c.t(1)?.dtype(), outs),
+        grad: Grad::Compose,
+        sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+        samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
+        ..FLOAT
+    };
     /// A predicate.
     pub const BOOL: OpDef = OpDef { infer: boolean, faces: Faces::FN_METHOD, ..FLOAT };
 }

@@ -1,10 +1,10 @@
 //! Multiplication.
 
-use super::binary;
+use super::{binary, dual};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "mul", |x, y| x * y);
-static SCALAR: Expr = expr!(num "mul_scalar", |x; p| x * p[0]);
+static TENSOR: Expr = expr!(num "mul", |x, y| x * y).complex(complex!(|x, y| x * y));
+static SCALAR: Expr = expr!(num "mul_scalar", |x; p| x * p[0]).complex(complex!(|x; p| x * p[0]));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("mul(Tensor input, Tensor|Scalar other) -> Tensor"),
@@ -20,10 +20,10 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             out.set(0, || match c.arg(0).scalar() {
-                Some(s) => c.g()?.mul(s),
-                None => c.g()?.mul(c.x(1)?),
+                Some(s) => c.g()?.mul(s.conj()),
+                None => c.g()?.mul(&dual(c.x(1)?)?),
             })?;
-            out.set(1, || c.g()?.mul(c.x(0)?))
+            out.set(1, || c.g()?.mul(&dual(c.x(0)?)?))
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01, 0b10] }),

@@ -3,7 +3,7 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(num "neg", |x| -x);
+static EXPR: Expr = expr!(num "neg", |x| -x).complex(complex!(|x| -x));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("neg(Tensor input) -> Tensor"),

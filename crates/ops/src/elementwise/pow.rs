@@ -1,14 +1,14 @@
 //! Power.
 
-use super::binary;
+use super::{binary, dual};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y));
-static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0]));
-static SQUARE: Expr = expr!(num "pow_2", |x| x * x);
-static CUBE: Expr = expr!(num "pow_3", |x| x * x * x);
-static SQRT: Expr = expr!(float "pow_half", |x| x.sqrt());
-static BASE_SCALAR: Expr = expr!(num "pow_base", |x; p| p[0].pow(x));
+static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y)).complex(complex!(|x, y| x.pow(y)));
+static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0])).complex(complex!(|x; p| x.pow(p[0])));
+static SQUARE: Expr = expr!(num "pow_2", |x| x * x).complex(complex!(|x| x * x));
+static CUBE: Expr = expr!(num "pow_3", |x| x * x * x).complex(complex!(|x| x * x * x));
+static SQRT: Expr = expr!(float "pow_half", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
+static BASE_SCALAR: Expr = expr!(num "pow_base", |x; p| p[0].pow(x)).complex(complex!(|x; p| p[0].pow(x)));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("pow(Tensor input, Tensor|Scalar exponent) -> Tensor"),
@@ -27,7 +27,7 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
-        let special = match super::scalar_arg(c, 0).map(Scalar::to_f64) {
+        let special = match super::scalar_arg(c, 0).filter(|s| s.parts().1 == 0.0).map(Scalar::to_f64) {
             Some(2.0) => Some(&SQUARE),
             Some(3.0) => Some(&CUBE),
             Some(0.5) if compute != DType::I64 => Some(&SQRT),
@@ -46,19 +46,19 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             out.set(0, || match c.arg(0).scalar() {
-                Some(s) if s.to_f64() == 0.0 => c.g()?.zeros_like(),
-                Some(s) => c.g()?.mul(&c.x(0)?.pow(s.to_f64() - 1.0)?.mul(s)?),
+                Some(s) if s.parts() == (0.0, 0.0) => c.g()?.zeros_like(),
+                Some(s) => c.g()?.mul(&dual(&c.x(0)?.pow(s.minus_one())?.mul(s)?)?),
                 None => {
                     let e = c.x(1)?;
                     let slope = e.mul(&c.x(0)?.pow(&e.sub(1.0)?)?)?;
-                    e.eq(0.0)?.r#where(0.0, &c.g()?.mul(&slope)?)
+                    e.eq(0.0)?.r#where(0.0, &c.g()?.mul(&dual(&slope)?)?)
                 }
             })?;
             out.set(1, || {
                 let (x, y) = (c.x(0)?, c.y(0)?);
                 // 0 ** e is constant in e (for e > 0), while log 0 is not a number to multiply with.
                 let slope = x.eq(0.0)?.r#where(0.0, &y.mul(&x.log()?)?)?;
-                c.g()?.mul(&slope)
+                c.g()?.mul(&dual(&slope)?)
             })
         },
     },
@@ -97,8 +97,15 @@ Example::
         save: &[Save::Out(0, 1)],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let base = c.arg(0).scalar().map_or(1.0, Scalar::to_f64);
-            out.set(0, || if base == 0.0 { c.g()?.zeros_like() } else { c.g()?.mul(&c.y(0)?.mul(base.ln())?) })
+            let base = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
+            out.set(0, || match base.parts() {
+                (0.0, 0.0) => c.g()?.zeros_like(),
+                (re, im) if im != 0.0 || re < 0.0 && c.y(0)?.dtype().is_complex() => {
+                    let log = Scalar::Complex(re.hypot(im).ln(), im.atan2(re));
+                    c.g()?.mul(&dual(&c.y(0)?.mul(log)?)?)
+                }
+                (re, _) => c.g()?.mul(&dual(&c.y(0)?.mul(re.ln())?)?),
+            })
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::Float(2.0), SampleArg::f32(&[3, 4])])],

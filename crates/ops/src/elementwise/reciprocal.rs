@@ -1,9 +1,9 @@
 //! Reciprocal.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "reciprocal", |x| x.recip());
+static EXPR: Expr = expr!(float "reciprocal", |x| x.recip()).complex(complex!(|x| x.recip()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("reciprocal(Tensor input) -> Tensor"),
@@ -20,7 +20,7 @@ Example::
         f: |c, out| {
             out.set(0, || {
                 let y = c.y(0)?;
-                c.g()?.mul(&y.mul(y)?)?.neg()
+                c.g()?.mul(&dual(&y.mul(y)?)?)?.neg()
             })
         },
     },

@@ -1,9 +1,9 @@
 //! Reciprocal of the square root.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "rsqrt", |x| x.rsqrt());
+static EXPR: Expr = expr!(float "rsqrt", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("rsqrt(Tensor input) -> Tensor"),
@@ -20,7 +20,7 @@ Example::
         f: |c, out| {
             out.set(0, || {
                 let y = c.y(0)?;
-                c.g()?.mul(&y.mul(y)?.mul(y)?)?.mul(-0.5)
+                c.g()?.mul(&dual(&y.mul(y)?.mul(y)?)?)?.mul(-0.5)
             })
         },
     },

@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static SCALAR: Expr = expr!(num "rsub_scalar", |x; p| p[0] - p[1] * x);
-static TENSOR: Expr = expr!(num "rsub", |x, y; p| y - p[0] * x);
+static SCALAR: Expr = expr!(num "rsub_scalar", |x; p| p[0] - p[1] * x).complex(complex!(|x; p| p[0] - p[1] * x));
+static TENSOR: Expr = expr!(num "rsub", |x, y; p| y - p[0] * x).complex(complex!(|x, y; p| y - p[0] * x));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),

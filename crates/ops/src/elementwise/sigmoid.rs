@@ -1,9 +1,9 @@
 //! Logistic function.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "sigmoid", |x| x.sigmoid());
+static EXPR: Expr = expr!(float "sigmoid", |x| x.sigmoid()).complex(complex!(|x| x.sigmoid()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sigmoid(Tensor input) -> Tensor"),
@@ -20,7 +20,7 @@ Example::
         f: |c, out| {
             out.set(0, || {
                 let y = c.y(0)?;
-                c.g()?.mul(&y.sub(&y.mul(y)?)?)
+                c.g()?.mul(&dual(&y.sub(&y.mul(y)?)?)?)
             })
         },
     },

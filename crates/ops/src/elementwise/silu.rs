@@ -3,7 +3,7 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "silu", |x| x * x.sigmoid());
+static EXPR: Expr = expr!(float "silu", |x| x * x.sigmoid()).complex(complex!(|x| x * x.sigmoid()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("silu(Tensor input) -> Tensor"),

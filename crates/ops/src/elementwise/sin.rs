@@ -1,9 +1,9 @@
 //! Sine.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "sin", |x| x.sin());
+static EXPR: Expr = expr!(float "sin", |x| x.sin()).complex(complex!(|x| x.sin()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sin(Tensor input) -> Tensor"),
@@ -17,7 +17,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.cos()?)),
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.cos()?)?)),
     },
     ..unary::FLOAT
 };

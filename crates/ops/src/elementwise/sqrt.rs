@@ -1,9 +1,9 @@
 //! Square root.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "sqrt", |x| x.sqrt());
+static EXPR: Expr = expr!(float "sqrt", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sqrt(Tensor input) -> Tensor"),
@@ -17,7 +17,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::Out(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&c.y(0)?.mul(2.0)?)),
+        f: |c, out| out.set(0, || c.g()?.div(&dual(c.y(0)?)?.mul(2.0)?)),
     },
     samples: unary::samples_positive,
     ..unary::FLOAT

@@ -1,9 +1,9 @@
 //! Square.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(num "square", |x| x * x);
+static EXPR: Expr = expr!(num "square", |x| x * x).complex(complex!(|x| x * x));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("square(Tensor input) -> Tensor"),
@@ -21,7 +21,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.mul(2.0)?)),
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.x(0)?)?.mul(2.0)?)),
     },
     ..unary::SAME
 };

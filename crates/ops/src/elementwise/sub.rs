@@ -3,9 +3,9 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "sub", |x, y| x - y);
-static SCALAR: Expr = expr!(num "sub_scalar", |x; p| x - p[0]);
-static TENSOR_ALPHA: Expr = expr!(num "sub_alpha", |x, y; p| x - p[0] * y);
+static TENSOR: Expr = expr!(num "sub", |x, y| x - y).complex(complex!(|x, y| x - y));
+static SCALAR: Expr = expr!(num "sub_scalar", |x; p| x - p[0]).complex(complex!(|x; p| x - p[0]));
+static TENSOR_ALPHA: Expr = expr!(num "sub_alpha", |x, y; p| x - p[0] * y).complex(complex!(|x, y; p| x - p[0] * y));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
@@ -26,7 +26,7 @@ Example::
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
         let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
-        if alpha.to_f64() == 1.0 {
+        if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
         p.push(compute.into());

@@ -1,9 +1,9 @@
 //! Hyperbolic tangent.
 
-use super::unary;
+use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "tanh", |x| x.tanh());
+static EXPR: Expr = expr!(float "tanh", |x| x.tanh()).complex(complex!(|x| x.tanh()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("tanh(Tensor input) -> Tensor"),
@@ -20,7 +20,7 @@ Example::
         f: |c, out| {
             out.set(0, || {
                 let y = c.y(0)?;
-                c.g()?.mul(&y.mul(y)?.mul(-1.0)?.add(1.0)?)
+                c.g()?.mul(&dual(&y.mul(y)?.mul(-1.0)?.add(1.0)?)?)
             })
         },
     },

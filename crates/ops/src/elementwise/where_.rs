@@ -2,10 +2,17 @@
 
 use crate::prelude::*;
 
-static BOTH: Expr = expr!(num "where", |c, x, y| L::select(c.is_true(), x, y));
-static SCALAR_OTHER: Expr = expr!(num "where_other", |c, x; p| L::select(c.is_true(), x, p[0]));
-static SCALAR_INPUT: Expr = expr!(num "where_input", |c, y; p| L::select(c.is_true(), p[0], y));
-static SCALARS: Expr = expr!(num "where_scalars", |c; p| L::select(c.is_true(), p[0], p[1]));
+static BOTH: Expr = expr!(num "where", |c, x, y| L::select(c.is_true(), x, y)).complex(complex!(|c, x, y| Cx::select(
+    c.is_true(),
+    x,
+    y
+)));
+static SCALAR_OTHER: Expr = expr!(num "where_other", |c, x; p| L::select(c.is_true(), x, p[0]))
+    .complex(complex!(|c, x; p| Cx::select(c.is_true(), x, p[0])));
+static SCALAR_INPUT: Expr = expr!(num "where_input", |c, y; p| L::select(c.is_true(), p[0], y))
+    .complex(complex!(|c, y; p| Cx::select(c.is_true(), p[0], y)));
+static SCALARS: Expr = expr!(num "where_scalars", |c; p| L::select(c.is_true(), p[0], p[1]))
+    .complex(complex!(|c; p| Cx::select(c.is_true(), p[0], p[1])));
 
 fn dtype(c: &Call<'_>) -> DType {
     let tensors = c.ins[1..].iter().flatten().copied();
@@ -72,8 +79,10 @@ Example::
     ..OpDef::BASE
 };
 
-static FILL: Expr = expr!(num "masked_fill", |x, m, v| L::select(m.is_true(), v, x));
-static FILL_SCALAR: Expr = expr!(num "masked_fill_scalar", |x, m; p| L::select(m.is_true(), p[0], x));
+static FILL: Expr = expr!(num "masked_fill", |x, m, v| L::select(m.is_true(), v, x))
+    .complex(complex!(|x, m, v| Cx::select(m.is_true(), v, x)));
+static FILL_SCALAR: Expr = expr!(num "masked_fill_scalar", |x, m; p| L::select(m.is_true(), p[0], x))
+    .complex(complex!(|x, m; p| Cx::select(m.is_true(), p[0], x)));
 
 pub static MASKED_FILL: OpDef = OpDef {
     sig: Sig::parse("masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"),

@@ -98,7 +98,7 @@ fn compute_dtype(g: &Graph, n: &Node) -> Result<Option<DType>> {
     // is the compute dtype does that make no difference. Half types round once.
     let exact = compute.is_some_and(|d| {
         let m = g.meta(n.outs[0]).dtype;
-        m == d || d == DType::F32 && matches!(m, DType::BF16 | DType::F16)
+        m == d && !d.is_complex() || d == DType::F32 && matches!(m, DType::BF16 | DType::F16)
     });
     Ok(compute.filter(|_| exact && expr.nonzero.is_none()))
 }

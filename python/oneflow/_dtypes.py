@@ -1,0 +1,97 @@
+"""Type promotion as functions: what dtype an operation on given operands has.
+
+The rules themselves are the op table's (in Rust); these mirror them for programs that ask without calling an op.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor
+from oneflow._oneflow import dtype as DType
+
+# In the order of promotion; a pair that neither holds the other goes to the entry of `_BOTH`.
+_ORDER = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+_BOTH = {("uint8", "int8"): "int16", ("float16", "bfloat16"): "float32", ("float64", "complex64"): "complex128"}
+
+
+def _name(dtype: DType) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def _category(dtype: DType) -> int:
+    """0 bool, 1 integer, 2 floating-point, 3 complex."""
+    if dtype.is_complex:
+        return 3
+    return 2 if dtype.is_floating_point else int(dtype != _oneflow.bool)
+
+
+def promote_types(type1: DType, type2: DType) -> DType:
+    """The smallest dtype that holds the values of both, of the higher category.
+
+    >>> import oneflow
+    >>> oneflow.promote_types(oneflow.int32, oneflow.float16)
+    oneflow.float16
+    """
+    if not isinstance(type1, DType) or not isinstance(type2, DType):
+        raise TypeError(f"promote_types(): expected two dtypes, got {type1!r} and {type2!r}")
+    low, high = sorted((_name(type1), _name(type2)), key=_ORDER.index)
+    return getattr(_oneflow, _BOTH.get((low, high), high))
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether values of dtype ``from_`` may be cast to ``to`` as results are: the category may rise, never sink.
+
+    >>> import oneflow
+    >>> oneflow.can_cast(oneflow.double, oneflow.int)
+    False
+    """
+    return _category(from_) <= _category(to) or (_category(from_) == 1 and _category(to) == 1)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of an operation on two tensors or numbers.
+
+    >>> import oneflow
+    >>> oneflow.result_type(oneflow.tensor([1, 2], dtype=oneflow.int32), 1.0)
+    oneflow.float32
+    """
+    default = _oneflow.get_default_dtype()
+    ranked: dict[int, DType] = {}
+    for x in (tensor1, tensor2):
+        if isinstance(x, Tensor):
+            rank, dtype = int(x.dim() == 0), x.dtype
+        elif isinstance(x, bool):
+            rank, dtype = 2, _oneflow.bool
+        elif isinstance(x, int):
+            rank, dtype = 2, _oneflow.int64
+        elif isinstance(x, float):
+            rank, dtype = 2, default
+        elif isinstance(x, complex):
+            rank, dtype = 2, default.to_complex()
+        else:
+            raise TypeError(f"result_type(): expected a Tensor or a number, got {type(x).__name__}")
+        ranked[rank] = promote_types(ranked[rank], dtype) if rank in ranked else dtype
+    result: DType | None = None
+    for _, dtype in sorted(ranked.items()):
+        # A lower class counts only where its category is higher.
+        if result is None:
+            result = dtype
+        elif _category(dtype) > _category(result):
+            result = promote_types(result, dtype)
+    assert result is not None
+    return result
