@@ -1,0 +1,156 @@
+//! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
+
+use crate::correlate::Correlation;
+use crate::geometry::{Image, Three, Window};
+use crate::stored::by_float;
+use crate::weights::{Tap, Weight};
+use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::{Launch, View};
+
+/// All operands of one dtype.
+fn one_dtype(views: &[Option<View>]) -> Result<()> {
+    let mut dtypes = views.iter().flatten().map(|v| v.dtype);
+    let first = dtypes.next();
+    match dtypes.find(|d| Some(*d) != first) {
+        Some(other) => Err(Error::not_implemented(format!("conv: no CPU kernel mixes {first:?} and {other:?}"))),
+        None => Ok(()),
+    }
+}
+
+fn bias(v: Option<View>) -> Option<(*const u8, isize)> {
+    v.map(|v| (v.ptr.cast_const(), v.strides.first().map_or(0, |s| *s as isize)))
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
+    one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
+    let (x, w, y) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let weight = Image::new(&w, w.ndim() - 2)?;
+    let (spatial, window) = Window::of_conv(l.params, &weight)?;
+    let (src, dst) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
+    if dst.numel() == 0 {
+        return Ok(());
+    }
+    let taps: Vec<Tap> = window
+        .taps()
+        .map(|k| Tap {
+            shift: std::array::from_fn(|d| k[d] * window.dilation[d] - window.padding[d]),
+            weight: tap_offset(&weight, k),
+        })
+        .collect();
+    let per_group = weight.sizes[0] / window.groups;
+    let correlation = Correlation {
+        src,
+        dst,
+        weight: Weight {
+            ptr: weight.ptr,
+            n: per_group,
+            n_stride: weight.strides[0],
+            channels: weight.sizes[1],
+            c_stride: weight.strides[1],
+            taps: &taps,
+        },
+        group_stride: per_group as isize * weight.strides[0],
+        groups: window.groups,
+        step: window.stride,
+        bias: bias(l.opt_input(2)),
+    };
+    // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+    by_float!("conv", x.dtype, T => {
+        unsafe { correlation.run::<T>() };
+        Ok(())
+    })
+}
+
+fn tap_offset(weight: &Image, k: Three) -> isize {
+    (0..3).map(|d| k[d] * weight.strides[2 + d]).sum()
+}
+
+/// The taps that reach positions `phase + stride * j`, in terms of j.
+fn phase_taps(window: &Window, weight: &Image, phase: Three) -> Vec<Tap> {
+    window
+        .taps()
+        .filter_map(|k| {
+            let at: Three = std::array::from_fn(|d| phase[d] + window.padding[d] - k[d] * window.dilation[d]);
+            let reaches = (0..3).all(|d| at[d].rem_euclid(window.stride[d]) == 0);
+            reaches.then(|| Tap {
+                shift: std::array::from_fn(|d| at[d].div_euclid(window.stride[d])),
+                weight: tap_offset(weight, k),
+            })
+        })
+        .collect()
+}
+
+/// Input positions of one remainder by the stride are a correlation of their own.
+///
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
+    one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
+    let (g, w, gx) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let weight = Image::new(&w, w.ndim() - 2)?;
+    let (spatial, window) = Window::of_conv(l.params, &weight)?;
+    let (src, dst) = (Image::new(&g, spatial)?, Image::new(&gx, spatial)?);
+    if dst.numel() == 0 {
+        return Ok(());
+    }
+    let phases = window.stride.map(|s| s as usize);
+    let per_group = weight.sizes[0] / window.groups;
+    for i in 0..phases.iter().product() {
+        let phase = [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
+        if (0..3).any(|d| phase[d] >= dst.sizes[2 + d]) {
+            continue;
+        }
+        // Every stride-th position, from the phase on.
+        let mut part = dst;
+        part.ptr = part.ptr.wrapping_byte_offset(dst.offset(0, 0, phase) * gx.dtype.size() as isize);
+        for d in 0..3 {
+            part.sizes[2 + d] = (dst.sizes[2 + d] - phase[d]).div_ceil(phases[d]);
+            part.strides[2 + d] *= window.stride[d];
+        }
+        let taps = phase_taps(&window, &weight, phase.map(|p| p as isize));
+        let correlation = Correlation {
+            src,
+            dst: part,
+            weight: Weight {
+                ptr: weight.ptr,
+                n: weight.sizes[1],
+                n_stride: weight.strides[1],
+                channels: per_group,
+                c_stride: weight.strides[0],
+                taps: &taps,
+            },
+            group_stride: per_group as isize * weight.strides[0],
+            groups: window.groups,
+            step: [1; 3],
+            bias: bias(l.opt_input(2)),
+        };
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+        by_float!("conv_backward_input", g.dtype, T => {
+            unsafe { correlation.run::<T>() };
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn backward_weight(l: &Launch<'_>) -> Result<()> {
+    one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_output(0)])?;
+    let (g, x, gw) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let weight = Image::new(&gw, gw.ndim() - 2)?;
+    let (spatial, window) = Window::of_conv(l.params, &weight)?;
+    let gradient = crate::weight_grad::WeightGrad {
+        grad: Image::new(&g, spatial)?,
+        src: Image::new(&x, spatial)?,
+        weight,
+        window,
+    };
+    // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+    by_float!("conv_backward_weight", g.dtype, T => {
+        unsafe { gradient.run::<T>() };
+        Ok(())
+    })
+}

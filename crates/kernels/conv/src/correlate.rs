@@ -1,0 +1,339 @@
+//! The convolution itself: for every position of a grid, a sum over taps and channels of a source image.
+//!
+//! Blocks of positions are tasks. A block's region of the source is brought into the cache once, with channels side by side;
+//! rows of positions are gathered from it for one pass over k at a time and multiplied with packed weights; the sums are
+//! stored with the bias added. Nothing the size of the unfolded image exists. Forward and the gradient for the input are
+//! both this; only taps, step and strides differ.
+
+use crate::geometry::{Block, Blocks, Image, Three};
+use crate::region::{Region, SPARE, TILE};
+use crate::stored::{CopyRows, Seg, Stored};
+use crate::weights::{Passes, Tap, Weight};
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Reg, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_prim::rows::Shared;
+use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use std::ops::Range;
+
+/// `dst[n, o, j] = bias[o] + sum over taps and c of src[n, c, j * step + shift] * weight[o, c, tap]`, group by group.
+pub struct Correlation<'a> {
+    pub src: Image,
+    pub dst: Image,
+    /// The first group's weight; others follow at `group_stride`.
+    pub weight: Weight<'a>,
+    pub group_stride: isize,
+    pub groups: usize,
+    pub step: Three,
+    /// First element and stride.
+    pub bias: Option<(*const u8, isize)>,
+}
+
+// SAFETY: tasks only read through the pointers, and write disjoint positions of the destination.
+unsafe impl Sync for Correlation<'_> {}
+
+/// Smallest shift of the taps and how far they reach beyond it.
+fn reach(taps: &[Tap]) -> (Three, Three) {
+    let least = |d: usize| taps.iter().map(|t| t.shift[d]).min().unwrap_or(0);
+    let most = |d: usize| taps.iter().map(|t| t.shift[d]).max().unwrap_or(0);
+    (std::array::from_fn(least), std::array::from_fn(|d| most(d) - least(d)))
+}
+
+/// k packed at a time: a panel of rows stays in the first cache.
+const KC: usize = 384;
+/// Rows of a block, and sums it keeps.
+const BLOCK_ROWS: usize = 224;
+const BLOCK_SUMS: usize = 1 << 16;
+
+/// The parts of a task's scratch, in elements.
+struct Room {
+    region: usize,
+    tile: usize,
+    rows: usize,
+    sums: usize,
+}
+
+impl Correlation<'_> {
+    /// # Safety
+    /// Images, weight and bias hold `T` and are valid for what the sizes and taps reach.
+    pub unsafe fn run<T: Stored>(&self) {
+        let isa = Isa::active();
+        let ker = T::Mode::kernels(isa);
+        let passes = Passes::new(self.weight.k(), KC);
+        let columns = self.weight.n.next_multiple_of(ker.lanes);
+        let grid = [self.dst.sizes[0], self.dst.sizes[2], self.dst.sizes[3], self.dst.sizes[4]];
+        let blocks = Blocks::new(grid, (BLOCK_SUMS / columns.max(1)).clamp(BLOCK_ROWS, 1024));
+        let len = passes.k * columns;
+        with_scratch(Slot::B, (self.groups * len) * size_of::<T::Acc>() + SPARE, |packed| {
+            let packed = Shared::<T::Acc>::new(packed);
+            for g in 0..self.groups {
+                let ptr = self.weight.ptr.cast::<T>().wrapping_offset(g as isize * self.group_stride).cast();
+                // SAFETY: the group's weight, and its part of the buffer.
+                unsafe {
+                    Weight { ptr, ..self.weight }.pack::<T>(
+                        isa,
+                        passes,
+                        Shared::new(packed.at((g * len) as isize).cast()),
+                    )
+                };
+            }
+            // Few blocks leave threads idle: share out the channels too.
+            let n_blocks = blocks.len() * self.groups;
+            let panels = self.weight.n.div_ceil(ker.nr);
+            let splits =
+                (3 * Pool.threads()).div_ceil(n_blocks.max(1)).min(if Pool.threads() > 1 { panels } else { 1 });
+            let per_split = panels.div_ceil(splits.max(1)) * ker.nr;
+            let splits = self.weight.n.div_ceil(per_split.max(1));
+            let task = |i: usize| {
+                let (block, split) = (i / splits, i % splits);
+                let (g, block) = (block / blocks.len(), blocks.get(block % blocks.len()));
+                let cols = split * per_split..((split + 1) * per_split).min(self.weight.n);
+                let work =
+                    BlockWork::<T> { c: self, isa, ker, passes, columns, packed: packed.at((g * len) as isize), g };
+                // SAFETY: the caller's contract; tasks have their own positions and channels.
+                unsafe { work.run(block, cols) };
+            };
+            match n_blocks * splits {
+                1 => task(0),
+                n => Pool.run(n, &task),
+            }
+        })
+    }
+}
+
+struct BlockWork<'a, T: Stored> {
+    c: &'a Correlation<'a>,
+    isa: Isa,
+    ker: &'static Kernels<T::Acc, T::Acc>,
+    passes: Passes,
+    /// Columns of the packed weights.
+    columns: usize,
+    packed: *const T::Acc,
+    g: usize,
+}
+
+impl<T: Stored> BlockWork<'_, T> {
+    unsafe fn run(&self, block: Block, cols: Range<usize>) {
+        let (c, ker) = (self.c, self.ker);
+        let (least, reach) = reach(c.weight.taps);
+        let extent = |d: usize| (block.len[d + 1] - 1) * c.step[d] as usize + reach[d] as usize + 1;
+        let region = Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes);
+        let rows = block.n_positions();
+        let ld = cols.len().next_multiple_of(ker.lanes);
+        let row_len = self.passes.step + ker.lanes;
+        let room = Room {
+            region: region.n_elements() + ker.nr,
+            tile: TILE * ker.nr.max(16) + ker.nr,
+            rows: (ker.mc.min(rows) + ker.mr) * row_len,
+            sums: rows * ld + ker.nr,
+        };
+        let n = room.region + room.tile + room.rows + room.sums;
+        let bytes = (n * size_of::<T::Acc>()).next_multiple_of(64) + rows * size_of::<isize>();
+        with_scratch(Slot::A, bytes + SPARE, |scratch| {
+            let region_at: *mut T::Acc = scratch.cast();
+            // SAFETY: the parts lie in the scratch one after the other; the caller's contract covers the images.
+            unsafe {
+                let tile = region_at.add(room.region);
+                let rows_at = tile.add(room.tile);
+                let sums = rows_at.add(room.rows);
+                let offsets: *mut isize = scratch.add((n * size_of::<T::Acc>()).next_multiple_of(64)).cast();
+                if self.passes.k == 0 {
+                    std::ptr::write_bytes(sums, 0, rows * ld);
+                } else {
+                    let start = std::array::from_fn(|d| block.start[d + 1] as isize * c.step[d] + least[d]);
+                    let channels = self.g * c.weight.channels..(self.g + 1) * c.weight.channels;
+                    region.fill::<T>(self.isa, &c.src, channels, block.start[0], start, region_at, tile);
+                    block.each(|i, [n, d, h, w]| {
+                        let pos = [d as isize * c.step[0], h as isize * c.step[1], w as isize * c.step[2]];
+                        *offsets.add(i) = region.offset(n, pos);
+                    });
+                    let offsets = std::slice::from_raw_parts(offsets, rows);
+                    self.multiply(&region, least, region_at, offsets, cols.clone(), (rows_at, row_len), (sums, ld));
+                }
+                self.finish(block, cols, (sums, ld), tile);
+            }
+        });
+    }
+
+    /// Where the k of a pass lie in the region, next to each other as far as possible.
+    fn segments(&self, region: &Region, least: Three, ks: Range<usize>) -> Vec<Seg> {
+        let (taps, channels) = (self.c.weight.taps, self.c.weight.channels);
+        let mut segs: Vec<Seg> = Vec::with_capacity(taps.len());
+        let mut k = ks.start;
+        while k < ks.end {
+            let (tap, c) = (taps[k / channels], k % channels);
+            let len = (channels - c).min(ks.end - k);
+            let shift = std::array::from_fn(|d| tap.shift[d] - least[d]);
+            let from = region.offset(0, shift) + c as isize;
+            match segs.last_mut() {
+                Some(last) if last.from + last.len as isize == from => last.len += len,
+                _ => segs.push(Seg { from, to: k - ks.start, len }),
+            }
+            k += len;
+        }
+        segs
+    }
+
+    unsafe fn multiply(
+        &self,
+        region: &Region,
+        least: Three,
+        src: *const T::Acc,
+        offsets: &[isize],
+        cols: Range<usize>,
+        (rows_at, row_len): (*mut T::Acc, usize),
+        (sums, ld): (*mut T::Acc, usize),
+    ) {
+        let ker = self.ker;
+        let block_rows = (ker.mc / ker.mr).max(1) * ker.mr;
+        for pass in 0..self.passes.len() {
+            let ks = self.passes.get(pass);
+            let segs = self.segments(region, least, ks.clone());
+            let b = self.packed.wrapping_add(ks.start * self.columns);
+            for first in (0..offsets.len()).step_by(block_rows) {
+                let n_rows = block_rows.min(offsets.len() - first);
+                let copy = CopyRows {
+                    src,
+                    offsets: &offsets[first..first + n_rows],
+                    segs: &segs,
+                    dst: rows_at,
+                    dst_rs: row_len,
+                };
+                dispatch(prim::isa(), copy);
+                let panels = n_rows.div_ceil(ker.mr);
+                for col in cols.clone().step_by(ker.nr) {
+                    let n_registers = ker.nr.min(self.c.weight.n - col).div_ceil(ker.lanes);
+                    for panel in 0..panels {
+                        let (from, to) = (panel * n_rows / panels, (panel + 1) * n_rows / panels);
+                        let tile = Tile {
+                            k: ks.len(),
+                            a: rows_at.wrapping_add(from * row_len),
+                            a_rs: row_len as isize,
+                            a_cs: 1,
+                            b: b.wrapping_add(col * ks.len()),
+                            b_rs: (n_registers * ker.lanes) as isize,
+                            c: sums.wrapping_add((first + from) * ld + (col - cols.start)),
+                            c_rs: ld as isize,
+                            alpha: T::Acc::ONE,
+                            add: pass > 0,
+                        };
+                        // SAFETY: rows, panel and sums are whole in their buffers.
+                        unsafe { ker.table[1][to - from - 1][n_registers - 1](&tile) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores the sums with the bias.
+    unsafe fn finish(&self, block: Block, cols: Range<usize>, (sums, ld): (*const T::Acc, usize), tile: *mut T::Acc) {
+        let (c, dst) = (self.c, &self.c.dst);
+        let channel = self.g * c.weight.n + cols.start;
+        let bias = c.bias.map(|(ptr, stride)| (ptr.cast::<T>().wrapping_offset(channel as isize * stride), stride));
+        if dst.strides[1] == 1 && dst.sizes[1] > 1 {
+            block.each(|i, at| {
+                let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
+                let to = dst.at::<T>(p[0], channel, [p[1], p[2], p[3]]);
+                let row = StoreRow { sums: sums.wrapping_add(i * ld), n: cols.len(), bias, to };
+                dispatch(prim::isa(), row);
+            });
+            return;
+        }
+        let lanes = self.ker.lanes;
+        block.runs(dst, |i, at, len| {
+            for o in (0..cols.len()).step_by(TILE) {
+                let k = TILE.min(cols.len() - o);
+                for p in (0..len).step_by(lanes) {
+                    let width = lanes.min(len - p);
+                    let src = sums.wrapping_add((i + p) * ld + o);
+                    let strip = Strip { src, ws: ld as isize, ks: 1, width, k };
+                    let to = dst.at::<T>(at[0], channel + o, [at[1], at[2], at[3]]);
+                    let step = dst.strides[4];
+                    let store = StoreTile {
+                        tile,
+                        lanes,
+                        n: k,
+                        width,
+                        bias: bias.map(|(b, s)| (b.wrapping_offset(o as isize * s), s)),
+                        to: to.wrapping_offset(p as isize * step),
+                        step,
+                        rs: dst.strides[1],
+                    };
+                    // SAFETY: the strip lies in the sums, the tile holds it.
+                    unsafe { T::Sums::pack(self.isa, strip, tile, lanes) };
+                    dispatch(prim::isa(), store);
+                }
+            }
+        });
+    }
+}
+
+/// One position's channels, side by side.
+struct StoreRow<T: Stored> {
+    sums: *const T::Acc,
+    n: usize,
+    bias: Option<(*const T, isize)>,
+    to: *mut T,
+}
+
+impl<T: Stored> WithSimd for StoreRow<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let width = Reg::<S, T>::WIDTH;
+        for i in (0..self.n).step_by(width) {
+            let n = width.min(self.n - i);
+            // SAFETY: sums are readable in whole registers; n channels lie at the destination and in the bias.
+            unsafe {
+                let mut v = <Reg<S, T> as Register>::load(self.sums.add(i));
+                if let Some((b, stride)) = self.bias {
+                    v = v + T::gather::<S>(b.wrapping_offset(i as isize * stride), stride, n);
+                }
+                match n == width {
+                    true => T::store::<S>(v, self.to.add(i)),
+                    false => T::store_partial::<S>(v, self.to.add(i), n),
+                }
+            }
+        }
+    }
+}
+
+/// `n` channels of up to a register of positions.
+struct StoreTile<T: Stored> {
+    tile: *const T::Acc,
+    lanes: usize,
+    n: usize,
+    width: usize,
+    bias: Option<(*const T, isize)>,
+    to: *mut T,
+    step: isize,
+    rs: isize,
+}
+
+impl<T: Stored> WithSimd for StoreTile<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let width = Reg::<S, T>::WIDTH;
+        for o in 0..self.n {
+            // SAFETY: the tile holds the rows in whole registers; the positions lie in the image.
+            unsafe {
+                let b = self
+                    .bias
+                    .map(|(b, stride)| <Reg<S, T> as Register>::all_of((*b.offset(o as isize * stride)).widen()));
+                for i in (0..self.width).step_by(width) {
+                    let n = width.min(self.width - i);
+                    let mut v = <Reg<S, T> as Register>::load(self.tile.add(o * self.lanes + i));
+                    if let Some(b) = b {
+                        v = v + b;
+                    }
+                    let to = self.to.offset(o as isize * self.rs + i as isize * self.step);
+                    match self.step {
+                        1 if n == width => T::store::<S>(v, to),
+                        1 => T::store_partial::<S>(v, to, n),
+                        step => T::scatter::<S>(v, to, step, n),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a convolution or a pooling looks like: images of five dimensions, windows, and blocks of output positions.
+//!
+//! One and two spatial dimensions are three with sizes of one in front. Reads no element.
+
+use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::{View, Word};
+
+/// Three spatial numbers: depth, height, width.
+pub type Three = [isize; 3];
+
+/// A batch of images [n, c, d, h, w] in memory; strides count elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    pub ptr: *mut u8,
+    pub sizes: [usize; 5],
+    pub strides: [isize; 5],
+}
+
+// SAFETY: whoever dereferences the pointer promises that tasks write disjoint elements.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
+
+impl Image {
+    /// A view with `spatial` dimensions behind the first two.
+    pub fn new(v: &View, spatial: usize) -> Result<Image> {
+        if v.ndim() != spatial + 2 || !(1..=3).contains(&spatial) {
+            return Err(Error::runtime(format!("conv: {} dimensions where {} belong", v.ndim(), spatial + 2)));
+        }
+        let (mut sizes, mut strides) = ([1; 5], [0; 5]);
+        for d in 0..v.ndim() {
+            let at = if d < 2 { d } else { d + 3 - spatial };
+            sizes[at] = v.sizes[d] as usize;
+            strides[at] = if v.sizes[d] == 1 { 0 } else { v.strides[d] as isize };
+        }
+        // A single channel or a single pixel is next to itself.
+        if sizes[1] == 1 {
+            strides[1] = 1;
+        }
+        Ok(Image { ptr: v.ptr, sizes, strides })
+    }
+
+    pub fn spatial(&self) -> [usize; 3] {
+        [self.sizes[2], self.sizes[3], self.sizes[4]]
+    }
+
+    /// Distance of an element from the first.
+    #[inline(always)]
+    pub fn offset(&self, n: usize, c: usize, [d, h, w]: [usize; 3]) -> isize {
+        let s = &self.strides;
+        n as isize * s[0] + c as isize * s[1] + d as isize * s[2] + h as isize * s[3] + w as isize * s[4]
+    }
+
+    /// The element, as a pointer.
+    #[inline(always)]
+    pub fn at<T>(&self, n: usize, c: usize, pos: [usize; 3]) -> *mut T {
+        self.ptr.cast::<T>().wrapping_offset(self.offset(n, c, pos))
+    }
+
+    pub fn numel(&self) -> usize {
+        self.sizes.iter().product()
+    }
+}
+
+/// Kernel, stride, padding and dilation of a window, and the groups of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub groups: usize,
+    pub kernel: [usize; 3],
+    pub stride: Three,
+    pub padding: Three,
+    pub dilation: Three,
+}
+
+impl Window {
+    /// From `CONV`'s parameters and the weight.
+    pub fn of_conv(params: &[Word], weight: &Image) -> Result<(usize, Window)> {
+        let word = |i: usize| params.get(i).copied().ok_or_else(|| Error::runtime("conv: a parameter is missing"));
+        let spatial = word(0)?.usize();
+        let mut w = Window {
+            groups: word(1)?.usize(),
+            kernel: weight.spatial(),
+            stride: [1; 3],
+            padding: [0; 3],
+            dilation: [1; 3],
+        };
+        for d in 0..spatial {
+            let at = d + 3 - spatial;
+            w.stride[at] = word(2 + 3 * d)?.i64() as isize;
+            w.padding[at] = word(3 + 3 * d)?.i64() as isize;
+            w.dilation[at] = word(4 + 3 * d)?.i64() as isize;
+        }
+        Ok((spatial, w))
+    }
+
+    /// Positions of the window, the last dimension fastest.
+    pub fn taps(&self) -> impl Iterator<Item = Three> + use<> {
+        let [d, h, w] = self.kernel;
+        (0..d * h * w).map(move |i| [(i / (h * w)) as isize, (i / w % h) as isize, (i % w) as isize])
+    }
+}
+
+/// A box of output positions [n, d, h, w].
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    pub start: [usize; 4],
+    pub len: [usize; 4],
+}
+
+impl Block {
+    pub fn n_positions(&self) -> usize {
+        self.len.iter().product()
+    }
+
+    /// Calls `f(i, position relative to the block)` in order.
+    #[inline(always)]
+    pub fn each(&self, mut f: impl FnMut(usize, [usize; 4])) {
+        let mut i = 0;
+        for n in 0..self.len[0] {
+            for d in 0..self.len[1] {
+                for h in 0..self.len[2] {
+                    for w in 0..self.len[3] {
+                        f(i, [n, d, h, w]);
+                        i += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls `f(i, first position, length)` for runs of positions that lie `step` apart in the image.
+    pub fn runs(&self, image: &Image, mut f: impl FnMut(usize, [usize; 4], usize)) {
+        let s = &image.strides;
+        let mut len = self.len[3];
+        // Whole rows that follow each other, then whole planes, are one run.
+        let mut dims = 3;
+        for dim in (1..3).rev() {
+            let whole = self.len[dim + 1] == image.sizes[dim + 2];
+            if !(whole && (self.len[dim] == 1 || s[dim + 1] == len as isize * s[4])) {
+                break;
+            }
+            len *= self.len[dim];
+            dims = dim;
+        }
+        let mut outer = *self;
+        outer.len[dims..].fill(1);
+        outer.each(|i, at| f(i * len, std::array::from_fn(|d| self.start[d] + at[d]), len));
+    }
+}
+
+/// The output positions [n, d, h, w] cut into blocks of about `target` of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    sizes: [usize; 4],
+    chunk: [usize; 4],
+    counts: [usize; 4],
+}
+
+impl Blocks {
+    pub fn new(sizes: [usize; 4], target: usize) -> Blocks {
+        let (mut chunk, mut room) = ([1; 4], target.max(1));
+        for d in (0..4).rev() {
+            // All but equal parts.
+            let parts = sizes[d].div_ceil(room).max(1);
+            chunk[d] = sizes[d].div_ceil(parts).max(1);
+            room = if parts == 1 { (room / chunk[d]).max(1) } else { 1 };
+        }
+        Blocks { sizes, chunk, counts: std::array::from_fn(|d| sizes[d].div_ceil(chunk[d])) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.counts.iter().product()
+    }
+
+    pub fn get(&self, mut i: usize) -> Block {
+        let (mut start, mut len) = ([0; 4], [0; 4]);
+        for d in (0..4).rev() {
+            start[d] = i % self.counts[d] * self.chunk[d];
+            len[d] = self.chunk[d].min(self.sizes[d] - start[d]);
+            i /= self.counts[d];
+        }
+        Block { start, len }
+    }
+
+    /// Most positions a block has.
+    pub fn largest(&self) -> usize {
+        self.chunk.iter().product()
+    }
+
+    /// The sizes of the largest block.
+    pub fn chunk(&self) -> [usize; 4] {
+        self.chunk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_every_position_once() {
+        for (sizes, target) in [([2, 1, 7, 5], 10), ([3, 2, 2, 2], 8), ([1, 1, 1, 1000], 256), ([64, 1, 4, 4], 224)] {
+            let blocks = Blocks::new(sizes, target);
+            let mut hits = vec![0; sizes.iter().product()];
+            for i in 0..blocks.len() {
+                let block = blocks.get(i);
+                assert!(block.n_positions() <= target);
+                block.each(|_, at| {
+                    let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
+                    hits[((p[0] * sizes[1] + p[1]) * sizes[2] + p[2]) * sizes[3] + p[3]] += 1;
+                });
+            }
+            assert!(hits.iter().all(|&h| h == 1));
+        }
+    }
+
+    #[test]
+    fn runs_join_whole_rows() {
+        let image = Image { ptr: std::ptr::null_mut(), sizes: [2, 3, 1, 4, 5], strides: [60, 20, 0, 5, 1] };
+        let runs = |block: Block| {
+            let mut seen = vec![];
+            block.runs(&image, |i, at, len| seen.push((i, at, len)));
+            seen
+        };
+        assert_eq!(runs(Block { start: [0; 4], len: [2, 1, 4, 5] }), [(0, [0; 4], 20), (20, [1, 0, 0, 0], 20)]);
+        assert_eq!(runs(Block { start: [0, 0, 2, 0], len: [1, 1, 2, 5] }), [(0, [0, 0, 2, 0], 10)]);
+        assert_eq!(
+            runs(Block { start: [0, 0, 0, 1], len: [1, 1, 2, 2] }),
+            [(0, [0, 0, 0, 1], 2), (2, [0, 0, 1, 1], 2)]
+        );
+    }
+}

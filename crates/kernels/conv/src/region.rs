@@ -1,0 +1,128 @@
+//! A box of an image, zero-padded, with channels side by side, in the compute dtype: [n, d, h, w, channel].
+//!
+//! However the image lies in memory, everything behind this reads rows of channels. A box and its halo stay in the cache.
+
+use crate::geometry::{Image, Three};
+use crate::stored::Stored;
+use oneflow_kernels_gemm::Isa;
+use oneflow_kernels_gemm::micro::{Mode, Strip};
+use std::any::TypeId;
+use std::ops::Range;
+
+/// Spare bytes behind every buffer: whole registers are stored over the end of a row.
+pub const SPARE: usize = 64;
+
+/// The layout of a box.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// [n, d, h, w]
+    pub len: [usize; 4],
+    pub channels: usize,
+    /// Elements from a position to the next.
+    pub ld: usize,
+}
+
+impl Region {
+    pub fn new(len: [usize; 4], channels: usize, lanes: usize) -> Region {
+        // Few channels lie densely, so that windows read long runs.
+        let ld = if channels < lanes { channels } else { channels.next_multiple_of(lanes) };
+        Region { len, channels, ld }
+    }
+
+    pub fn n_elements(&self) -> usize {
+        self.len.iter().product::<usize>() * self.ld
+    }
+
+    /// Where a position relative to the box lies.
+    #[inline(always)]
+    pub fn offset(&self, n: usize, [d, h, w]: Three) -> isize {
+        let [_, ld, lh, lw] = self.len.map(|l| l as isize);
+        (((n as isize * ld + d) * lh + h) * lw + w) * self.ld as isize
+    }
+
+    /// Copies channels `channels` of images from `first` on, from position `start` on (which may lie outside).
+    ///
+    /// # Safety
+    /// The image holds `T`; `dst` has room for the region and `SPARE` bytes, `tile` for 64 positions of a register and
+    /// `SPARE`.
+    pub unsafe fn fill<T: Stored>(
+        &self,
+        isa: Isa,
+        src: &Image,
+        channels: Range<usize>,
+        first: usize,
+        start: Three,
+        dst: *mut T::Acc,
+        tile: *mut T::Acc,
+    ) {
+        let [n, ld, lh, lw] = self.len;
+        let inside = |d: usize, at: isize| (0..src.sizes[2 + d] as isize).contains(&at);
+        // The part of a line that lies in the image.
+        let w0 = start[2].clamp(0, src.sizes[4] as isize);
+        let w1 = (start[2] + lw as isize).clamp(w0, src.sizes[4] as isize);
+        let (left, width) = ((w0 - start[2]).clamp(0, lw as isize) as usize, (w1 - w0) as usize);
+        let mut line = dst;
+        for n in first..first + n {
+            for d in start[0]..start[0] + ld as isize {
+                for h in start[1]..start[1] + lh as isize {
+                    // SAFETY: the line lies in the region; the positions copied lie in the image.
+                    unsafe {
+                        if width > 0 && inside(0, d) && inside(1, h) {
+                            std::ptr::write_bytes(line, 0, left * self.ld);
+                            let at = src.at::<T>(n, channels.start, [d as usize, h as usize, w0 as usize]);
+                            self.line::<T>(isa, src, at, width, line.add(left * self.ld), tile);
+                            let end = left + width;
+                            std::ptr::write_bytes(line.add(end * self.ld), 0, (lw - end) * self.ld);
+                        } else {
+                            std::ptr::write_bytes(line, 0, lw * self.ld);
+                        }
+                        line = line.add(lw * self.ld);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `width` positions of one line.
+    unsafe fn line<T: Stored>(
+        &self,
+        isa: Isa,
+        src: &Image,
+        at: *const T,
+        width: usize,
+        dst: *mut T::Acc,
+        tile: *mut T::Acc,
+    ) {
+        let (cs, ws) = (src.strides[1], src.strides[4]);
+        let lanes = T::Mode::kernels(isa).lanes;
+        // SAFETY: the caller's contract; `dst` has room for the line, and spills land in what is written later.
+        unsafe {
+            if cs == 1 && self.channels > 1 {
+                // Row by row, also where a single column leaves no stride.
+                let strip =
+                    Strip { src: at, ws: 1, ks: if width == 1 { 0 } else { ws }, width: self.channels, k: width };
+                return T::Mode::pack(isa, strip, dst, self.ld);
+            }
+            let whole = TypeId::of::<T>() == TypeId::of::<f32>();
+            if self.channels <= lanes || (whole && self.ld.is_multiple_of(lanes)) {
+                let strip = Strip { src: at, ws: cs, ks: ws, width: self.channels, k: width };
+                return T::Mode::pack(isa, strip, dst, self.ld);
+            }
+            for c in (0..self.channels).step_by(lanes) {
+                let n = lanes.min(self.channels - c);
+                for p in (0..width).step_by(TILE) {
+                    let k = TILE.min(width - p);
+                    let src = at.offset(c as isize * cs + p as isize * ws);
+                    T::Mode::pack(isa, Strip { src, ws: cs, ks: ws, width: n, k }, tile, lanes);
+                    for q in 0..k {
+                        let to = dst.add((p + q) * self.ld + c);
+                        std::ptr::copy_nonoverlapping(tile.add(q * lanes), to, lanes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Positions transposed at a time.
+pub const TILE: usize = 64;

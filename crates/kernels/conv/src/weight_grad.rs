@@ -1,0 +1,253 @@
+//! The gradient of a convolution for its weight: for every output channel, channel and tap a sum over all positions.
+//!
+//! A product whose k are positions: A is the output's gradient, B the gathered regions of x. The positions are walked in
+//! blocks, in order; threads share out channels, so that the order of a sum never changes.
+
+use crate::geometry::{Block, Blocks, Image, Three, Window};
+use crate::region::{Region, SPARE, TILE};
+use crate::stored::{CopyRows, Seg, Stored};
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_prim::{self as prim, dispatch};
+use std::ops::Range;
+
+pub struct WeightGrad {
+    pub grad: Image,
+    pub src: Image,
+    /// The result.
+    pub weight: Image,
+    pub window: Window,
+}
+
+/// Positions of a block: k of one product.
+const BLOCK_ROWS: usize = 512;
+/// Sums a task keeps: they stay in the second cache.
+const TASK_SUMS: usize = 1 << 18;
+
+impl WeightGrad {
+    /// # Safety
+    /// The images hold `T` and are valid for their sizes.
+    pub unsafe fn run<T: Stored>(&self) {
+        let isa = Isa::active();
+        let ker = T::Mode::kernels(isa);
+        let grid = [self.grad.sizes[0], self.grad.sizes[2], self.grad.sizes[3], self.grad.sizes[4]];
+        let work = Work::<T> {
+            c: self,
+            isa,
+            ker,
+            taps: self.window.taps().collect(),
+            blocks: Blocks::new(grid, BLOCK_ROWS),
+            stored: std::marker::PhantomData,
+        };
+        let groups = self.window.groups;
+        let (n_out, n_in) = (self.weight.sizes[0] / groups, self.weight.sizes[1]);
+        if self.weight.numel() == 0 {
+            return;
+        }
+        // Channels of x in whole registers while the sums fit; then, for idle threads, output channels in whole panels.
+        let fitting = (TASK_SUMS / (n_out * work.taps.len()).max(1)).max(ker.lanes) / ker.lanes * ker.lanes;
+        let per_in = n_in.div_ceil(n_in.div_ceil(fitting)).next_multiple_of(ker.lanes).min(n_in);
+        let in_splits = n_in.div_ceil(per_in);
+        let wanted = if Pool.threads() > 1 { (2 * Pool.threads()).div_ceil(groups * in_splits) } else { 1 };
+        let per_out = n_out.div_ceil(wanted).next_multiple_of(ker.mr).min(n_out);
+        let out_splits = n_out.div_ceil(per_out);
+        let task = |i: usize| {
+            let (split, g) = (i % (in_splits * out_splits), i / (in_splits * out_splits));
+            let (first_in, first_out) = (split % in_splits * per_in, split / in_splits * per_out);
+            let ins = first_in..(first_in + per_in).min(n_in);
+            let outs = first_out..(first_out + per_out).min(n_out);
+            // SAFETY: the caller's contract; tasks have their own channels.
+            unsafe { work.run(g, ins, outs) };
+        };
+        match groups * in_splits * out_splits {
+            1 => task(0),
+            n => Pool.run(n, &task),
+        }
+    }
+}
+
+struct Work<'a, T: Stored> {
+    c: &'a WeightGrad,
+    isa: Isa,
+    ker: &'static Kernels<T::Acc, T::Acc>,
+    taps: Vec<Three>,
+    blocks: Blocks,
+    stored: std::marker::PhantomData<T>,
+}
+
+/// The panel of output channels that `i` belongs to: all but equal heights.
+fn panel(n: usize, mr: usize, i: usize) -> Range<usize> {
+    let panels = n.div_ceil(mr);
+    i * n / panels..(i + 1) * n / panels
+}
+
+impl<T: Stored> Work<'_, T> {
+    fn region(&self, len: [usize; 4], channels: usize) -> Region {
+        let w = &self.c.window;
+        let extent =
+            |d: usize| (len[d + 1] - 1) * w.stride[d] as usize + (w.kernel[d] - 1) * w.dilation[d] as usize + 1;
+        Region::new([len[0], extent(0), extent(1), extent(2)], channels, self.ker.lanes)
+    }
+
+    /// Sums of one group's `ins` and `outs`, [outs, taps, ins].
+    unsafe fn run(&self, g: usize, ins: Range<usize>, outs: Range<usize>) {
+        let (ker, size) = (self.ker, size_of::<T::Acc>());
+        let n_cols = self.taps.len() * ins.len();
+        let ld = n_cols.next_multiple_of(ker.lanes);
+        let rows = self.blocks.largest();
+        let region = self.region(self.blocks.chunk(), ins.len()).n_elements() + ker.nr;
+        let tile = tile_len(ker.nr);
+        let (a_len, b_len, sums_len) = (rows * outs.len() + ker.nr, rows * ker.nr + ker.nr, outs.len() * ld + ker.nr);
+        let n = region + tile + a_len + b_len + sums_len;
+        let bytes = (n * size).next_multiple_of(64) + rows * size_of::<isize>();
+        with_scratch(Slot::A, bytes + SPARE, |scratch| {
+            let region_at: *mut T::Acc = scratch.cast();
+            // SAFETY: the parts lie in the scratch one after the other; the caller's contract covers the images.
+            unsafe {
+                let tile_at = region_at.add(region);
+                let a = tile_at.add(tile);
+                let b = a.add(a_len);
+                let sums = b.add(b_len);
+                let offsets: *mut isize = scratch.add((n * size).next_multiple_of(64)).cast();
+                if self.blocks.len() == 0 {
+                    std::ptr::write_bytes(sums, 0, outs.len() * ld);
+                }
+                for i in 0..self.blocks.len() {
+                    let block = self.blocks.get(i);
+                    let w = &self.c.window;
+                    let region = self.region(block.len, ins.len());
+                    let start = std::array::from_fn(|d| block.start[d + 1] as isize * w.stride[d] - w.padding[d]);
+                    let channel = g * self.c.weight.sizes[1];
+                    let channels = channel + ins.start..channel + ins.end;
+                    region.fill::<T>(self.isa, &self.c.src, channels, block.start[0], start, region_at, tile_at);
+                    block.each(|i, [n, d, h, w_at]| {
+                        let pos = [d as isize * w.stride[0], h as isize * w.stride[1], w_at as isize * w.stride[2]];
+                        *offsets.add(i) = region.offset(n, pos);
+                    });
+                    let offsets = std::slice::from_raw_parts(offsets, block.n_positions());
+                    self.pack_grad(&block, g * (self.c.weight.sizes[0] / w.groups) + outs.start, outs.len(), a);
+                    self.multiply(&region, (region_at, offsets), (a, outs.len()), b, (sums, ld, n_cols), i > 0);
+                }
+                self.finish(g, ins, outs, (sums, ld), tile_at);
+            }
+        });
+    }
+
+    /// Panels of output channels, k = positions.
+    unsafe fn pack_grad(&self, block: &Block, first: usize, n: usize, a: *mut T::Acc) {
+        let (grad, k) = (&self.c.grad, block.n_positions());
+        for i in 0..n.div_ceil(self.ker.mr) {
+            let rows = panel(n, self.ker.mr, i);
+            block.runs(grad, |p, at, len| {
+                let src = grad.at::<T>(at[0], first + rows.start, [at[1], at[2], at[3]]);
+                let strip = Strip {
+                    src: src.cast_const(),
+                    ws: grad.strides[1],
+                    ks: grad.strides[4],
+                    width: rows.len(),
+                    k: len,
+                };
+                let to = a.wrapping_add(rows.start * k + p * rows.len());
+                // SAFETY: the positions lie in the gradient and the panel in its buffer; spills land in what is packed later.
+                unsafe { T::Mode::pack(self.isa, strip, to, rows.len()) };
+            });
+        }
+    }
+
+    /// Where columns (tap, channel) lie in the region.
+    fn segments(&self, region: &Region, cols: Range<usize>) -> Vec<Seg> {
+        let (dilation, channels) = (self.c.window.dilation, region.channels);
+        let mut segs: Vec<Seg> = Vec::new();
+        let mut j = cols.start;
+        while j < cols.end {
+            let (tap, c) = (self.taps[j / channels], j % channels);
+            let len = (channels - c).min(cols.end - j);
+            let from = region.offset(0, std::array::from_fn(|d| tap[d] * dilation[d])) + c as isize;
+            match segs.last_mut() {
+                Some(last) if last.from + last.len as isize == from => last.len += len,
+                _ => segs.push(Seg { from, to: j - cols.start, len }),
+            }
+            j += len;
+        }
+        segs
+    }
+
+    unsafe fn multiply(
+        &self,
+        region: &Region,
+        (src, offsets): (*const T::Acc, &[isize]),
+        (a, n_rows): (*const T::Acc, usize),
+        b: *mut T::Acc,
+        (sums, ld, n_cols): (*mut T::Acc, usize, usize),
+        add: bool,
+    ) {
+        let (ker, k) = (self.ker, offsets.len());
+        for col in (0..n_cols).step_by(ker.nr) {
+            let width = ker.nr.min(n_cols - col);
+            let n_registers = width.div_ceil(ker.lanes);
+            let segs = self.segments(region, col..col + width);
+            let dst_rs = n_registers * ker.lanes;
+            dispatch(prim::isa(), CopyRows { src, offsets, segs: &segs, dst: b, dst_rs });
+            for i in 0..n_rows.div_ceil(ker.mr) {
+                let rows = panel(n_rows, ker.mr, i);
+                let tile = Tile {
+                    k,
+                    a: a.wrapping_add(rows.start * k),
+                    a_rs: 1,
+                    a_cs: rows.len() as isize,
+                    b,
+                    b_rs: dst_rs as isize,
+                    c: sums.wrapping_add(rows.start * ld + col),
+                    c_rs: ld as isize,
+                    alpha: T::Acc::ONE,
+                    add,
+                };
+                // SAFETY: panels and sums are whole in their buffers.
+                unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };
+            }
+        }
+    }
+
+    /// Stores the sums: per output channel [tap, channel] becomes [channel, tap].
+    unsafe fn finish(
+        &self,
+        g: usize,
+        ins: Range<usize>,
+        outs: Range<usize>,
+        (sums, ld): (*const T::Acc, usize),
+        tile: *mut T::Acc,
+    ) {
+        let (weight, n_taps) = (&self.c.weight, self.taps.len());
+        let first = g * (weight.sizes[0] / self.c.window.groups);
+        let position = |tap: Three| tap.map(|t| t as usize);
+        let whole = n_taps <= self.ker.lanes
+            && weight.strides[1] == n_taps as isize
+            && self.taps.iter().enumerate().all(|(t, tap)| weight.offset(0, 0, position(*tap)) == t as isize);
+        for o in outs.clone() {
+            let row = sums.wrapping_add((o - outs.start) * ld);
+            for c in (0..ins.len()).step_by(TILE) {
+                let n = TILE.min(ins.len() - c);
+                // SAFETY: the sums of a row are whole; the elements lie in the weight.
+                unsafe {
+                    if whole {
+                        let strip = Strip { src: row.add(c), ws: ins.len() as isize, ks: 1, width: n_taps, k: n };
+                        T::Sums::pack(self.isa, strip, tile, n_taps);
+                        let to = weight.at::<T>(first + o, ins.start + c, [0; 3]);
+                        (0..n * n_taps).for_each(|i| *to.add(i) = T::narrow(*tile.add(i)));
+                    } else {
+                        for (t, tap) in self.taps.iter().enumerate() {
+                            for i in c..c + n {
+                                let to = weight.at::<T>(first + o, ins.start + i, position(*tap));
+                                *to = T::narrow(*row.add(t * ins.len() + i));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tile_len(nr: usize) -> usize {
+    TILE * nr.max(16) + nr
+}

@@ -1,0 +1,181 @@
+//! Convolutions against the sum they are defined by, for every dtype, layout and instruction set.
+
+#[path = "../../nn/tests/common/mod.rs"]
+mod common;
+use common::*;
+use oneflow_base::DType;
+use oneflow_ep::cpu::set_thread_num_threads;
+use oneflow_kernels_prim::*;
+
+/// One geometry: [n, c, o, groups], then (in, kernel, stride, padding, dilation) a dimension.
+struct Case {
+    n: i64,
+    c: i64,
+    o: i64,
+    groups: i64,
+    dims: Vec<[i64; 5]>,
+}
+
+impl Case {
+    fn out(&self, d: usize) -> i64 {
+        let [i, k, s, p, l] = self.dims[d];
+        (i + 2 * p - l * (k - 1) - 1) / s + 1
+    }
+    fn sizes(&self, first: [i64; 2], f: impl Fn(usize) -> i64) -> Vec<i64> {
+        first.into_iter().chain((0..self.dims.len()).map(f)).collect()
+    }
+    fn x(&self) -> Vec<i64> {
+        self.sizes([self.n, self.c], |d| self.dims[d][0])
+    }
+    fn w(&self) -> Vec<i64> {
+        self.sizes([self.o, self.c / self.groups], |d| self.dims[d][1])
+    }
+    fn y(&self) -> Vec<i64> {
+        self.sizes([self.n, self.o], |d| self.out(d))
+    }
+    fn params(&self) -> Vec<Word> {
+        let mut p = vec![Word::from(self.dims.len() as i64), Word::from(self.groups)];
+        self.dims.iter().for_each(|d| p.extend([d[2], d[3], d[4]].map(Word::from)));
+        p
+    }
+    /// Calls `f(x, w, y)` with the linear positions of every product.
+    fn products(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let (xs, ws, ys) = (self.x(), self.w(), self.y());
+        let per_group = self.o / self.groups;
+        for y in 0..ys.iter().product::<i64>() as usize {
+            let yc = coords(y, &ys);
+            let g = yc[1] as i64 / per_group;
+            for k in 0..ws[1..].iter().product::<i64>() as usize {
+                let kc = coords(k, &ws[1..]);
+                let mut xc = vec![yc[0], (g * ws[1]) as usize + kc[0]];
+                let inside = (0..self.dims.len()).all(|d| {
+                    let [_, _, s, p, l] = self.dims[d];
+                    let at = yc[2 + d] as i64 * s - p + kc[1 + d] as i64 * l;
+                    xc.push(at as usize);
+                    (0..xs[2 + d]).contains(&at)
+                });
+                if inside {
+                    let w = linear(&[vec![yc[1]], kc].concat(), &ws);
+                    f(linear(&xc, &xs), w, y);
+                }
+            }
+        }
+    }
+}
+
+/// Channels side by side.
+fn channels_last(dtype: DType, sizes: &[i64]) -> Buf {
+    let mut b = Buf::new(dtype, sizes, Lay::Plain);
+    let mut step = 1;
+    for d in std::iter::once(1).chain((2..sizes.len()).rev()).chain([0]) {
+        b.strides[d] = step;
+        step *= sizes[d];
+    }
+    b
+}
+
+fn check(case: &Case, dtype: DType, last: bool, lay: Lay) {
+    let make = |sizes: &[i64], salt: u64| {
+        let mut b = if last { channels_last(dtype, sizes) } else { Buf::new(dtype, sizes, lay) };
+        let f = noise(salt);
+        (0..b.len()).for_each(|i| b.set(i, f(i)));
+        b
+    };
+    let (x, w, g) = (make(&case.x(), 1), make(&case.w(), 2), make(&case.y(), 3));
+    let (bo, bc) = (Buf::of(dtype, &[case.o], lay, noise(4)), Buf::of(dtype, &[case.c], lay, noise(5)));
+    let (y, gx, gw) = (make(&case.y(), 6), make(&case.x(), 7), make(&case.w(), 8));
+    let params = case.params();
+    run(&CONV, &[Some(&y)], &[Some(&x), Some(&w), Some(&bo)], &params).unwrap();
+    run(&CONV_BACKWARD_INPUT, &[Some(&gx)], &[Some(&g), Some(&w), Some(&bc)], &params).unwrap();
+    run(&CONV_BACKWARD_WEIGHT, &[Some(&gw)], &[Some(&g), Some(&x)], &params).unwrap();
+
+    let (xv, wv, gv) = (x.values(), w.values(), g.values());
+    let bias = |b: &Buf, sizes: &[i64]| -> Vec<f64> {
+        let n = sizes.iter().product::<i64>() as usize;
+        (0..n).map(|i| b.get(coords(i, sizes)[1])).collect()
+    };
+    let (mut ey, mut ex, mut ew) = (bias(&bo, &case.y()), bias(&bc, &case.x()), vec![0.0; w.len()]);
+    case.products(|i, j, k| {
+        ey[k] += xv[i] * wv[j];
+        ex[i] += gv[k] * wv[j];
+        ew[j] += gv[k] * xv[i];
+    });
+    let what = format!("{dtype:?} last {last} {lay:?} {:?} {:?} {:?}", case.x(), case.w(), case.dims);
+    // Rounding grows with the number of products.
+    let tol = |n: usize| 40.0 + n as f64 / 4.0;
+    let (taps, positions) = (w.len() / case.o as usize, y.len() / case.o as usize);
+    close(&y, &ey, tol(taps), &format!("forward {what}"));
+    close(&gx, &ex, tol(taps * case.o as usize / case.c as usize), &format!("backward input {what}"));
+    close(&gw, &ew, tol(positions), &format!("backward weight {what}"));
+}
+
+fn cases() -> Vec<Case> {
+    let case = |[n, c, o, groups]: [i64; 4], dims: &[[i64; 5]]| Case { n, c, o, groups, dims: dims.to_vec() };
+    vec![
+        case([2, 3, 5, 1], &[[7, 3, 1, 1, 1], [6, 3, 1, 1, 1]]),
+        case([1, 17, 33, 1], &[[9, 3, 1, 1, 1], [18, 3, 1, 1, 1]]),
+        case([2, 40, 20, 1], &[[8, 1, 1, 0, 1], [8, 1, 1, 0, 1]]),
+        case([2, 4, 6, 2], &[[9, 3, 2, 1, 1], [11, 3, 2, 1, 1]]),
+        case([1, 20, 36, 1], &[[9, 3, 2, 1, 1], [10, 2, 3, 0, 2]]),
+        case([2, 6, 6, 6], &[[8, 3, 1, 1, 1], [8, 3, 1, 1, 1]]),
+        case([1, 3, 4, 1], &[[23, 7, 2, 3, 1], [23, 7, 2, 3, 1]]),
+        case([3, 5, 4, 1], &[[30, 4, 2, 3, 2]]),
+        case([1, 1, 1, 1], &[[5, 5, 1, 0, 1]]),
+        case([2, 2, 3, 1], &[[4, 2, 1, 1, 1], [5, 3, 2, 1, 1], [6, 2, 1, 0, 2]]),
+        case([3, 48, 16, 1], &[[4, 3, 1, 1, 1], [4, 3, 1, 1, 1]]),
+        case([1, 2, 2, 1], &[[3, 1, 3, 0, 1], [4, 1, 2, 0, 1]]),
+        case([0, 2, 2, 1], &[[3, 3, 1, 1, 1], [4, 3, 1, 1, 1]]),
+    ]
+}
+
+#[test]
+fn sums() {
+    oneflow_kernels_conv::register();
+    for case in &cases() {
+        for dtype in FLOATS {
+            check(case, dtype, false, Lay::Plain);
+            check(case, dtype, true, Lay::Plain);
+        }
+        check(case, DType::F32, false, Lay::Gaps);
+        check(case, DType::F32, false, Lay::Reversed);
+    }
+}
+
+#[test]
+fn long_sums_take_several_passes() {
+    oneflow_kernels_conv::register();
+    check(
+        &Case { n: 1, c: 130, o: 70, groups: 1, dims: vec![[20, 3, 1, 1, 1], [20, 3, 1, 1, 1]] },
+        DType::F32,
+        false,
+        Lay::Plain,
+    );
+    check(&Case { n: 1, c: 2, o: 3, groups: 1, dims: vec![[3000, 5, 1, 2, 1]] }, DType::F32, false, Lay::Plain);
+}
+
+#[test]
+fn threads() {
+    oneflow_kernels_conv::register();
+    let case = Case { n: 4, c: 40, o: 70, groups: 1, dims: vec![[16, 3, 1, 1, 1], [16, 3, 1, 1, 1]] };
+    let bits = |n| {
+        set_thread_num_threads(Some(n));
+        let of = |sizes: &[i64], salt| Buf::of(DType::F32, sizes, Lay::Plain, noise(salt));
+        let (x, w, g) = (of(&case.x(), 1), of(&case.w(), 2), of(&case.y(), 3));
+        let (y, gx, gw) = (g.clone(), x.clone(), w.clone());
+        let params = case.params();
+        run(&CONV, &[Some(&y)], &[Some(&x), Some(&w), None], &params).unwrap();
+        run(&CONV_BACKWARD_INPUT, &[Some(&gx)], &[Some(&g), Some(&w), None], &params).unwrap();
+        run(&CONV_BACKWARD_WEIGHT, &[Some(&gw)], &[Some(&g), Some(&x)], &params).unwrap();
+        set_thread_num_threads(None);
+        [y, gx, gw].map(|b| b.values())
+    };
+    let one = bits(1);
+    for n in [2, 7] {
+        assert!(bits(n) == one, "{n} threads");
+    }
+}
+
+#[test]
+fn other_isas() {
+    again_on_other_isas();
+}
