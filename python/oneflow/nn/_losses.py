@@ -1,11 +1,9 @@
-"""Losses, composed of ops; class targets of cross entropy go through a fused one."""
+"""The losses used most: each is one op of the table."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
-import oneflow
 from oneflow import Tensor, _oneflow
 
 
@@ -21,14 +19,22 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     return result
 
 
+def _kind(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, with the deprecated flags where they are given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return legacy_reduction(size_average, reduce, reduction)
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction == "none":
-        return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss.sum() if reduction == "sum" else loss
 
 
 def _warn_of_broadcast(input: Tensor, target: Tensor) -> None:
@@ -50,14 +56,8 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """``(input - target) ** 2``, reduced by "mean", "sum" or "none"."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
     _warn_of_broadcast(input, target)
-    difference = input - target
-    loss = difference * difference
-    if weight is None:
-        return _reduce(loss, reduction)
-    loss = loss * weight
-    return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else _reduce(loss, reduction)
+    return _oneflow.mse_loss(input, target, _kind(size_average, reduce, reduction), weight)
 
 
 def l1_loss(
@@ -69,13 +69,29 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """``|input - target|``, reduced by "mean", "sum" or "none"."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
     _warn_of_broadcast(input, target)
-    loss = (input - target).abs()
-    if weight is None:
-        return _reduce(loss, reduction)
-    loss = loss * weight
-    return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else _reduce(loss, reduction)
+    return _oneflow.l1_loss(input, target, _kind(size_average, reduce, reduction), weight)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """``d ** 2 / (2 beta)`` of ``d = |input - target|`` below ``beta``, ``d - beta / 2`` above; reduced."""
+    _warn_of_broadcast(input, target)
+    return _oneflow.smooth_l1_loss(input, target, _kind(size_average, reduce, reduction), beta)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """``d ** 2 / 2`` of ``d = |input - target|`` below ``delta``, ``delta * (d - delta / 2)`` above; reduced."""
+    _warn_of_broadcast(input, target)
+    return _oneflow.huber_loss(input, target, reduction, delta, weight)
 
 
 def nll_loss(
@@ -95,37 +111,7 @@ def nll_loss(
         ValueError, RuntimeError: shapes do not fit.
         IndexError: a class is out of range.
     """
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    class_dim = _check_classes("nll_loss", input, target, weight)
-    kept = target != ignore_index
-    index = target.masked_fill(kept.logical_not(), 0)
-    loss = input.gather(class_dim, index.unsqueeze(class_dim)).squeeze(class_dim).neg()
-    factor = kept.to(loss.dtype) if weight is None else weight[index] * kept.to(loss.dtype)
-    loss = (loss * factor).masked_fill(kept.logical_not(), 0)
-    if reduction == "mean":
-        return loss.sum() / factor.sum()
-    return _reduce(loss, reduction)
-
-
-def _check_classes(op: str, input: Tensor, target: Tensor, weight: Tensor | None) -> int:
-    if input.dim() < 1:
-        raise ValueError(f"Expected 1 or more dimensions (got {input.dim()})")
-    class_dim = 0 if input.dim() == 1 else 1
-    expected = [*input.shape[:class_dim], *input.shape[class_dim + 1 :]]
-    if input.dim() > 1 and target.dim() > 0 and input.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
-        )
-    if list(target.shape) != expected:
-        raise RuntimeError(f"{op}: expected a target of size {expected}, got {list(target.shape)}")
-    if target.dtype != oneflow.int64:
-        raise RuntimeError(f"{op}: expected target of dtype int64, got {target.dtype}")
-    if weight is not None and list(weight.shape) != [input.shape[class_dim]]:
-        raise RuntimeError(
-            f"{op}: weight tensor should be defined either for all {input.shape[class_dim]} classes or no classes "
-            f"but got weight tensor of shape: {list(weight.shape)}"
-        )
-    return class_dim
+    return _oneflow.nll_loss(input, target, weight, ignore_index, _kind(size_average, reduce, reduction))
 
 
 def cross_entropy(
@@ -157,56 +143,40 @@ def cross_entropy(
         >>> F.cross_entropy(oneflow.zeros(2, 4), oneflow.tensor([1, 3]))
         tensor(1.3863)
     """
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if target.is_floating_point():
-        return _with_probabilities(input, target, weight, reduction, label_smoothing)
-    class_dim = _check_classes("cross_entropy", input, target, weight)
-    n_classes = input.shape[class_dim]
-    # Rows of logits: the fused op holds no probabilities, and its index check is the kernel's.
-    # Positions of size one need no transposition.
-    one_each = input.dim() > 2 and input.shape[0] * n_classes == input.numel() > 0
-    rows = input if input.dim() == 2 or one_each else input.movedim(class_dim, -1)
-    rows = rows.reshape(-1, n_classes)
-    classes = target.reshape(-1)
-    losses, _ = _oneflow._C.native_cross_entropy(rows, classes, weight, ignore_index, label_smoothing)
-    if reduction == "none":
-        return losses.reshape(target.shape)
-    total = losses.sum()
-    if reduction != "mean":
-        return total
-    kept = classes != ignore_index
-    if weight is None:
-        return total / kept.sum()
-    return total / (weight[classes.masked_fill(kept.logical_not(), 0)] * kept.to(input.dtype)).sum()
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce, reduction)
+    return _oneflow.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
-def _with_probabilities(
-    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
-    if target.shape != input.shape:
-        raise RuntimeError(
-            "cross_entropy: class probabilities need the shape of the input, "
-            f"got target {list(target.shape)} and input {list(input.shape)}"
-        )
-    class_dim = 0 if input.dim() == 1 else 1
-    n_classes = input.shape[class_dim]
-    if label_smoothing > 0.0:
-        target = target * (1.0 - label_smoothing) + label_smoothing / n_classes
-    loss = _class_weighted(input.log_softmax(class_dim) * target, weight, class_dim).neg()
-    if reduction == "none":
-        return loss.sum(class_dim)
-    if reduction == "mean":
-        return loss.sum() / max(input.numel() // max(n_classes, 1), 1)
-    return _reduce(loss, reduction)
+    """Cross entropy between probabilities of one class ``input`` and ``target``, both within [0, 1]; reduced.
+
+    A loss is at most 100, where the logarithm would be infinite.
+    """
+    return _oneflow.binary_cross_entropy(input, target, weight, _kind(size_average, reduce, reduction))
 
 
-def _class_weighted(values: Tensor, weight: Tensor | None, class_dim: int) -> Tensor:
-    if weight is None:
-        return values
-    shape: list[Any] = [1] * values.dim()
-    shape[class_dim] = -1
-    return values * weight.view(shape)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy between ``sigmoid(input)`` and ``target``, computed without overflow; reduced.
+
+    Args:
+        weight: a factor of each element's loss.
+        pos_weight: a factor of the positive class, broadcastable to the target.
+    """
+    reduction = _kind(size_average, reduce, reduction)
+    return _oneflow.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)

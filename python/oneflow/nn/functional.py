@@ -13,29 +13,75 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.nn._losses import cross_entropy, l1_loss, legacy_reduction, mse_loss, nll_loss
+from oneflow.nn._distances import cdist, cosine_similarity, normalize, pairwise_distance, pdist
+from oneflow.nn._losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    l1_loss,
+    legacy_reduction,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
+from oneflow.nn._more_losses import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    kl_div,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 
 __all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cdist",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "embedding",
+    "gaussian_nll_loss",
     "gelu",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
     "l1_loss",
     "layer_norm",
     "legacy_reduction",
     "linear",
     "log_softmax",
+    "margin_ranking_loss",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
     "pad",
+    "pairwise_distance",
+    "pdist",
+    "poisson_nll_loss",
     "relu",
     "rms_norm",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "tanh",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 # An op that a functional only renames is bound directly: a frame around it would double the cost of a small call.

@@ -1,4 +1,4 @@
-//! CROSS_ENTROPY and its backward over rows of logits; the probabilities exist in registers only.
+//! CROSS_ENTROPY, summed or not, and its backward over rows of logits; the probabilities exist in registers only.
 
 use crate::mem::{
     Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, greatest, load, total, with_scratch,
@@ -54,9 +54,39 @@ fn step(v: &View) -> isize {
 unsafe impl Sync for Targets<'_> {}
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
+    let (x, loss) = (l.input(0)?, l.output(0)?);
+    let down = step(&loss);
+    by_float!("cross_entropy", x.dtype, T => {
+        let loss = Shared::<T>::new(loss.ptr);
+        // SAFETY: the views are valid by the launch's contract; each row has its own loss.
+        unsafe { rows::<T>(l, &x, &|i, v, _| *loss.at(i as isize * down) = T::put(v)) }
+    })
+}
+
+pub unsafe fn forward_reduced(l: &Launch<'_>) -> Result<()> {
     let x = l.input(0)?;
     // SAFETY: the views are valid by the launch's contract.
-    by_float!("cross_entropy", x.dtype, T => unsafe { rows::<T>(l, &x) })
+    by_float!("cross_entropy", x.dtype, T => unsafe { summed::<T>(l, &x) })
+}
+
+/// The rows' losses, then their sum in order: the same for any number of threads.
+unsafe fn summed<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
+    let (n, loss, total, mean) = (x.sizes[0] as usize, l.output(0)?, l.output(2)?, l.param(2)?.bool());
+    with_scratch(n * size_of::<[T::Acc; 2]>(), |scratch| {
+        let each = Shared::<[T::Acc; 2]>::new(scratch);
+        // SAFETY: each row has its own place; afterwards all places are written.
+        unsafe {
+            rows::<T>(l, x, &|i, v, w| *each.at(i as isize) = [v, w])?;
+            let (mut sum, mut weight) = (0.0, 0.0);
+            for i in 0..n as isize {
+                let [v, w] = *each.at(i);
+                (sum, weight) = (sum + v.wide(), weight + w.wide());
+            }
+            *loss.ptr.cast::<T>() = T::put(T::Acc::of(if mean { sum / weight } else { sum }));
+            *total.ptr.cast::<T::Acc>() = T::Acc::of(weight);
+        }
+        Ok(())
+    })
 }
 
 /// What smoothing adds: weight of the target's term, weight of every class' term, sum of the class weights.
@@ -78,26 +108,27 @@ impl<A: Acc> Smoothing<A> {
     }
 }
 
-unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
+/// Calls `put` with each row's position, loss and weight (zero both where the row is ignored).
+unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View, put: &(dyn Fn(usize, T::Acc, T::Acc) + Sync)) -> Result<()> {
     let (rows, c) = (x.sizes[0] as usize, x.sizes[1] as usize);
-    let (loss, lse, smooth) = (l.output(0)?, l.output(1)?, l.param(1)?.f64());
+    let (lse, smooth) = (l.output(1)?, l.param(1)?.f64());
     let targets = Targets::new(l.input(1)?, l.param(0)?.i64(), c as i64)?;
     // SAFETY: the view outlives the launch.
     let weight = unsafe { Run::<T::Acc>::new(l.opt_input(2))? };
     let s = Smoothing::new(smooth, c, weight.ptr());
     let w = Shared::<T::Acc>::new(weight.ptr() as *mut u8);
-    let (row, down, loss_step, lse_step) = (Row::along(x, 1), x.strides[0] as isize, step(&loss), step(&lse));
-    let (x, loss, lse, isa) =
-        (Shared::<T>::new(x.ptr), Shared::<T>::new(loss.ptr), Shared::<T::Acc>::new(lse.ptr), isa());
+    let (row, down, lse_step) = (Row::along(x, 1), x.strides[0] as isize, step(&lse));
+    let (x, lse, isa) = (Shared::<T>::new(x.ptr), Shared::<T::Acc>::new(lse.ptr), isa());
     let zero = T::Acc::splat(0.0);
     split(rows, 0.3 * c as f64 + 30.0, &|r| {
         with_scratch(row.scratch() * size_of::<T>(), |scratch| {
             for i in r {
                 // SAFETY: i is a row; the targets are classes.
                 unsafe {
-                    let (loss, lse) = (loss.at(i as isize * loss_step), lse.at(i as isize * lse_step));
+                    let lse = lse.at(i as isize * lse_step);
                     let Some(t) = targets.get(i) else {
-                        (*loss, *lse) = (T::put(zero), zero);
+                        *lse = zero;
+                        put(i, zero, zero);
                         continue;
                     };
                     let x = row.read(x.at(i as isize * down), scratch.cast());
@@ -107,7 +138,7 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     if smooth != 0.0 {
                         v = v + s.class * (s.sum * *lse - dispatch(isa, WeightedSum { x, w: w.at(0), n: c }));
                     }
-                    *loss = T::put(v);
+                    put(i, v, wt);
                 }
             }
         })

@@ -17,13 +17,14 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 11] = [
+    let table: &[(&prim::Primitive, prim::KernelFn)] = &[
         (&prim::SOFTMAX, softmax::forward),
         (&prim::SOFTMAX_BACKWARD, softmax::backward),
         (&prim::LAYER_NORM, layer_norm::forward),
         (&prim::LAYER_NORM_BACKWARD, layer_norm::backward),
         (&prim::CROSS_ENTROPY, cross_entropy::forward),
         (&prim::CROSS_ENTROPY_BACKWARD, cross_entropy::backward),
+        (&prim::CROSS_ENTROPY_REDUCED, cross_entropy::forward_reduced),
         (&prim::EMBEDDING, embedding::forward),
         (&prim::EMBEDDING_BACKWARD, embedding::backward),
         (&prim::DROPOUT, dropout::dropout),
@@ -31,6 +32,6 @@ pub fn register() {
         (&prim::SGD, update::sgd),
     ];
     for (primitive, f) in table {
-        primitive.provide(DeviceType::CPU, f);
+        primitive.provide(DeviceType::CPU, *f);
     }
 }

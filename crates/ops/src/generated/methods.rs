@@ -15,6 +15,18 @@ pub trait TensorOps {
     fn abs_(&self) -> Result<()>;
     /// `abs(Tensor input) -> Tensor`
     fn abs_out(&self, out: &Tensor) -> Result<()>;
+    /// `acos(Tensor input) -> Tensor`
+    fn acos(&self) -> Result<Tensor>;
+    /// `acos(Tensor input) -> Tensor`
+    fn acos_(&self) -> Result<()>;
+    /// `acos(Tensor input) -> Tensor`
+    fn acos_out(&self, out: &Tensor) -> Result<()>;
+    /// `acosh(Tensor input) -> Tensor`
+    fn acosh(&self) -> Result<Tensor>;
+    /// `acosh(Tensor input) -> Tensor`
+    fn acosh_(&self) -> Result<()>;
+    /// `acosh(Tensor input) -> Tensor`
+    fn acosh_out(&self, out: &Tensor) -> Result<()>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn add<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -106,6 +118,10 @@ pub trait TensorOps {
     fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
     /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
     fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `angle(Tensor input) -> Tensor`
+    fn angle(&self) -> Result<Tensor>;
+    /// `angle(Tensor input) -> Tensor`
+    fn angle_out(&self, out: &Tensor) -> Result<()>;
     /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
     fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
@@ -128,6 +144,36 @@ pub trait TensorOps {
         stride: &[i64],
         storage_offset: Option<i64>,
     ) -> Result<Tensor>;
+    /// `asin(Tensor input) -> Tensor`
+    fn asin(&self) -> Result<Tensor>;
+    /// `asin(Tensor input) -> Tensor`
+    fn asin_(&self) -> Result<()>;
+    /// `asin(Tensor input) -> Tensor`
+    fn asin_out(&self, out: &Tensor) -> Result<()>;
+    /// `asinh(Tensor input) -> Tensor`
+    fn asinh(&self) -> Result<Tensor>;
+    /// `asinh(Tensor input) -> Tensor`
+    fn asinh_(&self) -> Result<()>;
+    /// `asinh(Tensor input) -> Tensor`
+    fn asinh_out(&self, out: &Tensor) -> Result<()>;
+    /// `atan(Tensor input) -> Tensor`
+    fn atan(&self) -> Result<Tensor>;
+    /// `atan(Tensor input) -> Tensor`
+    fn atan_(&self) -> Result<()>;
+    /// `atan(Tensor input) -> Tensor`
+    fn atan_out(&self, out: &Tensor) -> Result<()>;
+    /// `atan2(Tensor input, Tensor other) -> Tensor`
+    fn atan2(&self, other: &Tensor) -> Result<Tensor>;
+    /// `atan2(Tensor input, Tensor other) -> Tensor`
+    fn atan2_(&self, other: &Tensor) -> Result<()>;
+    /// `atan2(Tensor input, Tensor other) -> Tensor`
+    fn atan2_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `atanh(Tensor input) -> Tensor`
+    fn atanh(&self) -> Result<Tensor>;
+    /// `atanh(Tensor input) -> Tensor`
+    fn atanh_(&self) -> Result<()>;
+    /// `atanh(Tensor input) -> Tensor`
+    fn atanh_out(&self, out: &Tensor) -> Result<()>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
@@ -167,6 +213,24 @@ pub trait TensorOps {
     fn bernoulli_fill_(&self, p: f64) -> Result<()>;
     /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
     fn bernoulli_fill_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean") -> Tensor`
+    fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: &str) -> Result<Tensor>;
+    /// `binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean", Tensor? pos_weight=None) -> Tensor`
+    fn binary_cross_entropy_with_logits(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: &str,
+        pos_weight: Option<&Tensor>,
+    ) -> Result<Tensor>;
+    /// `binary_entropy(Tensor input, Tensor target, Tensor? pos_weight) -> Tensor`
+    fn binary_entropy(&self, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor>;
+    /// `binary_entropy_backward(Tensor grad_output, Tensor input, Tensor target, Tensor? pos_weight) -> Tensor`
+    fn binary_entropy_backward(&self, input: &Tensor, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor>;
+    /// `binary_entropy_of_probability(Tensor input, Tensor target) -> Tensor`
+    fn binary_entropy_of_probability(&self, target: &Tensor) -> Result<Tensor>;
+    /// `binary_entropy_of_probability_backward(Tensor grad_output, Tensor input, Tensor target) -> Tensor`
+    fn binary_entropy_of_probability_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -201,6 +265,10 @@ pub trait TensorOps {
     fn ceil_(&self) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil_out(&self, out: &Tensor) -> Result<()>;
+    /// `celu(Tensor input, Scalar alpha=1.0) -> Tensor`
+    fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `celu(Tensor input, Scalar alpha=1.0) -> Tensor`
+    fn celu_(&self, alpha: impl Into<Scalar>) -> Result<()>;
     /// `chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]`
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
@@ -223,6 +291,18 @@ pub trait TensorOps {
     fn clone_contiguous(&self) -> Result<Tensor>;
     /// `clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn clone_contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
+    /// `complex(Tensor real, Tensor imag) -> Tensor`
+    fn complex(&self, imag: &Tensor) -> Result<Tensor>;
+    /// `complex(Tensor real, Tensor imag) -> Tensor`
+    fn complex_out(&self, imag: &Tensor, out: &Tensor) -> Result<()>;
+    /// `conj(Tensor(a) input) -> Tensor(a)`
+    fn conj(&self) -> Result<Tensor>;
+    /// `conj_physical(Tensor input) -> Tensor`
+    fn conj_physical(&self) -> Result<Tensor>;
+    /// `conj_physical(Tensor input) -> Tensor`
+    fn conj_physical_(&self) -> Result<()>;
+    /// `conj_physical(Tensor input) -> Tensor`
+    fn conj_physical_out(&self, out: &Tensor) -> Result<()>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
@@ -237,6 +317,21 @@ pub trait TensorOps {
     fn cos_(&self) -> Result<()>;
     /// `cos(Tensor input) -> Tensor`
     fn cos_out(&self, out: &Tensor) -> Result<()>;
+    /// `cosh(Tensor input) -> Tensor`
+    fn cosh(&self) -> Result<Tensor>;
+    /// `cosh(Tensor input) -> Tensor`
+    fn cosh_(&self) -> Result<()>;
+    /// `cosh(Tensor input) -> Tensor`
+    fn cosh_out(&self, out: &Tensor) -> Result<()>;
+    /// `cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0.0) -> Tensor`
+    fn cross_entropy(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        reduction: &str,
+        label_smoothing: f64,
+    ) -> Result<Tensor>;
     /// `cross_entropy_backward(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor logsumexp, int ignore_index, float label_smoothing) -> Tensor`
     fn cross_entropy_backward(
         &self,
@@ -287,6 +382,19 @@ pub trait TensorOps {
     fn dot(&self, tensor: &Tensor) -> Result<Tensor>;
     /// `dot(Tensor input, Tensor tensor) -> Tensor`
     fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()>;
+    /// `elu(Tensor input, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
+    fn elu(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>)
+    -> Result<Tensor>;
+    /// `elu(Tensor input, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
+    fn elu_(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>) -> Result<()>;
+    /// `elu_backward(Tensor grad_output, Tensor input, Scalar alpha, Scalar scale, Scalar input_scale) -> Tensor`
+    fn elu_backward(
+        &self,
+        input: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<Tensor>;
     /// `embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, int start=0, int total=-1) -> Tensor`
     fn embedding(
         &self,
@@ -409,12 +517,45 @@ pub trait TensorOps {
     fn gelu_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `gelu_backward(Tensor grad_output, Tensor input, *, str approximate="none") -> Tensor`
     fn gelu_backward_with(&self, input: &Tensor, approximate: &str) -> Result<Tensor>;
+    /// `glu(Tensor input, int dim=-1) -> Tensor`
+    fn glu(&self, dim: i64) -> Result<Tensor>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
+    fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor>;
+    /// `hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
+    fn hardshrink_out(&self, lambd: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `hardsigmoid(Tensor input) -> Tensor`
+    fn hardsigmoid(&self) -> Result<Tensor>;
+    /// `hardsigmoid(Tensor input) -> Tensor`
+    fn hardsigmoid_(&self) -> Result<()>;
+    /// `hardsigmoid_backward(Tensor grad_output, Tensor input) -> Tensor`
+    fn hardsigmoid_backward(&self, input: &Tensor) -> Result<Tensor>;
+    /// `hardswish(Tensor input) -> Tensor`
+    fn hardswish(&self) -> Result<Tensor>;
+    /// `hardswish(Tensor input) -> Tensor`
+    fn hardswish_(&self) -> Result<()>;
+    /// `hardswish_backward(Tensor grad_output, Tensor input) -> Tensor`
+    fn hardswish_backward(&self, input: &Tensor) -> Result<Tensor>;
+    /// `hardtanh(Tensor input, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
+    fn hardtanh(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<Tensor>;
+    /// `hardtanh(Tensor input, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
+    fn hardtanh_(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<()>;
+    /// `hardtanh_backward(Tensor grad_output, Tensor input, Scalar min_val, Scalar max_val) -> Tensor`
+    fn hardtanh_backward(
+        &self,
+        input: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `huber_loss(Tensor input, Tensor target, str reduction="mean", float delta=1.0, Tensor? weight=None) -> Tensor`
+    fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor>;
+    /// `imag(Tensor(a) input) -> Tensor(a)`
+    fn imag(&self) -> Result<Tensor>;
     /// `index(Tensor input, Tensor?[] indices) -> Tensor`
     fn index<'a>(&'a self, indices: impl IntoIterator<Item = Option<&'a Tensor>>) -> Result<Tensor>;
     /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
@@ -460,6 +601,8 @@ pub trait TensorOps {
     fn isinf(&self) -> Result<Tensor>;
     /// `isnan(Tensor input) -> Tensor`
     fn isnan(&self) -> Result<Tensor>;
+    /// `l1_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
+    fn l1_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor`
     fn layer_norm(
         &self,
@@ -486,6 +629,12 @@ pub trait TensorOps {
     fn le_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
     fn le_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor`
+    fn leaky_relu(&self, negative_slope: impl Into<Scalar>) -> Result<Tensor>;
+    /// `leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor`
+    fn leaky_relu_(&self, negative_slope: impl Into<Scalar>) -> Result<()>;
+    /// `leaky_relu_backward(Tensor grad_output, Tensor input, Scalar negative_slope) -> Tensor`
+    fn leaky_relu_backward(&self, input: &Tensor, negative_slope: impl Into<Scalar>) -> Result<Tensor>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
@@ -512,6 +661,8 @@ pub trait TensorOps {
     fn log2_(&self) -> Result<()>;
     /// `log2(Tensor input) -> Tensor`
     fn log2_out(&self, out: &Tensor) -> Result<()>;
+    /// `log_sigmoid(Tensor input) -> Tensor`
+    fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
     /// `logical_and(Tensor input, Tensor other) -> Tensor`
@@ -590,12 +741,20 @@ pub trait TensorOps {
     fn minimum(&self, other: &Tensor) -> Result<Tensor>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `mish(Tensor input) -> Tensor`
+    fn mish(&self) -> Result<Tensor>;
+    /// `mish(Tensor input) -> Tensor`
+    fn mish_(&self) -> Result<()>;
+    /// `mish_backward(Tensor grad_output, Tensor input) -> Tensor`
+    fn mish_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `mm(Tensor input, Tensor mat2) -> Tensor`
     fn mm(&self, mat2: &Tensor) -> Result<Tensor>;
     /// `mm(Tensor input, Tensor mat2) -> Tensor`
     fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `movedim(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor>;
+    /// `mse_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
+    fn mse_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -620,6 +779,15 @@ pub trait TensorOps {
         ignore_index: i64,
         label_smoothing: f64,
     ) -> Result<[Tensor; 2]>;
+    /// `native_cross_entropy_reduced(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing, bool mean) -> (Tensor loss, Tensor logsumexp, Tensor total_weight)`
+    fn native_cross_entropy_reduced(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        label_smoothing: f64,
+        mean: bool,
+    ) -> Result<[Tensor; 3]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
     fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
@@ -685,6 +853,8 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean") -> Tensor`
+    fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
     fn nonzero(&self) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
@@ -715,12 +885,20 @@ pub trait TensorOps {
     fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
+    /// `polar(Tensor abs, Tensor angle) -> Tensor`
+    fn polar(&self, angle: &Tensor) -> Result<Tensor>;
+    /// `polar(Tensor abs, Tensor angle) -> Tensor`
+    fn polar_out(&self, angle: &Tensor, out: &Tensor) -> Result<()>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `prelu(Tensor input, Tensor weight) -> Tensor`
+    fn prelu(&self, weight: &Tensor) -> Result<Tensor>;
+    /// `prelu_kernel(Tensor input, Tensor weight) -> Tensor`
+    fn prelu_kernel(&self, weight: &Tensor) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
@@ -745,6 +923,8 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `real(Tensor(a) input) -> Tensor(a)`
+    fn real(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
     fn reciprocal(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
@@ -826,6 +1006,18 @@ pub trait TensorOps {
     fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
     /// `select(Tensor(a) input, int dim, int index) -> Tensor(a)`
     fn select(&self, dim: i64, index: i64) -> Result<Tensor>;
+    /// `selu(Tensor input) -> Tensor`
+    fn selu(&self) -> Result<Tensor>;
+    /// `selu(Tensor input) -> Tensor`
+    fn selu_(&self) -> Result<()>;
+    /// `sgn(Tensor input) -> Tensor`
+    fn sgn(&self) -> Result<Tensor>;
+    /// `sgn(Tensor input) -> Tensor`
+    fn sgn_(&self) -> Result<()>;
+    /// `sgn(Tensor input) -> Tensor`
+    fn sgn_out(&self, out: &Tensor) -> Result<()>;
+    /// `shrink_backward(Tensor grad_output, Tensor input, Scalar lambd) -> Tensor`
+    fn shrink_backward(&self, input: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
     fn sigmoid(&self) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
@@ -850,14 +1042,37 @@ pub trait TensorOps {
     fn sin_(&self) -> Result<()>;
     /// `sin(Tensor input) -> Tensor`
     fn sin_out(&self, out: &Tensor) -> Result<()>;
+    /// `sinh(Tensor input) -> Tensor`
+    fn sinh(&self) -> Result<Tensor>;
+    /// `sinh(Tensor input) -> Tensor`
+    fn sinh_(&self) -> Result<()>;
+    /// `sinh(Tensor input) -> Tensor`
+    fn sinh_out(&self, out: &Tensor) -> Result<()>;
     /// `slice(Tensor(a) input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)`
     fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
     /// `slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor`
     fn slice_backward(&self, input_sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor>;
+    /// `smooth_absolute_difference(Tensor input, Tensor target, float beta) -> Tensor`
+    fn smooth_absolute_difference(&self, target: &Tensor, beta: f64) -> Result<Tensor>;
+    /// `smooth_absolute_difference_backward(Tensor grad_output, Tensor input, Tensor target, float beta) -> Tensor`
+    fn smooth_absolute_difference_backward(&self, input: &Tensor, target: &Tensor, beta: f64) -> Result<Tensor>;
+    /// `smooth_l1_loss(Tensor input, Tensor target, str reduction="mean", float beta=1.0) -> Tensor`
+    fn smooth_l1_loss(&self, target: &Tensor, reduction: &str, beta: f64) -> Result<Tensor>;
     /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
     /// `softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor`
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor>;
+    /// `softplus(Tensor input, Scalar beta=1, Scalar threshold=20) -> Tensor`
+    fn softplus(&self, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Result<Tensor>;
+    /// `softplus_backward(Tensor grad_output, Tensor input, Scalar beta, Scalar threshold) -> Tensor`
+    fn softplus_backward(
+        &self,
+        input: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `softshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
+    fn softshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor>;
     /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
     fn sort(&self, dim: i64, descending: bool) -> Result<[Tensor; 2]>;
     /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
@@ -878,6 +1093,10 @@ pub trait TensorOps {
     fn square_(&self) -> Result<()>;
     /// `square(Tensor input) -> Tensor`
     fn square_out(&self, out: &Tensor) -> Result<()>;
+    /// `squared_difference(Tensor input, Tensor target) -> Tensor`
+    fn squared_difference(&self, target: &Tensor) -> Result<Tensor>;
+    /// `squared_difference_backward(Tensor grad_output, Tensor input, Tensor target) -> Tensor`
+    fn squared_difference_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor>;
     /// `squeeze(Tensor(a) input) -> Tensor(a)`
     fn squeeze(&self) -> Result<Tensor>;
     /// `squeeze.dim(Tensor(a) input, int[1] dim) -> Tensor(a)`
@@ -932,12 +1151,22 @@ pub trait TensorOps {
     ) -> Result<()>;
     /// `t(Tensor(a) input) -> Tensor(a)`
     fn t(&self) -> Result<Tensor>;
+    /// `tan(Tensor input) -> Tensor`
+    fn tan(&self) -> Result<Tensor>;
+    /// `tan(Tensor input) -> Tensor`
+    fn tan_(&self) -> Result<()>;
+    /// `tan(Tensor input) -> Tensor`
+    fn tan_out(&self, out: &Tensor) -> Result<()>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh(&self) -> Result<Tensor>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh_(&self) -> Result<()>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh_out(&self, out: &Tensor) -> Result<()>;
+    /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
+    fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor>;
+    /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
+    fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()>;
     /// `threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor`
     fn threshold_backward(&self, input: &Tensor, threshold: impl Into<Scalar>) -> Result<Tensor>;
     /// `to_copy(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor`
@@ -1016,6 +1245,10 @@ pub trait TensorOps {
     fn view(&self, size: &[i64]) -> Result<Tensor>;
     /// `view_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn view_as(&self, other: &Tensor) -> Result<Tensor>;
+    /// `view_as_complex(Tensor(a) input) -> Tensor(a)`
+    fn view_as_complex(&self) -> Result<Tensor>;
+    /// `view_as_real(Tensor(a) input) -> Tensor(a)`
+    fn view_as_real(&self) -> Result<Tensor>;
     /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
@@ -1050,6 +1283,46 @@ impl TensorOps for Tensor {
     #[inline]
     fn abs_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::abs::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn acos(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn acos_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn acos_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn acosh(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn acosh_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn acosh_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -1421,6 +1694,19 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn angle(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::complex::ANGLE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn angle_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::complex::ANGLE, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::logic::ANY,
@@ -1512,6 +1798,119 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn asin(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ASIN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn asin_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ASIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn asin_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ASIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn asinh(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn asinh_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn asinh_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn atan(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn atan_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn atan_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn atan2(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::trig::ATAN2,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn atan2_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::trig::ATAN2,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn atan2_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::trig::ATAN2,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn atanh(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn atanh_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn atanh_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
     }
 
     #[inline]
@@ -1641,6 +2040,78 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[self]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::BINARY,
+            ins: &[Some(self), Some(target), weight],
+            args: &[sym(reduction)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binary_cross_entropy_with_logits(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: &str,
+        pos_weight: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::WITH_LOGITS,
+            ins: &[Some(self), Some(target), weight, pos_weight],
+            args: &[sym(reduction)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binary_entropy(&self, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::LOGITS,
+            ins: &[Some(self), Some(target), pos_weight],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binary_entropy_backward(&self, input: &Tensor, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::LOGITS_BACKWARD,
+            ins: &[Some(self), Some(input), Some(target), pos_weight],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binary_entropy_of_probability(&self, target: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::PROBABILITY,
+            ins: &[Some(self), Some(target)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binary_entropy_of_probability_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::binary::PROBABILITY_BACKWARD,
+            ins: &[Some(self), Some(input), Some(target)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -1808,6 +2279,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::elu::CELU,
+            ins: &[Some(self)],
+            args: &[Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn celu_(&self, alpha: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::elu::CELU,
+            ins: &[Some(self)],
+            args: &[Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
             op: &crate::view::split::CHUNK,
@@ -1920,6 +2413,63 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn complex(&self, imag: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::complex::COMPLEX,
+            ins: &[Some(self), Some(imag)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn complex_out(&self, imag: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::complex::COMPLEX,
+            ins: &[Some(self), Some(imag)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn conj(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::complex::CONJ, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn conj_physical(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::complex::CONJ_PHYSICAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn conj_physical_(&self) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::complex::CONJ_PHYSICAL,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn conj_physical_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::complex::CONJ_PHYSICAL,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn contiguous(&self) -> Result<Tensor> {
         let call =
             Call { op: &crate::creation::contiguous::OP, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
@@ -1975,6 +2525,44 @@ impl TensorOps for Tensor {
     fn cos_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn cosh(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn cosh_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn cosh_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn cross_entropy(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        reduction: &str,
+        label_smoothing: f64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::classes::CROSS_ENTROPY,
+            ins: &[Some(self), Some(target), weight],
+            args: &[Arg::Int(ignore_index), sym(reduction), Arg::Float(label_smoothing)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -2216,6 +2804,50 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn elu(
+        &self,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::elu::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(alpha.into()), Arg::from(scale.into()), Arg::from(input_scale.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn elu_(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::elu::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(alpha.into()), Arg::from(scale.into()), Arg::from(input_scale.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn elu_backward(
+        &self,
+        input: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::elu::BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[Arg::from(alpha.into()), Arg::from(scale.into()), Arg::from(input_scale.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -2721,6 +3353,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn glu(&self, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::shrink::GLU,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn gt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -2754,6 +3397,136 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::shrink::HARDSHRINK,
+            ins: &[Some(self)],
+            args: &[Arg::from(lambd.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardshrink_out(&self, lambd: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::shrink::HARDSHRINK,
+            ins: &[Some(self)],
+            args: &[Arg::from(lambd.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn hardsigmoid(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::hard::HARDSIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardsigmoid_(&self) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDSIGMOID,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn hardsigmoid_backward(&self, input: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDSIGMOID_BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardswish(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::hard::HARDSWISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardswish_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::hard::HARDSWISH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn hardswish_backward(&self, input: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDSWISH_BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardtanh(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDTANH,
+            ins: &[Some(self)],
+            args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn hardtanh_(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDTANH,
+            ins: &[Some(self)],
+            args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn hardtanh_backward(
+        &self,
+        input: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::hard::HARDTANH_BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::HUBER,
+            ins: &[Some(self), Some(target), weight],
+            args: &[sym(reduction), Arg::Float(delta)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn imag(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::complex::IMAG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -2926,6 +3699,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn l1_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::L1,
+            ins: &[Some(self), Some(target), weight],
+            args: &[sym(reduction)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn layer_norm(
         &self,
         normalized_shape: &[i64],
@@ -2997,6 +3781,39 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn leaky_relu(&self, negative_slope: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(negative_slope.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn leaky_relu_(&self, negative_slope: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(negative_slope.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn leaky_relu_backward(&self, input: &Tensor, negative_slope: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[Arg::from(negative_slope.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -3099,6 +3916,13 @@ impl TensorOps for Tensor {
     fn log2_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::log2::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn log_sigmoid(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::softplus::LOG_SIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -3482,6 +4306,30 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn mish(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::softplus::MISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn mish_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::softplus::MISH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn mish_backward(&self, input: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::softplus::MISH_BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::products::MM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
@@ -3505,6 +4353,17 @@ impl TensorOps for Tensor {
             op: &crate::view::shape::MOVEDIM,
             ins: &[Some(self)],
             args: &[Arg::Ints(source), Arg::Ints(destination)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn mse_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::MSE,
+            ins: &[Some(self), Some(target), weight],
+            args: &[sym(reduction)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -3609,6 +4468,24 @@ impl TensorOps for Tensor {
             op: &crate::nn::cross_entropy::OP,
             ins: &[Some(self), Some(target), weight],
             args: &[Arg::Int(ignore_index), Arg::Float(label_smoothing)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_cross_entropy_reduced(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+        label_smoothing: f64,
+        mean: bool,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::cross_entropy::REDUCED,
+            ins: &[Some(self), Some(target), weight],
+            args: &[Arg::Int(ignore_index), Arg::Float(label_smoothing), Arg::Bool(mean)],
             dest: Dest::Fresh,
         };
         many(&call)
@@ -3842,6 +4719,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::classes::NLL,
+            ins: &[Some(self), Some(target), weight],
+            args: &[Arg::Int(ignore_index), sym(reduction)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn nonzero(&self) -> Result<Tensor> {
         let call = Call { op: &crate::index::nonzero::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3962,6 +4850,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn polar(&self, angle: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::complex::POLAR,
+            ins: &[Some(self), Some(angle)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn polar_out(&self, angle: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::complex::POLAR,
+            ins: &[Some(self), Some(angle)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (exponent, exponent_scalar) = split(exponent);
         let call = Call {
@@ -3995,6 +4905,28 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::PRELU,
+            ins: &[Some(self), Some(weight)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn prelu_kernel(&self, weight: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::PRELU_KERNEL,
+            ins: &[Some(self), Some(weight)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -4082,6 +5014,12 @@ impl TensorOps for Tensor {
             ],
             dest: Dest::Fresh,
         };
+        one(&call)
+    }
+
+    #[inline]
+    fn real(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::complex::REAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4456,6 +5394,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn selu(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::elu::SELU, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn selu_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::elu::SELU, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn sgn(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn sgn_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn sgn_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn shrink_backward(&self, input: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::shrink::BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[Arg::from(lambd.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn sigmoid(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::sigmoid::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4535,6 +5517,26 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn sinh(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn sinh_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn sinh_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::slice::OP,
@@ -4557,6 +5559,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn smooth_absolute_difference(&self, target: &Tensor, beta: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::SMOOTH,
+            ins: &[Some(self), Some(target)],
+            args: &[Arg::Float(beta)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn smooth_absolute_difference_backward(&self, input: &Tensor, target: &Tensor, beta: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::SMOOTH_BACKWARD,
+            ins: &[Some(self), Some(input), Some(target)],
+            args: &[Arg::Float(beta)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn smooth_l1_loss(&self, target: &Tensor, reduction: &str, beta: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::SMOOTH_L1,
+            ins: &[Some(self), Some(target)],
+            args: &[sym(reduction), Arg::Float(beta)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::softmax::OP,
@@ -4573,6 +5608,44 @@ impl TensorOps for Tensor {
             op: &crate::nn::softmax::BACKWARD,
             ins: &[Some(self), Some(output)],
             args: &[Arg::Int(dim), Arg::Bool(log)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn softplus(&self, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::softplus::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(beta.into()), Arg::from(threshold.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn softplus_backward(
+        &self,
+        input: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::softplus::BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[Arg::from(beta.into()), Arg::from(threshold.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn softshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::shrink::SOFTSHRINK,
+            ins: &[Some(self)],
+            args: &[Arg::from(lambd.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -4658,6 +5731,28 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::elementwise::square::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn squared_difference(&self, target: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::SQUARED,
+            ins: &[Some(self), Some(target)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn squared_difference_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::difference::SQUARED_BACKWARD,
+            ins: &[Some(self), Some(input), Some(target)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -4896,6 +5991,25 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn tan(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn tan_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn tan_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn tanh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4910,6 +6024,28 @@ impl TensorOps for Tensor {
     #[inline]
     fn tanh_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::THRESHOLD,
+            ins: &[Some(self)],
+            args: &[Arg::from(threshold.into()), Arg::from(value.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::THRESHOLD,
+            ins: &[Some(self)],
+            args: &[Arg::from(threshold.into()), Arg::from(value.into())],
+            dest: Dest::Into(&[self]),
+        };
         none(&call)
     }
 
@@ -5250,6 +6386,24 @@ impl TensorOps for Tensor {
     fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::shape::VIEW_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn view_as_complex(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::complex::VIEW_AS_COMPLEX,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn view_as_real(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::complex::VIEW_AS_REAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 

@@ -3,4 +3,5 @@
 pub mod cross_entropy;
 pub mod embedding;
 pub mod layer_norm;
+pub mod loss;
 pub mod softmax;

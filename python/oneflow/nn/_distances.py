@@ -1,0 +1,89 @@
+"""Norms of differences and angles between vectors, composed of ops."""
+
+from __future__ import annotations
+
+import math
+
+import oneflow
+from oneflow import Tensor
+
+
+def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
+    """The p-norm along a dimension; its gradient at zero is zero."""
+    if p == 0:
+        return (x != 0).to(x.dtype).sum(dim, keepdim)
+    size = x.abs()
+    if p == 1:
+        return size.sum(dim, keepdim)
+    if p == math.inf:
+        return size.amax(dim, keepdim)
+    if p == -math.inf:
+        return size.amin(dim, keepdim)
+    powers = (x * x if p == 2 else size.pow(p)).sum(dim, keepdim)
+    zero = powers == 0
+    return powers.masked_fill(zero, 1.0).pow(1.0 / p).masked_fill(zero, 0.0) if p > 0 else powers.pow(1.0 / p)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """``input`` divided by its p-norm along ``dim``, at least ``eps``."""
+    length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / length if out is None else oneflow.div(input, length, out=out)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """``x1 . x2 / max(|x1| |x2|, eps)`` along ``dim``, with broadcasting; each length is at least ``eps``."""
+    dtype = oneflow.result_type(x1, x2)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtype}")
+    x1, x2 = oneflow.broadcast_tensors(x1.to(dtype), x2.to(dtype))
+    lengths = [_norm(x, 2, dim, keepdim=True).clamp(min=eps) for x in (x1, x2)]
+    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    return _norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """p-norm distances between the rows of ``x1`` (*, P, M) and of ``x2`` (*, R, M): (*, P, R).
+
+    ``compute_mode`` is accepted; distances are always those of the differences, never cancelled products.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or ``p`` is negative.
+    """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
+        if x.dim() < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.dim()}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    modes = (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+    if compute_mode not in modes:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    if x1.shape[-1] == 0:
+        batch = oneflow.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        return x1.new_zeros((*batch, x1.shape[-2], x2.shape[-2]))
+    return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """p-norm distances between every two rows of ``input`` (N, M): (N (N - 1) / 2,), the upper triangle."""
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    n = input.shape[0]
+    if n <= 1:
+        return input.new_zeros((0,)) + input.sum() * 0
+    places = oneflow.arange(n, device=input.device)
+    first, second = (places.unsqueeze(1) < places).nonzero(as_tuple=True)
+    return _norm(input.index_select(0, first) - input.index_select(0, second), p, -1)
