@@ -106,6 +106,12 @@ pub trait TensorOps {
         alpha: impl Into<Scalar>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `adjoint(Tensor(a) input) -> Tensor(a)`
+    fn adjoint(&self) -> Result<Tensor>;
+    /// `alias_copy(Tensor input) -> Tensor`
+    fn alias_copy(&self) -> Result<Tensor>;
+    /// `alias_copy(Tensor input) -> Tensor`
+    fn alias_copy_out(&self, out: &Tensor) -> Result<()>;
     /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
@@ -118,6 +124,10 @@ pub trait TensorOps {
     fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
     /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
     fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
+    fn aminmax(&self) -> Result<[Tensor; 2]>;
+    /// `aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
+    fn aminmax_with(&self, dim: Option<i64>, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `angle(Tensor input) -> Tensor`
     fn angle(&self) -> Result<Tensor>;
     /// `angle(Tensor input) -> Tensor`
@@ -134,8 +144,20 @@ pub trait TensorOps {
     fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor>;
     /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
     fn argsort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<Tensor>;
+    /// `argwhere(Tensor input) -> Tensor`
+    fn argwhere(&self) -> Result<Tensor>;
     /// `as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)`
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
+    /// `as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
+    fn as_strided_copy(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
+    /// `as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
+    fn as_strided_copy_out(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
     fn as_strided_scatter(
         &self,
@@ -174,6 +196,12 @@ pub trait TensorOps {
     fn atanh_(&self) -> Result<()>;
     /// `atanh(Tensor input) -> Tensor`
     fn atanh_out(&self, out: &Tensor) -> Result<()>;
+    /// `atleast_1d(Tensor(a) input) -> Tensor(a)`
+    fn atleast_1d(&self) -> Result<Tensor>;
+    /// `atleast_2d(Tensor(a) input) -> Tensor(a)`
+    fn atleast_2d(&self) -> Result<Tensor>;
+    /// `atleast_3d(Tensor(a) input) -> Tensor(a)`
+    fn atleast_3d(&self) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
@@ -231,6 +259,8 @@ pub trait TensorOps {
     fn binary_entropy_of_probability(&self, target: &Tensor) -> Result<Tensor>;
     /// `binary_entropy_of_probability_backward(Tensor grad_output, Tensor input, Tensor target) -> Tensor`
     fn binary_entropy_of_probability_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor>;
+    /// `bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor`
+    fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -259,6 +289,16 @@ pub trait TensorOps {
     fn bmm(&self, mat2: &Tensor) -> Result<Tensor>;
     /// `bmm(Tensor input, Tensor mat2) -> Tensor`
     fn bmm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `broadcast_to(Tensor(a) input, int[] size) -> Tensor(a)`
+    fn broadcast_to(&self, size: &[i64]) -> Result<Tensor>;
+    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor>;
+    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    fn bucketize_with(&self, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor>;
+    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    fn bucketize_out(&self, boundaries: &Tensor, out: &Tensor) -> Result<()>;
+    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    fn bucketize_with_out(&self, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil(&self) -> Result<Tensor>;
     /// `ceil(Tensor input) -> Tensor`
@@ -311,6 +351,8 @@ pub trait TensorOps {
     fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor>;
     /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
     fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()>;
+    /// `corrcoef(Tensor input) -> Tensor`
+    fn corrcoef(&self) -> Result<Tensor>;
     /// `cos(Tensor input) -> Tensor`
     fn cos(&self) -> Result<Tensor>;
     /// `cos(Tensor input) -> Tensor`
@@ -323,6 +365,12 @@ pub trait TensorOps {
     fn cosh_(&self) -> Result<()>;
     /// `cosh(Tensor input) -> Tensor`
     fn cosh_out(&self, out: &Tensor) -> Result<()>;
+    /// `count_nonzero(Tensor input, int[1]? dim=None) -> Tensor`
+    fn count_nonzero<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
+    /// `cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
+    fn cov(&self) -> Result<Tensor>;
+    /// `cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
+    fn cov_with(&self, correction: i64, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Result<Tensor>;
     /// `cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0.0) -> Tensor`
     fn cross_entropy(
         &self,
@@ -342,6 +390,10 @@ pub trait TensorOps {
         ignore_index: i64,
         label_smoothing: f64,
     ) -> Result<Tensor>;
+    /// `cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)`
+    fn cummax(&self, dim: i64) -> Result<[Tensor; 2]>;
+    /// `cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)`
+    fn cummin(&self, dim: i64) -> Result<[Tensor; 2]>;
     /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumprod(&self, dim: i64) -> Result<Tensor>;
     /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
@@ -366,6 +418,41 @@ pub trait TensorOps {
     fn cumsum_out(&self, dim: i64, out: &Tensor) -> Result<()>;
     /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumsum_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
+    /// `cumulative_extreme(Tensor input, int dim, bool largest) -> Tensor`
+    fn cumulative_extreme(&self, dim: i64, largest: bool) -> Result<Tensor>;
+    /// `cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn cumulative_trapezoid(&self) -> Result<Tensor>;
+    /// `cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn cumulative_trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
+    /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn cumulative_trapezoid_x(&self, x: &Tensor) -> Result<Tensor>;
+    /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn cumulative_trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
+    /// `det(Tensor input) -> Tensor`
+    fn det(&self) -> Result<Tensor>;
+    /// `diag(Tensor input, int diagonal=0) -> Tensor`
+    fn diag(&self, diagonal: i64) -> Result<Tensor>;
+    /// `diag(Tensor input, int diagonal=0) -> Tensor`
+    fn diag_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
+    /// `diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor`
+    fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
+    /// `diagflat(Tensor input, int offset=0) -> Tensor`
+    fn diagflat(&self, offset: i64) -> Result<Tensor>;
+    /// `diagonal(Tensor(a) input, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)`
+    fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
+    /// `diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor`
+    fn diagonal_copy(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
+    /// `diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor`
+    fn diagonal_copy_out(&self, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()>;
+    /// `diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor`
+    fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
+    /// `diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
+    fn diff(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>) -> Result<Tensor>;
+    /// `diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
+    fn diff_out(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>, out: &Tensor)
+    -> Result<()>;
+    /// `dist(Tensor input, Tensor other, Scalar p=2) -> Tensor`
+    fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
     fn div<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
@@ -382,6 +469,10 @@ pub trait TensorOps {
     fn dot(&self, tensor: &Tensor) -> Result<Tensor>;
     /// `dot(Tensor input, Tensor tensor) -> Tensor`
     fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()>;
+    /// `dsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
+    fn dsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `dsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
+    fn dsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `elu(Tensor input, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
     fn elu(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>)
     -> Result<Tensor>;
@@ -448,6 +539,14 @@ pub trait TensorOps {
     fn expand_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
     /// `expand_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn expand_as(&self, other: &Tensor) -> Result<Tensor>;
+    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
+    fn expand_copy(&self, size: &[i64]) -> Result<Tensor>;
+    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
+    fn expand_copy_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
+    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
+    fn expand_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()>;
+    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
+    fn expand_copy_with_out(&self, size: &[i64], implicit: bool, out: &Tensor) -> Result<()>;
     /// `expm1(Tensor input) -> Tensor`
     fn expm1(&self) -> Result<Tensor>;
     /// `expm1(Tensor input) -> Tensor`
@@ -462,6 +561,12 @@ pub trait TensorOps {
     fn exponential_(&self, lambd: f64) -> Result<()>;
     /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
     fn exponential_with_(&self, lambd: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `fft_c2c(Tensor input, int[] dim, int normalization, bool forward) -> Tensor`
+    fn fft_c2c(&self, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor>;
+    /// `fft_c2r(Tensor input, int[] dim, int normalization, int last_dim_size) -> Tensor`
+    fn fft_c2r(&self, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor>;
+    /// `fft_r2c(Tensor input, int[] dim, int normalization, bool onesided) -> Tensor`
+    fn fft_r2c(&self, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor>;
     /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `fill(Tensor input, Tensor|Scalar value) -> Tensor`
@@ -470,6 +575,10 @@ pub trait TensorOps {
     fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor>;
     /// `flip(Tensor input, int[1] dims) -> Tensor`
     fn flip(&self, dims: &[i64]) -> Result<Tensor>;
+    /// `fliplr(Tensor input) -> Tensor`
+    fn fliplr(&self) -> Result<Tensor>;
+    /// `flipud(Tensor input) -> Tensor`
+    fn flipud(&self) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
     fn floor(&self) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
@@ -517,6 +626,8 @@ pub trait TensorOps {
     fn gelu_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `gelu_backward(Tensor grad_output, Tensor input, *, str approximate="none") -> Tensor`
     fn gelu_backward_with(&self, input: &Tensor, approximate: &str) -> Result<Tensor>;
+    /// `geqrf(Tensor input) -> (Tensor a, Tensor tau)`
+    fn geqrf(&self) -> Result<[Tensor; 2]>;
     /// `glu(Tensor input, int dim=-1) -> Tensor`
     fn glu(&self, dim: i64) -> Result<Tensor>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -552,6 +663,14 @@ pub trait TensorOps {
         min_val: impl Into<Scalar>,
         max_val: impl Into<Scalar>,
     ) -> Result<Tensor>;
+    /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
+    fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor>;
+    /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
+    fn histc_out(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `hsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
+    fn hsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `hsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
+    fn hsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `huber_loss(Tensor input, Tensor target, str reduction="mean", float delta=1.0, Tensor? weight=None) -> Tensor`
     fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `imag(Tensor(a) input) -> Tensor(a)`
@@ -577,6 +696,16 @@ pub trait TensorOps {
         alpha: impl Into<Scalar>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
+    fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor>;
+    /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
+    fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()>;
+    /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
+    fn index_copy_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()>;
+    /// `index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor`
+    fn index_fill<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor`
+    fn index_fill_<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<()>;
     /// `index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
     fn index_put<'a>(
         &'a self,
@@ -591,16 +720,74 @@ pub trait TensorOps {
         values: &'a Tensor,
         accumulate: bool,
     ) -> Result<()>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<()>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<()>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce_out(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
+    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    fn index_reduce_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
     fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
     /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
     fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
     /// `isfinite(Tensor input) -> Tensor`
     fn isfinite(&self) -> Result<Tensor>;
+    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin(&self, test_elements: &Tensor) -> Result<Tensor>;
+    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_with(&self, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor>;
+    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_out(&self, test_elements: &Tensor, out: &Tensor) -> Result<()>;
+    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_with_out(&self, test_elements: &Tensor, assume_unique: bool, invert: bool, out: &Tensor) -> Result<()>;
+    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_number(&self, test_element: impl Into<Scalar>) -> Result<Tensor>;
+    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_number_with(&self, test_element: impl Into<Scalar>, assume_unique: bool, invert: bool) -> Result<Tensor>;
+    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_number_out(&self, test_element: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    fn isin_number_with_out(
+        &self,
+        test_element: impl Into<Scalar>,
+        assume_unique: bool,
+        invert: bool,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `isinf(Tensor input) -> Tensor`
     fn isinf(&self) -> Result<Tensor>;
     /// `isnan(Tensor input) -> Tensor`
     fn isnan(&self) -> Result<Tensor>;
+    /// `kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `l1_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
     fn l1_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor`
@@ -641,6 +828,53 @@ pub trait TensorOps {
     fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<()>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp_out<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
+    fn linalg_cholesky_ex(&self) -> Result<[Tensor; 2]>;
+    /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
+    fn linalg_cholesky_ex_with(&self, upper: bool, check_errors: bool) -> Result<[Tensor; 2]>;
+    /// `linalg_eig(Tensor input, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
+    fn linalg_eig(&self, compute_v: bool) -> Result<[Tensor; 2]>;
+    /// `linalg_eigh(Tensor input, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
+    fn linalg_eigh(&self, UPLO: &str, compute_v: bool) -> Result<[Tensor; 2]>;
+    /// `linalg_householder_product(Tensor input, Tensor tau, int columns=-1) -> Tensor`
+    fn linalg_householder_product(&self, tau: &Tensor, columns: i64) -> Result<Tensor>;
+    /// `linalg_inv_ex(Tensor input, *, int check=0) -> (Tensor inverse, Tensor info)`
+    fn linalg_inv_ex(&self) -> Result<[Tensor; 2]>;
+    /// `linalg_inv_ex(Tensor input, *, int check=0) -> (Tensor inverse, Tensor info)`
+    fn linalg_inv_ex_with(&self, check: i64) -> Result<[Tensor; 2]>;
+    /// `linalg_lu_factor_ex(Tensor input, *, bool pivot=True, int check=0) -> (Tensor LU, Tensor pivots, Tensor info)`
+    fn linalg_lu_factor_ex(&self) -> Result<[Tensor; 3]>;
+    /// `linalg_lu_factor_ex(Tensor input, *, bool pivot=True, int check=0) -> (Tensor LU, Tensor pivots, Tensor info)`
+    fn linalg_lu_factor_ex_with(&self, pivot: bool, check: i64) -> Result<[Tensor; 3]>;
+    /// `linalg_lu_permutation(Tensor input, int rows) -> Tensor`
+    fn linalg_lu_permutation(&self, rows: i64) -> Result<Tensor>;
+    /// `linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)`
+    fn linalg_qr(&self, mode: &str) -> Result<[Tensor; 2]>;
+    /// `linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, int check=0) -> (Tensor result, Tensor info)`
+    fn linalg_solve_ex(&self, B: &Tensor) -> Result<[Tensor; 2]>;
+    /// `linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, int check=0) -> (Tensor result, Tensor info)`
+    fn linalg_solve_ex_with(&self, B: &Tensor, left: bool, check: i64) -> Result<[Tensor; 2]>;
+    /// `linalg_solve_triangular(Tensor input, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor`
+    fn linalg_solve_triangular(&self, B: &Tensor, upper: bool) -> Result<Tensor>;
+    /// `linalg_solve_triangular(Tensor input, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor`
+    fn linalg_solve_triangular_with(&self, B: &Tensor, upper: bool, left: bool, unitriangular: bool) -> Result<Tensor>;
+    /// `linalg_svd(Tensor input, bool full_matrices=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor Vh)`
+    fn linalg_svd(&self, full_matrices: bool, compute_uv: bool) -> Result<[Tensor; 3]>;
+    /// `linalg_vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn linalg_vector_norm<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+    ) -> Result<Tensor>;
+    /// `linalg_vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn linalg_vector_norm_with<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor>;
     /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
@@ -665,6 +899,12 @@ pub trait TensorOps {
     fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `logcumsumexp(Tensor input, int dim) -> Tensor`
+    fn logcumsumexp(&self, dim: i64) -> Result<Tensor>;
+    /// `logcumsumexp(Tensor input, int dim) -> Tensor`
+    fn logcumsumexp_out(&self, dim: i64, out: &Tensor) -> Result<()>;
+    /// `logdet(Tensor input) -> Tensor`
+    fn logdet(&self) -> Result<Tensor>;
     /// `logical_and(Tensor input, Tensor other) -> Tensor`
     fn logical_and(&self, other: &Tensor) -> Result<Tensor>;
     /// `logical_and(Tensor input, Tensor other) -> Tensor`
@@ -691,6 +931,8 @@ pub trait TensorOps {
     fn logical_xor_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
+    /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
+    fn logsumexp_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
     /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -701,12 +943,18 @@ pub trait TensorOps {
     fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor`
     fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<()>;
+    /// `masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor`
+    fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor>;
+    /// `masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor`
+    fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<()>;
     /// `masked_select(Tensor input, Tensor mask) -> Tensor`
     fn masked_select(&self, mask: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul(&self, other: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `matrix_exp(Tensor input) -> Tensor`
+    fn matrix_exp(&self) -> Result<Tensor>;
     /// `max(Tensor input) -> Tensor`
     fn max(&self) -> Result<Tensor>;
     /// `max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
@@ -731,6 +979,10 @@ pub trait TensorOps {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `median(Tensor input) -> Tensor`
+    fn median(&self) -> Result<Tensor>;
+    /// `median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn median_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `min(Tensor input) -> Tensor`
     fn min(&self) -> Result<Tensor>;
     /// `min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
@@ -751,10 +1003,18 @@ pub trait TensorOps {
     fn mm(&self, mat2: &Tensor) -> Result<Tensor>;
     /// `mm(Tensor input, Tensor mat2) -> Tensor`
     fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn mode(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `moveaxis(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
+    fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor>;
     /// `movedim(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor>;
     /// `mse_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
     fn mse_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor>;
+    /// `msort(Tensor input) -> Tensor`
+    fn msort(&self) -> Result<Tensor>;
+    /// `msort(Tensor input) -> Tensor`
+    fn msort_out(&self, out: &Tensor) -> Result<()>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -769,8 +1029,124 @@ pub trait TensorOps {
     fn mv(&self, vec: &Tensor) -> Result<Tensor>;
     /// `mv(Tensor input, Tensor vec) -> Tensor`
     fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()>;
+    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nanmean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nanmean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nanmean_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `nanmedian(Tensor input) -> Tensor`
+    fn nanmedian(&self) -> Result<Tensor>;
+    /// `nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
+    fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
+    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_with_out(
+        &self,
+        q: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
+    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn nanquantile_scalar_with_out(
+        &self,
+        q: f64,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nansum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nansum_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nansum_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn nansum_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)`
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
+    /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
+    fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
+    /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
+    fn narrow_copy_out(&self, dim: i64, start: i64, length: i64, out: &Tensor) -> Result<()>;
+    /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
+    fn native_attention(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+    ) -> Result<[Tensor; 2]>;
+    /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
+    fn native_attention_with(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        generator: Option<&Generator>,
+    ) -> Result<[Tensor; 2]>;
+    /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
+    fn native_attention_backward(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        output: &Tensor,
+        logsumexp: &Tensor,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        needs_mask: bool,
+    ) -> Result<[Tensor; 4]>;
+    /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
+    fn native_attention_backward_with(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        output: &Tensor,
+        logsumexp: &Tensor,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        needs_mask: bool,
+        generator: Option<&Generator>,
+    ) -> Result<[Tensor; 4]>;
     /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
     fn native_cross_entropy(
         &self,
@@ -859,6 +1235,14 @@ pub trait TensorOps {
     fn nonzero(&self) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
     fn nonzero_out(&self, out: &Tensor) -> Result<()>;
+    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
+    fn nonzero_static(&self, size: i64) -> Result<Tensor>;
+    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
+    fn nonzero_static_with(&self, size: i64, fill_value: i64) -> Result<Tensor>;
+    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
+    fn nonzero_static_out(&self, size: i64, out: &Tensor) -> Result<()>;
+    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
+    fn nonzero_static_with_out(&self, size: i64, fill_value: i64, out: &Tensor) -> Result<()>;
     /// `nonzero_tuple(Tensor input) -> Tensor[]`
     fn nonzero_tuple(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
@@ -885,6 +1269,10 @@ pub trait TensorOps {
     fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
+    /// `permute_copy(Tensor input, int[] dims) -> Tensor`
+    fn permute_copy(&self, dims: &[i64]) -> Result<Tensor>;
+    /// `permute_copy(Tensor input, int[] dims) -> Tensor`
+    fn permute_copy_out(&self, dims: &[i64], out: &Tensor) -> Result<()>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
     fn polar(&self, angle: &Tensor) -> Result<Tensor>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
@@ -903,6 +1291,40 @@ pub trait TensorOps {
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
+    fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor>;
+    /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
+    fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()>;
+    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
+    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_with_out(
+        &self,
+        q: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
+    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
+    fn quantile_scalar_with_out(
+        &self,
+        q: f64,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn rand_like(&self) -> Result<Tensor>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -923,6 +1345,8 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `ravel(Tensor(a) input) -> Tensor(a)`
+    fn ravel(&self) -> Result<Tensor>;
     /// `real(Tensor(a) input) -> Tensor(a)`
     fn real(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
@@ -941,10 +1365,38 @@ pub trait TensorOps {
     fn remainder_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `remainder(Tensor input, Tensor|Scalar other) -> Tensor`
     fn remainder_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `repeat(Tensor input, int[] repeats) -> Tensor`
+    fn repeat(&self, repeats: &[i64]) -> Result<Tensor>;
+    /// `repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_Tensor(&self) -> Result<Tensor>;
+    /// `repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_Tensor_with(&self, output_size: Option<i64>) -> Result<Tensor>;
+    /// `repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_self_Tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor>;
+    /// `repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_self_Tensor_with(
+        &self,
+        repeats: &Tensor,
+        dim: Option<i64>,
+        output_size: Option<i64>,
+    ) -> Result<Tensor>;
+    /// `repeat_interleave.self_int(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor>;
+    /// `repeat_interleave.self_int(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor`
+    fn repeat_interleave_self_int_with(
+        &self,
+        repeats: i64,
+        dim: Option<i64>,
+        output_size: Option<i64>,
+    ) -> Result<Tensor>;
     /// `reshape(Tensor(a) input, int[] shape) -> Tensor(a)`
     fn reshape(&self, shape: &[i64]) -> Result<Tensor>;
     /// `reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn reshape_as(&self, other: &Tensor) -> Result<Tensor>;
+    /// `roll(Tensor input, int[1] shifts, int[1] dims=[]) -> Tensor`
+    fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor>;
+    /// `rot90(Tensor input, int k=1, int[] dims=[0,1]) -> Tensor`
+    fn rot90(&self, k: i64, dims: &[i64]) -> Result<Tensor>;
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
     fn round(&self) -> Result<Tensor>;
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
@@ -967,6 +1419,26 @@ pub trait TensorOps {
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
+    /// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
+    fn scaled_dot_product_attention(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+    ) -> Result<Tensor>;
+    /// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
+    fn scaled_dot_product_attention_with(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: Option<f64>,
+        enable_gqa: bool,
+    ) -> Result<Tensor>;
     /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
     fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
     /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
@@ -1004,8 +1476,96 @@ pub trait TensorOps {
     fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()>;
     /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
+    /// `scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor`
+    fn scatter_combine(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<()>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
+    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
+    fn scatter_reduce_two_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted(&self, input: &Tensor) -> Result<Tensor>;
+    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_with(
+        &self,
+        input: &Tensor,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+    ) -> Result<Tensor>;
+    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_out(&self, input: &Tensor, out: &Tensor) -> Result<()>;
+    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_with_out(
+        &self,
+        input: &Tensor,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_scalar(&self, input: impl Into<Scalar>) -> Result<Tensor>;
+    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_scalar_with(
+        &self,
+        input: impl Into<Scalar>,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+    ) -> Result<Tensor>;
+    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_scalar_out(&self, input: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
+    fn searchsorted_scalar_with_out(
+        &self,
+        input: impl Into<Scalar>,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `select(Tensor(a) input, int dim, int index) -> Tensor(a)`
     fn select(&self, dim: i64, index: i64) -> Result<Tensor>;
+    /// `select_copy(Tensor input, int dim, int index) -> Tensor`
+    fn select_copy(&self, dim: i64, index: i64) -> Result<Tensor>;
+    /// `select_copy(Tensor input, int dim, int index) -> Tensor`
+    fn select_copy_out(&self, dim: i64, index: i64, out: &Tensor) -> Result<()>;
+    /// `select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor`
+    fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor>;
     /// `selu(Tensor input) -> Tensor`
     fn selu(&self) -> Result<Tensor>;
     /// `selu(Tensor input) -> Tensor`
@@ -1052,6 +1612,14 @@ pub trait TensorOps {
     fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
     /// `slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor`
     fn slice_backward(&self, input_sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor>;
+    /// `slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
+    fn slice_copy(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
+    /// `slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
+    fn slice_copy_out(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64, out: &Tensor) -> Result<()>;
+    /// `slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
+    fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
+    /// `slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet)`
+    fn slogdet(&self) -> Result<[Tensor; 2]>;
     /// `smooth_absolute_difference(Tensor input, Tensor target, float beta) -> Tensor`
     fn smooth_absolute_difference(&self, target: &Tensor, beta: f64) -> Result<Tensor>;
     /// `smooth_absolute_difference_backward(Tensor grad_output, Tensor input, Tensor target, float beta) -> Tensor`
@@ -1081,6 +1649,10 @@ pub trait TensorOps {
     fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `split.sizes(Tensor(a) input, int[] split_size, int dim=0) -> Tensor(a)[]`
     fn split_sizes(&self, split_size: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `split_with_sizes(Tensor(a) input, int[] split_sizes, int dim=0) -> Tensor(a)[]`
+    fn split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]`
+    fn split_with_sizes_copy(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `sqrt(Tensor input) -> Tensor`
     fn sqrt(&self) -> Result<Tensor>;
     /// `sqrt(Tensor input) -> Tensor`
@@ -1101,6 +1673,14 @@ pub trait TensorOps {
     fn squeeze(&self) -> Result<Tensor>;
     /// `squeeze.dim(Tensor(a) input, int[1] dim) -> Tensor(a)`
     fn squeeze_dim(&self, dim: &[i64]) -> Result<Tensor>;
+    /// `squeeze_copy(Tensor input) -> Tensor`
+    fn squeeze_copy(&self) -> Result<Tensor>;
+    /// `squeeze_copy(Tensor input) -> Tensor`
+    fn squeeze_copy_out(&self, out: &Tensor) -> Result<()>;
+    /// `squeeze_copy.dim(Tensor input, int[1] dim) -> Tensor`
+    fn squeeze_copy_dim(&self, dim: &[i64]) -> Result<Tensor>;
+    /// `squeeze_copy.dim(Tensor input, int[1] dim) -> Tensor`
+    fn squeeze_copy_dim_out(&self, dim: &[i64], out: &Tensor) -> Result<()>;
     /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn std<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
@@ -1123,6 +1703,19 @@ pub trait TensorOps {
     fn std_unbiased(&self, unbiased: bool) -> Result<Tensor>;
     /// `std.unbiased(Tensor input, bool unbiased) -> Tensor`
     fn std_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
+    /// `std_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    fn std_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]>;
+    /// `std_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    fn std_mean_with<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<[Tensor; 2]>;
+    /// `std_mean.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
+    fn std_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `std_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)`
+    fn std_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -1149,8 +1742,26 @@ pub trait TensorOps {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `sum_to_size(Tensor input, int[] size) -> Tensor`
+    fn sum_to_size(&self, size: &[i64]) -> Result<Tensor>;
+    /// `swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)`
+    fn swapaxes(&self, axis0: i64, axis1: i64) -> Result<Tensor>;
+    /// `swapdims(Tensor(a) input, int dim0, int dim1) -> Tensor(a)`
+    fn swapdims(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
     /// `t(Tensor(a) input) -> Tensor(a)`
     fn t(&self) -> Result<Tensor>;
+    /// `t_copy(Tensor input) -> Tensor`
+    fn t_copy(&self) -> Result<Tensor>;
+    /// `t_copy(Tensor input) -> Tensor`
+    fn t_copy_out(&self, out: &Tensor) -> Result<()>;
+    /// `take(Tensor input, Tensor index) -> Tensor`
+    fn take(&self, index: &Tensor) -> Result<Tensor>;
+    /// `take(Tensor input, Tensor index) -> Tensor`
+    fn take_out(&self, index: &Tensor, out: &Tensor) -> Result<()>;
+    /// `take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor`
+    fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor>;
+    /// `take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor`
+    fn take_along_dim_out(&self, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()>;
     /// `tan(Tensor input) -> Tensor`
     fn tan(&self) -> Result<Tensor>;
     /// `tan(Tensor input) -> Tensor`
@@ -1163,20 +1774,50 @@ pub trait TensorOps {
     fn tanh_(&self) -> Result<()>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh_out(&self, out: &Tensor) -> Result<()>;
+    /// `tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor(a)[]`
+    fn tensor_split(&self, sections: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor(a)[]`
+    fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `tensor_split.tensor(Tensor(a) input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]`
+    fn tensor_split_tensor(&self, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
     fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor>;
     /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
     fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()>;
     /// `threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor`
     fn threshold_backward(&self, input: &Tensor, threshold: impl Into<Scalar>) -> Result<Tensor>;
+    /// `tile(Tensor input, int[] dims) -> Tensor`
+    fn tile(&self, dims: &[i64]) -> Result<Tensor>;
     /// `to_copy(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor`
     fn to_copy(&self) -> Result<Tensor>;
     /// `to_copy(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor`
     fn to_copy_with(&self, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor>;
     /// `topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)`
     fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<[Tensor; 2]>;
+    /// `trace(Tensor input) -> Tensor`
+    fn trace(&self) -> Result<Tensor>;
     /// `transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a)`
     fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
+    /// `transpose_copy(Tensor input, int dim0, int dim1) -> Tensor`
+    fn transpose_copy(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
+    /// `transpose_copy(Tensor input, int dim0, int dim1) -> Tensor`
+    fn transpose_copy_out(&self, dim0: i64, dim1: i64, out: &Tensor) -> Result<()>;
+    /// `trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn trapezoid(&self) -> Result<Tensor>;
+    /// `trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
+    /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn trapezoid_x(&self, x: &Tensor) -> Result<Tensor>;
+    /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
+    /// `trapz(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn trapz(&self) -> Result<Tensor>;
+    /// `trapz(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
+    fn trapz_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
+    /// `trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn trapz_x(&self, x: &Tensor) -> Result<Tensor>;
+    /// `trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
+    fn trapz_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
     /// `tril(Tensor input, int diagonal=0) -> Tensor`
     fn tril(&self, diagonal: i64) -> Result<Tensor>;
     /// `tril(Tensor input, int diagonal=0) -> Tensor`
@@ -1197,8 +1838,18 @@ pub trait TensorOps {
     fn trunc_out(&self, out: &Tensor) -> Result<()>;
     /// `unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]`
     fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `unbind_copy(Tensor input, int dim=0) -> Tensor[]`
+    fn unbind_copy(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)`
     fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor>;
+    /// `unfold(Tensor(a) input, int dimension, int size, int step) -> Tensor(a)`
+    fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor>;
+    /// `unfold_backward(Tensor grad_output, int[] input_sizes, int dim, int size, int step) -> Tensor`
+    fn unfold_backward(&self, input_sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<Tensor>;
+    /// `unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor`
+    fn unfold_copy(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor>;
+    /// `unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor`
+    fn unfold_copy_out(&self, dimension: i64, size: i64, step: i64, out: &Tensor) -> Result<()>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
     fn uniform(&self, from: f64, to: f64) -> Result<Tensor>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
@@ -1207,8 +1858,16 @@ pub trait TensorOps {
     fn uniform_(&self, from: f64, to: f64) -> Result<()>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
     fn uniform_with_(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]`
+    fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]`
+    fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unsqueeze(Tensor(a) input, int dim) -> Tensor(a)`
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
+    /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
+    fn unsqueeze_copy(&self, dim: i64) -> Result<Tensor>;
+    /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
+    fn unsqueeze_copy_out(&self, dim: i64, out: &Tensor) -> Result<()>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
@@ -1231,6 +1890,19 @@ pub trait TensorOps {
     fn var_unbiased(&self, unbiased: bool) -> Result<Tensor>;
     /// `var.unbiased(Tensor input, bool unbiased) -> Tensor`
     fn var_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
+    /// `var_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    fn var_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]>;
+    /// `var_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    fn var_mean_with<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<[Tensor; 2]>;
+    /// `var_mean.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
+    fn var_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]>;
+    /// `var_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)`
+    fn var_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
@@ -1249,8 +1921,18 @@ pub trait TensorOps {
     fn view_as_complex(&self) -> Result<Tensor>;
     /// `view_as_real(Tensor(a) input) -> Tensor(a)`
     fn view_as_real(&self) -> Result<Tensor>;
+    /// `view_copy(Tensor input, int[] size) -> Tensor`
+    fn view_copy(&self, size: &[i64]) -> Result<Tensor>;
+    /// `view_copy(Tensor input, int[] size) -> Tensor`
+    fn view_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()>;
+    /// `vsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
+    fn vsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `vsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
+    fn vsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `where.places(Tensor condition) -> Tensor[]`
+    fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `zero(Tensor input) -> Tensor`
     fn zero(&self) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
@@ -1628,6 +2310,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn adjoint(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::axes::ADJOINT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn alias_copy(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::copies::ALIAS, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn alias_copy_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::view::copies::ALIAS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::logic::ALL,
@@ -1691,6 +2391,28 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn aminmax(&self) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::spread::AMINMAX,
+            ins: &[Some(self)],
+            args: &[Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn aminmax_with(&self, dim: Option<i64>, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::spread::AMINMAX,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -1773,6 +2495,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn argwhere(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::index::flat::ARGWHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::as_strided::OP,
@@ -1781,6 +2509,34 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn as_strided_copy(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::AS_STRIDED,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Ints(stride), storage_offset.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn as_strided_copy_out(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::AS_STRIDED,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Ints(stride), storage_offset.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -1911,6 +2667,24 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn atleast_1d(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::broadcast::LEAST_1D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn atleast_2d(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::broadcast::LEAST_2D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn atleast_3d(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::broadcast::LEAST_3D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -2115,6 +2889,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::BINCOUNT,
+            ins: &[Some(self), weights],
+            args: &[Arg::Int(minlength)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -2255,6 +3040,57 @@ impl TensorOps for Tensor {
             op: &crate::matmul::products::BMM,
             ins: &[Some(self), Some(mat2)],
             args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn broadcast_to(&self, size: &[i64]) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::broadcast::TO, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE,
+            ins: &[Some(self), Some(boundaries)],
+            args: &[Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bucketize_with(&self, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE,
+            ins: &[Some(self), Some(boundaries)],
+            args: &[Arg::Bool(out_int32), Arg::Bool(right)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bucketize_out(&self, boundaries: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE,
+            ins: &[Some(self), Some(boundaries)],
+            args: &[Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bucketize_with_out(&self, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE,
+            ins: &[Some(self), Some(boundaries)],
+            args: &[Arg::Bool(out_int32), Arg::Bool(right)],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -2510,6 +3346,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn corrcoef(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::moments::CORRCOEF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn cos(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -2548,6 +3390,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn count_nonzero<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::COUNT_NONZERO,
+            ins: &[Some(self)],
+            args: &[ints(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cov(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::moments::COV,
+            ins: &[Some(self), None, None],
+            args: &[Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cov_with(&self, correction: i64, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::moments::COV,
+            ins: &[Some(self), fweights, aweights],
+            args: &[Arg::Int(correction)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn cross_entropy(
         &self,
         target: &Tensor,
@@ -2582,6 +3457,20 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn cummax(&self, dim: i64) -> Result<[Tensor; 2]> {
+        let call =
+            Call { op: &crate::reduce::running::CUMMAX, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn cummin(&self, dim: i64) -> Result<[Tensor; 2]> {
+        let call =
+            Call { op: &crate::reduce::running::CUMMIN, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        many(&call)
     }
 
     #[inline]
@@ -2717,6 +3606,191 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn cumulative_extreme(&self, dim: i64, largest: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::running::EXTREME,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(largest)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumulative_trapezoid(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::CUMULATIVE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(1), Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumulative_trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::CUMULATIVE,
+            ins: &[Some(self)],
+            args: &[Arg::from(dx.into()), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumulative_trapezoid_x(&self, x: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::CUMULATIVE_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cumulative_trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::CUMULATIVE_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn det(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::linalg::slogdet::DET, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn diag(&self, diagonal: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::diagonal::DIAG,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diag_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::diagonal::DIAG,
+            ins: &[Some(self)],
+            args: &[Arg::Int(diagonal)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::diagonal::EMBED,
+            ins: &[Some(self)],
+            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diagflat(&self, offset: i64) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::diagonal::FLAT, ins: &[Some(self)], args: &[Arg::Int(offset)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::diagonal::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diagonal_copy(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::DIAGONAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diagonal_copy_out(&self, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::DIAGONAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::diagonal::SCATTER,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diff(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::DIFF,
+            ins: &[Some(self), prepend, append],
+            args: &[Arg::Int(n), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn diff_out(
+        &self,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::spread::DIFF,
+            ins: &[Some(self), prepend, append],
+            args: &[Arg::Int(n), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::DIST,
+            ins: &[Some(self), Some(other)],
+            args: &[Arg::from(p.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn div<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -2804,6 +3878,28 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn dsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::DSPLIT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(sections)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn dsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::DSPLIT_POINTS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(indices)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
     }
 
     #[inline]
@@ -3028,6 +4124,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn expand_copy(&self, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::EXPAND,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn expand_copy_with(&self, size: &[i64], implicit: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::EXPAND,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Bool(implicit)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn expand_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::EXPAND,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn expand_copy_with_out(&self, size: &[i64], implicit: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::EXPAND,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Bool(implicit)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn expm1(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::expm1::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3091,6 +4231,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn fft_c2c(&self, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::fft::transform::C2C,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Int(normalization), Arg::Bool(forward)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fft_c2r(&self, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::fft::transform::C2R,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Int(normalization), Arg::Int(last_dim_size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fft_r2c(&self, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::fft::transform::R2C,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Int(normalization), Arg::Bool(onesided)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (value, value_scalar) = split(value);
         let call = Call {
@@ -3128,6 +4301,18 @@ impl TensorOps for Tensor {
     #[inline]
     fn flip(&self, dims: &[i64]) -> Result<Tensor> {
         let call = Call { op: &crate::view::flip::OP, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn fliplr(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::repeat::FLIPLR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn flipud(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::repeat::FLIPUD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3353,6 +4538,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn geqrf(&self) -> Result<[Tensor; 2]> {
+        let call = Call { op: &crate::linalg::qr::GEQRF_OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
     fn glu(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::shrink::GLU,
@@ -3513,6 +4704,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::HISTC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(bins), Arg::from(min.into()), Arg::from(max.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn histc_out(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::count::HISTC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(bins), Arg::from(min.into()), Arg::from(max.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn hsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::HSPLIT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(sections)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn hsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::HSPLIT_POINTS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(indices)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::loss::difference::HUBER,
@@ -3615,6 +4850,63 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::part::COPY,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::COPY,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_copy_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::COPY,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_fill<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (value, value_scalar) = split(value);
+        let call = Call {
+            op: &crate::index::part::FILL,
+            ins: &[Some(self), Some(index), value],
+            args: &[Arg::Int(dim), value_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_fill_<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<()> {
+        let (value, value_scalar) = split(value);
+        let call = Call {
+            op: &crate::index::part::FILL,
+            ins: &[Some(self), Some(index), value],
+            args: &[Arg::Int(dim), value_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn index_put<'a>(
         &'a self,
         indices: impl IntoIterator<Item = Option<&'a Tensor>>,
@@ -3659,6 +4951,94 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_reduce_out(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn index_reduce_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::part::REDUCE,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::index_select::OP,
@@ -3687,6 +5067,100 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn isin(&self, test_elements: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::ISIN,
+            ins: &[Some(self), Some(test_elements)],
+            args: &[Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn isin_with(&self, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::ISIN,
+            ins: &[Some(self), Some(test_elements)],
+            args: &[Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn isin_out(&self, test_elements: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::ISIN,
+            ins: &[Some(self), Some(test_elements)],
+            args: &[Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn isin_with_out(&self, test_elements: &Tensor, assume_unique: bool, invert: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::ISIN,
+            ins: &[Some(self), Some(test_elements)],
+            args: &[Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn isin_number(&self, test_element: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::ISIN_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::from(test_element.into()), Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn isin_number_with(&self, test_element: impl Into<Scalar>, assume_unique: bool, invert: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::ISIN_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::from(test_element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn isin_number_out(&self, test_element: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::ISIN_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::from(test_element.into()), Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn isin_number_with_out(
+        &self,
+        test_element: impl Into<Scalar>,
+        assume_unique: bool,
+        invert: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::ISIN_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::from(test_element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn isinf(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::isinf::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3696,6 +5170,17 @@ impl TensorOps for Tensor {
     fn isnan(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::isnan::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::order::KTHVALUE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(k), Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -3853,6 +5338,197 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn linalg_cholesky_ex(&self) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::linalg::cholesky::EX,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_cholesky_ex_with(&self, upper: bool, check_errors: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::linalg::cholesky::EX,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(upper), Arg::Bool(check_errors)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_eig(&self, compute_v: bool) -> Result<[Tensor; 2]> {
+        let call =
+            Call { op: &crate::linalg::eig::OP, ins: &[Some(self)], args: &[Arg::Bool(compute_v)], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_eigh(&self, UPLO: &str, compute_v: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::linalg::eigh::OP,
+            ins: &[Some(self)],
+            args: &[sym(UPLO), Arg::Bool(compute_v)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_householder_product(&self, tau: &Tensor, columns: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::qr::PRODUCT,
+            ins: &[Some(self), Some(tau)],
+            args: &[Arg::Int(columns)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_inv_ex(&self) -> Result<[Tensor; 2]> {
+        let call = Call { op: &crate::linalg::inv::INV, ins: &[Some(self)], args: &[Arg::Int(0)], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_inv_ex_with(&self, check: i64) -> Result<[Tensor; 2]> {
+        let call =
+            Call { op: &crate::linalg::inv::INV, ins: &[Some(self)], args: &[Arg::Int(check)], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_lu_factor_ex(&self) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::linalg::lu::EX,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(true), Arg::Int(0)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_lu_factor_ex_with(&self, pivot: bool, check: i64) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::linalg::lu::EX,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(pivot), Arg::Int(check)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_lu_permutation(&self, rows: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::lu::PERMUTATION,
+            ins: &[Some(self)],
+            args: &[Arg::Int(rows)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_qr(&self, mode: &str) -> Result<[Tensor; 2]> {
+        let call = Call { op: &crate::linalg::qr::OP, ins: &[Some(self)], args: &[sym(mode)], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_solve_ex(&self, B: &Tensor) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::linalg::inv::SOLVE,
+            ins: &[Some(self), Some(B)],
+            args: &[Arg::Bool(true), Arg::Int(0)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_solve_ex_with(&self, B: &Tensor, left: bool, check: i64) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::linalg::inv::SOLVE,
+            ins: &[Some(self), Some(B)],
+            args: &[Arg::Bool(left), Arg::Int(check)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_solve_triangular(&self, B: &Tensor, upper: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::solve_triangular::OP,
+            ins: &[Some(self), Some(B)],
+            args: &[Arg::Bool(upper), Arg::Bool(true), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_solve_triangular_with(&self, B: &Tensor, upper: bool, left: bool, unitriangular: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::solve_triangular::OP,
+            ins: &[Some(self), Some(B)],
+            args: &[Arg::Bool(upper), Arg::Bool(left), Arg::Bool(unitriangular)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_svd(&self, full_matrices: bool, compute_uv: bool) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::linalg::svd::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(full_matrices), Arg::Bool(compute_uv)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn linalg_vector_norm<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::vector_norm::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_vector_norm_with<'a>(
+        &self,
+        ord: impl Into<Scalar>,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::vector_norm::OP,
+            ins: &[Some(self)],
+            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::linear::OP,
@@ -3933,6 +5609,34 @@ impl TensorOps for Tensor {
             args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Fresh,
         };
+        one(&call)
+    }
+
+    #[inline]
+    fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::running::LOGCUMSUMEXP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn logcumsumexp_out(&self, dim: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::running::LOGCUMSUMEXP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn logdet(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::linalg::slogdet::LOGDET, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4067,6 +5771,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn logsumexp_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::LOGSUMEXP,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -4127,6 +5842,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::flat::MASKED_SCATTER,
+            ins: &[Some(self), Some(mask), Some(source)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::MASKED_SCATTER,
+            ins: &[Some(self), Some(mask), Some(source)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::nonzero::MASKED_SELECT,
@@ -4153,6 +5890,12 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn matrix_exp(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::linalg::matrix_exp::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -4256,6 +5999,23 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn median(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::order::MEDIAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn median_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::order::MEDIAN_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn min(&self) -> Result<Tensor> {
         let call = Call { op: &crate::reduce::extrema::MIN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4348,6 +6108,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn mode(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::order::MODE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::axes::MOVEAXIS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(source), Arg::Ints(destination)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::shape::MOVEDIM,
@@ -4367,6 +6149,18 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn msort(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::order::MSORT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn msort_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::reduce::order::MSORT, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
     }
 
     #[inline]
@@ -4446,6 +6240,225 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::nan::NANMEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanmean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::nan::NANMEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanmean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::nan::NANMEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nanmean_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::nan::NANMEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nanmedian(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::order::NANMEDIAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::order::NANMEDIAN_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanquantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanquantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nanquantile_with_out(
+        &self,
+        q: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanquantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nanquantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nanquantile_scalar_with_out(
+        &self,
+        q: f64,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::NANQUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nansum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::nan::NANSUM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nansum_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::nan::NANSUM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nansum_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::nan::NANSUM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nansum_with_out<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::nan::NANSUM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::slice::NARROW,
@@ -4454,6 +6467,120 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::NARROW,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn narrow_copy_out(&self, dim: i64, start: i64, length: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::NARROW,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn native_attention(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::attention::fused::NATIVE,
+            ins: &[Some(self), Some(key), Some(value), attn_mask],
+            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(None)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_attention_with(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        generator: Option<&Generator>,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::attention::fused::NATIVE,
+            ins: &[Some(self), Some(key), Some(value), attn_mask],
+            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_attention_backward(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        output: &Tensor,
+        logsumexp: &Tensor,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        needs_mask: bool,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::attention::fused::BACKWARD,
+            ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
+            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), Arg::Bool(needs_mask), rng(None)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_attention_backward_with(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        output: &Tensor,
+        logsumexp: &Tensor,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: f64,
+        needs_mask: bool,
+        generator: Option<&Generator>,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::attention::fused::BACKWARD,
+            ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
+            args: &[
+                Arg::Float(dropout_p),
+                Arg::Bool(is_causal),
+                Arg::Float(scale),
+                Arg::Bool(needs_mask),
+                rng(generator),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -4742,6 +6869,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn nonzero_static(&self, size: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::flat::NONZERO_STATIC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(size), Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nonzero_static_with(&self, size: i64, fill_value: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::flat::NONZERO_STATIC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(size), Arg::Int(fill_value)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nonzero_static_out(&self, size: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::NONZERO_STATIC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(size), Arg::Int(-1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nonzero_static_with_out(&self, size: i64, fill_value: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::NONZERO_STATIC,
+            ins: &[Some(self)],
+            args: &[Arg::Int(size), Arg::Int(fill_value)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn nonzero_tuple(&self) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call { op: &crate::index::nonzero::TUPLE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         list(&call)
@@ -4850,6 +7021,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn permute_copy(&self, dims: &[i64]) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::copies::PERMUTE, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn permute_copy_out(&self, dims: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::PERMUTE,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dims)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn polar(&self, angle: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::complex::POLAR,
@@ -4952,6 +7141,130 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::flat::PUT,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Bool(accumulate)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::PUT,
+            ins: &[Some(self), Some(index), Some(source)],
+            args: &[Arg::Bool(accumulate)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn quantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn quantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn quantile_with_out(
+        &self,
+        q: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE,
+            ins: &[Some(self), Some(q)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn quantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn quantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn quantile_scalar_with_out(
+        &self,
+        q: f64,
+        dim: Option<i64>,
+        keepdim: bool,
+        interpolation: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::order::QUANTILE_NUMBER,
+            ins: &[Some(self)],
+            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn rand_like(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RAND_LIKE,
@@ -5014,6 +7327,12 @@ impl TensorOps for Tensor {
             ],
             dest: Dest::Fresh,
         };
+        one(&call)
+    }
+
+    #[inline]
+    fn ravel(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::axes::RAVEL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5092,6 +7411,85 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::repeat::OP, ins: &[Some(self)], args: &[Arg::Ints(repeats)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_Tensor(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::index::count::REPEATS, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_Tensor_with(&self, output_size: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::REPEATS,
+            ins: &[Some(self)],
+            args: &[output_size.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_self_Tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::INTERLEAVE,
+            ins: &[Some(self), Some(repeats)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_self_Tensor_with(
+        &self,
+        repeats: &Tensor,
+        dim: Option<i64>,
+        output_size: Option<i64>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::INTERLEAVE,
+            ins: &[Some(self), Some(repeats)],
+            args: &[dim.map_or(Arg::None, Arg::Int), output_size.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::INTERLEAVE_BY,
+            ins: &[Some(self)],
+            args: &[Arg::Int(repeats), dim.map_or(Arg::None, Arg::Int), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn repeat_interleave_self_int_with(
+        &self,
+        repeats: i64,
+        dim: Option<i64>,
+        output_size: Option<i64>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::count::INTERLEAVE_BY,
+            ins: &[Some(self)],
+            args: &[Arg::Int(repeats), dim.map_or(Arg::None, Arg::Int), output_size.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::reshape::OP, ins: &[Some(self)], args: &[Arg::Ints(shape)], dest: Dest::Fresh };
@@ -5102,6 +7500,28 @@ impl TensorOps for Tensor {
     fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::shape::RESHAPE_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::repeat::ROLL,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(shifts), Arg::Ints(dims)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn rot90(&self, k: i64, dims: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::repeat::ROT90,
+            ins: &[Some(self)],
+            args: &[Arg::Int(k), Arg::Ints(dims)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
@@ -5205,6 +7625,49 @@ impl TensorOps for Tensor {
             op: &crate::elementwise::rsub::OP,
             ins: &[Some(self), other],
             args: &[other_scalar, Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scaled_dot_product_attention(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::attention::OP,
+            ins: &[Some(self), Some(key), Some(value), attn_mask],
+            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scaled_dot_product_attention_with(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        attn_mask: Option<&Tensor>,
+        dropout_p: f64,
+        is_causal: bool,
+        scale: Option<f64>,
+        enable_gqa: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::attention::OP,
+            ins: &[Some(self), Some(key), Some(value), attn_mask],
+            args: &[
+                Arg::Float(dropout_p),
+                Arg::Bool(is_causal),
+                scale.map_or(Arg::None, Arg::Float),
+                Arg::Bool(enable_gqa),
+            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -5383,10 +7846,260 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn scatter_combine(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::COMBINE,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn scatter_reduce_two_with_out(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::scatter_reduce::OP,
+            ins: &[Some(self), Some(index), Some(src)],
+            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn searchsorted(&self, input: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::SORTED,
+            ins: &[Some(self), Some(input), None],
+            args: &[Arg::Bool(false), Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn searchsorted_with(
+        &self,
+        input: &Tensor,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::SORTED,
+            ins: &[Some(self), Some(input), sorter],
+            args: &[Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn searchsorted_out(&self, input: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::SORTED,
+            ins: &[Some(self), Some(input), None],
+            args: &[Arg::Bool(false), Arg::Bool(false), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn searchsorted_with_out(
+        &self,
+        input: &Tensor,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::SORTED,
+            ins: &[Some(self), Some(input), sorter],
+            args: &[Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn searchsorted_scalar(&self, input: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::SORTED_NUMBER,
+            ins: &[Some(self), None],
+            args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false), Arg::None],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn searchsorted_scalar_with(
+        &self,
+        input: impl Into<Scalar>,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::SORTED_NUMBER,
+            ins: &[Some(self), sorter],
+            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn searchsorted_scalar_out(&self, input: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::SORTED_NUMBER,
+            ins: &[Some(self), None],
+            args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn searchsorted_scalar_with_out(
+        &self,
+        input: impl Into<Scalar>,
+        out_int32: bool,
+        right: bool,
+        side: Option<&str>,
+        sorter: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::SORTED_NUMBER,
+            ins: &[Some(self), sorter],
+            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::slice::SELECT,
             ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(index)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn select_copy(&self, dim: i64, index: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::SELECT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(index)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn select_copy_out(&self, dim: i64, index: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::SELECT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), Arg::Int(index)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::scatter::SELECT,
+            ins: &[Some(self), Some(src)],
             args: &[Arg::Int(dim), Arg::Int(index)],
             dest: Dest::Fresh,
         };
@@ -5559,6 +8272,45 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn slice_copy(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::SLICE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn slice_copy_out(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::SLICE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::scatter::SLICE,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn slogdet(&self) -> Result<[Tensor; 2]> {
+        let call = Call { op: &crate::linalg::slogdet::SLOGDET, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
     fn smooth_absolute_difference(&self, target: &Tensor, beta: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::loss::difference::SMOOTH,
@@ -5696,6 +8448,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::WITH_SIZES,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn split_with_sizes_copy(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::WITH_SIZES_COPY,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn sqrt(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::sqrt::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -5766,6 +8540,40 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::view::squeeze::DIM, ins: &[Some(self)], args: &[Arg::Ints(dim)], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn squeeze_copy(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::copies::SQUEEZE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn squeeze_copy_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::view::copies::SQUEEZE, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn squeeze_copy_dim(&self, dim: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::SQUEEZE_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn squeeze_copy_dim_out(&self, dim: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::SQUEEZE_DIM,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -5860,6 +8668,55 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn std_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::STD_MEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn std_mean_with<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::STD_MEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn std_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::STD_MEAN_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn std_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::STD_MEAN_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -5985,9 +8842,94 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::broadcast::SUM_TO_SIZE,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn swapaxes(&self, axis0: i64, axis1: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::axes::SWAPAXES,
+            ins: &[Some(self)],
+            args: &[Arg::Int(axis0), Arg::Int(axis1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn swapdims(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::axes::SWAPDIMS,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim0), Arg::Int(dim1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn t(&self) -> Result<Tensor> {
         let call = Call { op: &crate::view::shape::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn t_copy(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::copies::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn t_copy_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::view::copies::T, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn take(&self, index: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::index::flat::TAKE, ins: &[Some(self), Some(index)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn take_out(&self, index: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::TAKE,
+            ins: &[Some(self), Some(index)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::flat::ALONG,
+            ins: &[Some(self), Some(indices)],
+            args: &[dim.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn take_along_dim_out(&self, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::flat::ALONG,
+            ins: &[Some(self), Some(indices)],
+            args: &[dim.map_or(Arg::None, Arg::Int)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -6028,6 +8970,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn tensor_split(&self, sections: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::TENSOR_SPLIT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(sections), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::TENSOR_SPLIT_POINTS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(indices), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn tensor_split_tensor(&self, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::TENSOR_SPLIT_TENSOR,
+            ins: &[Some(self), Some(tensor_indices_or_sections)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::leaky_relu::THRESHOLD,
@@ -6061,6 +9036,13 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn tile(&self, dims: &[i64]) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::repeat::TILE, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn to_copy(&self) -> Result<Tensor> {
         let call =
             Call { op: &crate::creation::to::OP, ins: &[Some(self)], args: &[Arg::None, Arg::None], dest: Dest::Fresh };
@@ -6090,11 +9072,127 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn trace(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::reduce::spread::TRACE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::transpose::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim0), Arg::Int(dim1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn transpose_copy(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::TRANSPOSE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim0), Arg::Int(dim1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn transpose_copy_out(&self, dim0: i64, dim1: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::TRANSPOSE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim0), Arg::Int(dim1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn trapezoid(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPEZOID,
+            ins: &[Some(self)],
+            args: &[Arg::Int(1), Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPEZOID,
+            ins: &[Some(self)],
+            args: &[Arg::from(dx.into()), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapezoid_x(&self, x: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPEZOID_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPEZOID_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapz(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPZ,
+            ins: &[Some(self)],
+            args: &[Arg::Int(1), Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapz_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPZ,
+            ins: &[Some(self)],
+            args: &[Arg::from(dx.into()), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapz_x(&self, x: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPZ_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn trapz_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::spread::TRAPZ_X,
+            ins: &[Some(self), Some(x)],
+            args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -6193,6 +9291,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn unbind_copy(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::UNBIND_COPY,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::shape::UNFLATTEN,
@@ -6201,6 +9310,50 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::unfold::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dimension), Arg::Int(size), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn unfold_backward(&self, input_sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::unfold::BACKWARD,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(input_sizes), Arg::Int(dim), Arg::Int(size), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn unfold_copy(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::copies::UNFOLD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dimension), Arg::Int(size), Arg::Int(step)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn unfold_copy_out(&self, dimension: i64, size: i64, step: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::UNFOLD,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dimension), Arg::Int(size), Arg::Int(step)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -6248,10 +9401,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::UNSAFE_CHUNK,
+            ins: &[Some(self)],
+            args: &[Arg::Int(chunks), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::UNSAFE_SPLIT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(split_size), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::unsqueeze::OP, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn unsqueeze_copy(&self, dim: i64) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::copies::UNSQUEEZE, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn unsqueeze_copy_out(&self, dim: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::UNSQUEEZE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -6349,6 +9542,55 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn var_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::VAR_MEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn var_mean_with<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::VAR_MEAN,
+            ins: &[Some(self)],
+            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn var_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::VAR_MEAN_DIM,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn var_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::reduce::moments::VAR_MEAN_UNBIASED,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(unbiased)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::prod::NORM,
@@ -6408,6 +9650,46 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn view_copy(&self, size: &[i64]) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::copies::VIEW, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn view_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::copies::VIEW,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn vsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::VSPLIT,
+            ins: &[Some(self)],
+            args: &[Arg::Int(sections)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn vsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::VSPLIT_POINTS,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(indices)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (input, input_scalar) = split(input);
         let (other, other_scalar) = split(other);
@@ -6418,6 +9700,12 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call { op: &crate::index::flat::WHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        list(&call)
     }
 
     #[inline]
@@ -6470,6 +9758,28 @@ impl TensorOps for Tensor {
 pub mod functions {
     use super::*;
 
+    /// `_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] tensors, Tensor(b!) found_inf, Tensor inv_scale) -> ()`
+    #[inline]
+    pub fn _amp_foreach_non_finite_check_and_unscale_<'a>(
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+        found_inf: &'a Tensor,
+        inv_scale: &'a Tensor,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        ins.push(Some(found_inf));
+        ins.push(Some(inv_scale));
+        let call = Call {
+            op: &crate::optim::amp::UNSCALE_OP,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
     /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_adam_<'a>(
@@ -6503,7 +9813,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::ADAM_OP,
+            op: &crate::optim::update::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6556,7 +9866,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::ADAM_OP,
+            op: &crate::optim::update::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6607,7 +9917,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::ADAMW,
+            op: &crate::optim::update::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6660,7 +9970,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::ADAMW,
+            op: &crate::optim::update::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6706,7 +10016,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::SGD_OP,
+            op: &crate::optim::update::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6754,7 +10064,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::SGD_OP,
+            op: &crate::optim::update::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -6766,6 +10076,120 @@ pub mod functions {
                 Arg::Bool(nesterov),
                 Arg::Bool(maximize),
                 Arg::Bool(is_first_step),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_update_<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        states0: impl IntoIterator<Item = &'a Tensor>,
+        states1: impl IntoIterator<Item = &'a Tensor>,
+        states2: impl IntoIterator<Item = &'a Tensor>,
+        lr: Option<&'a Tensor>,
+        step: Option<&'a Tensor>,
+        x2: Option<&'a Tensor>,
+        x3: Option<&'a Tensor>,
+        rule: &str,
+        hyper: &[f64],
+        maximize: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_states0 = ins.len();
+        ins.extend(states0.into_iter().map(Some));
+        let n_states0 = ins.len() - n_states0;
+        let n_states1 = ins.len();
+        ins.extend(states1.into_iter().map(Some));
+        let n_states1 = ins.len() - n_states1;
+        let n_states2 = ins.len();
+        ins.extend(states2.into_iter().map(Some));
+        let n_states2 = ins.len() - n_states2;
+        ins.push(lr);
+        ins.push(step);
+        ins.push(x2);
+        ins.push(x3);
+        ins.push(None);
+        ins.push(None);
+        let call = Call {
+            op: &crate::optim::update::UPDATE_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_states0 as u32),
+                Arg::Len(n_states1 as u32),
+                Arg::Len(n_states2 as u32),
+                sym(rule),
+                Arg::Floats(hyper),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_update__with<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        states0: impl IntoIterator<Item = &'a Tensor>,
+        states1: impl IntoIterator<Item = &'a Tensor>,
+        states2: impl IntoIterator<Item = &'a Tensor>,
+        lr: Option<&'a Tensor>,
+        step: Option<&'a Tensor>,
+        x2: Option<&'a Tensor>,
+        x3: Option<&'a Tensor>,
+        rule: &str,
+        hyper: &[f64],
+        maximize: bool,
+        grad_scale: Option<&'a Tensor>,
+        found_inf: Option<&'a Tensor>,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_states0 = ins.len();
+        ins.extend(states0.into_iter().map(Some));
+        let n_states0 = ins.len() - n_states0;
+        let n_states1 = ins.len();
+        ins.extend(states1.into_iter().map(Some));
+        let n_states1 = ins.len() - n_states1;
+        let n_states2 = ins.len();
+        ins.extend(states2.into_iter().map(Some));
+        let n_states2 = ins.len() - n_states2;
+        ins.push(lr);
+        ins.push(step);
+        ins.push(x2);
+        ins.push(x3);
+        ins.push(grad_scale);
+        ins.push(found_inf);
+        let call = Call {
+            op: &crate::optim::update::UPDATE_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_states0 as u32),
+                Arg::Len(n_states1 as u32),
+                Arg::Len(n_states2 as u32),
+                sym(rule),
+                Arg::Floats(hyper),
+                Arg::Bool(maximize),
             ],
             dest: Dest::Fresh,
         };
@@ -6851,6 +10275,83 @@ pub mod functions {
         one(&call)
     }
 
+    /// `block_diag(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn block_diag<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::BLOCK_DIAG,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `broadcast_tensors(Tensor[] tensors) -> Tensor[]`
+    #[inline]
+    pub fn broadcast_tensors<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<SmallVec<[Tensor; 2]>> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::broadcast::TENSORS,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    /// `bucketize.scalar(Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    #[inline]
+    pub fn bucketize_scalar(input: impl Into<Scalar>, boundaries: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE_NUMBER,
+            ins: &[Some(boundaries)],
+            args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `bucketize.scalar(Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
+    #[inline]
+    pub fn bucketize_scalar_with(
+        input: impl Into<Scalar>,
+        boundaries: &Tensor,
+        out_int32: bool,
+        right: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::BUCKETIZE_NUMBER,
+            ins: &[Some(boundaries)],
+            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `cartesian_prod(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn cartesian_prod<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::CARTESIAN_PROD,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn cat<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -6878,6 +10379,134 @@ pub mod functions {
             op: &crate::view::cat::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `column_stack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn column_stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::COLUMN_STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `column_stack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn column_stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::COLUMN_STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `concat(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn concat<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::CONCAT,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `concat(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn concat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::CONCAT,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `concatenate(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn concatenate<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::CONCATENATE,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `concatenate(Tensor[] tensors, int dim=0) -> Tensor`
+    #[inline]
+    pub fn concatenate_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::CONCATENATE,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `dstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn dstack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::DSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `dstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn dstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::DSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -6991,6 +10620,97 @@ pub mod functions {
         one(&call)
     }
 
+    /// `hstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn hstack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::HSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `hstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn hstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::HSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    #[inline]
+    pub fn isin_element(element: impl Into<Scalar>, test_elements: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::NUMBER_ISIN,
+            ins: &[Some(test_elements)],
+            args: &[Arg::from(element.into()), Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    #[inline]
+    pub fn isin_element_with(
+        element: impl Into<Scalar>,
+        test_elements: &Tensor,
+        assume_unique: bool,
+        invert: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::NUMBER_ISIN,
+            ins: &[Some(test_elements)],
+            args: &[Arg::from(element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    #[inline]
+    pub fn isin_element_out(element: impl Into<Scalar>, test_elements: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::NUMBER_ISIN,
+            ins: &[Some(test_elements)],
+            args: &[Arg::from(element.into()), Arg::Bool(false), Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
+    #[inline]
+    pub fn isin_element_with_out(
+        element: impl Into<Scalar>,
+        test_elements: &Tensor,
+        assume_unique: bool,
+        invert: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::index::search::NUMBER_ISIN,
+            ins: &[Some(test_elements)],
+            args: &[Arg::from(element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Result<Tensor> {
@@ -7034,6 +10754,41 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]`
+    #[inline]
+    pub fn meshgrid<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<SmallVec<[Tensor; 2]>> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::broadcast::MESHGRID,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::None],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    /// `meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]`
+    #[inline]
+    pub fn meshgrid_with<'a>(
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+        indexing: Option<&str>,
+    ) -> Result<SmallVec<[Tensor; 2]>> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::broadcast::MESHGRID,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), indexing.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
     }
 
     /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -7268,6 +11023,38 @@ pub mod functions {
         one(&call)
     }
 
+    /// `row_stack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn row_stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::ROW_STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `row_stack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn row_stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::ROW_STACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -7295,6 +11082,38 @@ pub mod functions {
             op: &crate::view::cat::STACK,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `vstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn vstack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::VSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `vstack(Tensor[] tensors) -> Tensor`
+    #[inline]
+    pub fn vstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::view::stacks::VSTACK,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Into(&[out]),
         };
         none(&call)

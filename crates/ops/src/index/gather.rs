@@ -50,7 +50,7 @@ fn push_output(l: &mut Lowered, t: &Tensor) {
     }
 }
 
-fn rows(c: &Call<'_>, n_ins: usize, rows: &mut Vec<Row>) -> Result<()> {
+pub fn rows(c: &Call<'_>, n_ins: usize, rows: &mut Vec<Row>) -> Result<()> {
     let x = c.t(0)?;
     let (dim, index) = (wrap_dim(c.int(0)?, x.ndim())?, c.t(1)?);
     for i in 0..x.ndim().min(index.ndim()) {
@@ -116,7 +116,7 @@ Example::
     ..OpDef::BASE
 };
 
-fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+pub fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (x, i) = (c.t(0)?, c.t(1)?);
     check(c, x, i, wrap_dim(c.int(0)?, x.ndim())?)?;
     if let Some(src) = c.opt(2) {
@@ -141,7 +141,7 @@ fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     outs.push(x.dtype(), x.device(), x.sizes())
 }
 
-fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) -> Result<()> {
+pub fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) -> Result<()> {
     only_wide(c, 1)?;
     let (x, i, src) = (c.t(0)?, c.t(1)?, c.t(2)?);
     l.init = Some(0);
@@ -163,7 +163,7 @@ fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) 
     Ok(())
 }
 
-fn scatter_samples() -> Vec<Sample> {
+pub fn scatter_samples() -> Vec<Sample> {
     let t = |s: &[i64], d, i: &[i64]| {
         Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::i64(i, 0, 3), SampleArg::f32(i)])
     };
@@ -318,7 +318,7 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
 };
 
 /// The gradient of a source of which only the part under the index was used.
-fn under(g: Tensor, sizes: &[i64]) -> Result<Tensor> {
+pub fn under(g: Tensor, sizes: &[i64]) -> Result<Tensor> {
     if g.sizes() == sizes {
         return Ok(g);
     }

@@ -1,14 +1,32 @@
 //! Ops that read and write elements by index. The rules they share.
 
+pub mod count;
+pub mod flat;
 pub mod gather;
 #[allow(clippy::module_inception)]
 pub mod index;
 pub mod index_select;
 pub mod nonzero;
+pub mod part;
+pub mod scatter_reduce;
+pub mod search;
 pub mod sort;
 pub mod triangle;
 
 use crate::prelude::*;
+pub use crate::view::{give, give_all};
+
+/// An op that is its composition: no kernel of its own, gradients and splits by its parts.
+pub const COMPOSED: OpDef =
+    OpDef { faces: Faces::FN_METHOD, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..OpDef::BASE };
+
+/// The elements of an int64 tensor, read on the host.
+pub fn on_host(t: &Tensor) -> Result<Vec<i64>> {
+    let host = copy_to_host(&t.contiguous()?)?;
+    // SAFETY: a contiguous host copy of so many int64 elements.
+    let values = unsafe { std::slice::from_raw_parts(host.data_ptr().cast::<i64>(), t.numel() as usize) };
+    Ok(values.to_vec())
+}
 
 /// An index as int64.
 pub fn wide(t: &Tensor) -> Result<Tensor> {

@@ -3,10 +3,16 @@
 pub mod extrema;
 pub mod logic;
 pub mod mean;
+pub mod moments;
+pub mod nan;
+pub mod order;
 pub mod prod;
+pub mod running;
+pub mod spread;
 pub mod sum;
 
 use crate::prelude::*;
+pub use crate::view::{give, give_all};
 
 /// A bit mask of the dims that argument `i` names (an int, a list, or none for all).
 pub fn dim_mask(name: &str, arg: Arg<'_>, ndim: usize) -> Result<u64> {
@@ -81,6 +87,9 @@ pub const REDUCE: OpDef = OpDef {
     samples,
     ..OpDef::BASE
 };
+
+/// A reduction that is its composition.
+pub const COMPOSED: OpDef = OpDef { grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..REDUCE };
 
 /// All dims, one, several, kept, 0-dim.
 pub fn samples() -> Vec<Sample> {

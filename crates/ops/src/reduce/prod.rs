@@ -61,13 +61,13 @@ Example::
     ..super::REDUCE
 };
 
-fn lower_scan(c: &Call<'_>, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
+pub fn lower_scan(c: &Call<'_>, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
     let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
     l.input(0).output(0).param(kind as u64).param(dim as i64);
     Ok(())
 }
 
-fn not_axes(c: &Call<'_>) -> u32 {
+pub fn not_axes(c: &Call<'_>) -> u32 {
     let n = c.t(0).map_or(0, Tensor::ndim);
     c.int(0).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
 }
@@ -153,7 +153,7 @@ Example::
 
     >>> oneflow.logsumexp(oneflow.tensor([0., 0.]), 0)
     tensor(0.6931)",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
         let x = c.t(0)?;
         let x = &if x.dtype().is_differentiable() { x.clone() } else { x.to_copy_with(Some(default_dtype()), None)? };

@@ -1,16 +1,25 @@
 //! Views: ops whose result is another layout of the input's storage. The rules they share.
 
 pub mod as_strided;
+pub mod axes;
+pub mod broadcast;
 pub mod cat;
+pub mod copies;
+pub mod diagonal;
 pub mod expand;
 pub mod flip;
 pub mod permute;
+pub mod pieces;
+pub mod repeat;
 pub mod reshape;
+pub mod scatter;
 pub mod shape;
 pub mod slice;
 pub mod split;
 pub mod squeeze;
+pub mod stacks;
 pub mod transpose;
+pub mod unfold;
 pub mod unsqueeze;
 #[allow(clippy::module_inception)]
 pub mod view;
@@ -20,6 +29,22 @@ use crate::prelude::*;
 /// A view: nothing to compute, nothing to lower.
 pub const VIEW: OpDef =
     OpDef { faces: Faces::FN_METHOD, kernel: Kernel::View, cost: |_, _| Cost::default(), ..OpDef::BASE };
+
+/// An op that is its composition: no kernel of its own, gradients and splits by its parts.
+pub const COMPOSED: OpDef =
+    OpDef { faces: Faces::FN_METHOD, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..OpDef::BASE };
+
+/// The one result of a composition.
+pub fn give(outs: &mut Outs, t: Tensor) -> Result<()> {
+    outs.give(t);
+    Ok(())
+}
+
+/// Several results of a composition.
+pub fn give_all(outs: &mut Outs, all: impl IntoIterator<Item = Tensor>) -> Result<()> {
+    all.into_iter().for_each(|t| outs.give(t));
+    Ok(())
+}
 
 /// Sizes with one `-1` filled in so that the product is `numel`.
 pub fn infer_sizes(name: &str, sizes: &[i64], numel: i64, of: &[i64]) -> Result<Dims> {

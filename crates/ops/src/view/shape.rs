@@ -1,9 +1,7 @@
 //! Shapes made of other views: t, flatten, movedim, expand_as, view_as, reshape_as, unflatten, detach.
 
-use super::VIEW;
+use super::COMPOSED;
 use crate::prelude::*;
-
-const COMPOSED: OpDef = OpDef { kernel: Kernel::None, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..VIEW };
 
 pub static T: OpDef = OpDef {
     sig: Sig::parse("t(Tensor(a) input) -> Tensor(a)"),

@@ -1,0 +1,191 @@
+//! scatter_reduce: sums, products, means and extremes at an index, with or without what was there.
+
+use super::{COMPOSED, give};
+use crate::prelude::*;
+
+/// The name that `scatter(reduce=)` knows the combination by, where there is one, and its identity.
+fn identity(how: &str, dtype: DType) -> Result<Scalar> {
+    let extreme = |low: bool| match dtype {
+        d if d.is_float() => Scalar::Float(if low { f64::NEG_INFINITY } else { f64::INFINITY }),
+        DType::Bool => Scalar::Int(!low as i64),
+        DType::U8 => Scalar::Int(if low { 0 } else { 255 }),
+        d => {
+            let max = i64::MAX >> (64 - 8 * d.size() as u32);
+            Scalar::Int(if low { -max - 1 } else { max })
+        }
+    };
+    Ok(match how {
+        "sum" | "mean" => Scalar::Int(0),
+        "prod" => Scalar::Int(1),
+        "amax" => extreme(true),
+        "amin" => extreme(false),
+        other => {
+            return Err(Error::runtime(format!(
+                "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
+            )));
+        }
+    })
+}
+
+/// The kernel: one combination, what was there included.
+pub static COMBINE: OpDef = OpDef {
+    sig: Sig::parse("scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor"),
+    doc: "A copy of `input` with `src` combined at `index`: \"prod\", \"amax\" or \"amin\".",
+    faces: Faces::PRIVATE,
+    infer: super::gather::infer_scatter,
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::SCATTER,
+        lower: |c, o, l| {
+            super::gather::lower_scatter(
+                c,
+                o,
+                l,
+                match c.str(1)? {
+                    "prod" => ScatterKind::Mul,
+                    "amax" => ScatterKind::Max,
+                    _ => ScatterKind::Min,
+                },
+            )
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, r| super::gather::rows(c, 3, r))),
+    samples: || {
+        super::gather::scatter_samples()
+            .into_iter()
+            .map(|mut s| {
+                s.args.push(SampleArg::Str("amax"));
+                s
+            })
+            .collect()
+    },
+    ..OpDef::BASE
+};
+
+/// How many sources went to each place of the output, and the place itself if it counts.
+fn counts(like: &Tensor, index: &Tensor, dim: i64, include: bool) -> Result<Tensor> {
+    let start = if include { like.new_ones(like.sizes())? } else { like.new_zeros(like.sizes())? };
+    start.scatter_add(dim, index, &like.new_ones(index.sizes())?)
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    ),
+    doc: "A copy of `input` with the elements of `src` combined at `index` along a dimension: `reduce` is \"sum\", \"prod\",
+\"mean\", \"amax\" or \"amin\". Without `include_self` what was there does not take part.
+
+Example::
+
+    >>> oneflow.scatter_reduce(oneflow.zeros(2), 0, oneflow.tensor([0, 0]), oneflow.tensor([1., 2.]), 'sum')
+    tensor([3., 0.])",
+    faces: Faces::ALL,
+    infer: |c, outs| {
+        identity(c.str(1)?, c.t(0)?.dtype())?;
+        super::gather::infer_scatter(c, outs)
+    },
+    compose: Some(|c, outs| {
+        let (x, index, src, how, include) = (c.t(0)?, c.t(1)?, c.t(2)?, c.str(1)?, c.bool(2));
+        let dim = c.int(0)?;
+        let none = identity(how, x.dtype())?;
+        if index.numel() == 0 {
+            return give(outs, x.cloned()?);
+        }
+        let start = if include { x.clone() } else { x.scatter_value(dim, index, none)? };
+        let combined = match how {
+            "sum" => start.scatter_add(dim, index, src)?,
+            "mean" => {
+                let n = counts(x, index, dim, include)?;
+                let n = n.clamp(Some(Scalar::Int(1)), None)?;
+                let sum = start.scatter_add(dim, index, src)?;
+                if x.dtype().is_float() { sum.div(&n)? } else { sum.div_with(&n, Some("floor"))? }
+            }
+            _ => start.scatter_combine(dim, index, src, how)?,
+        };
+        give(outs, combined)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b101), Save::In(1, 0b101), Save::In(2, 0b101), Save::Out(0, 0b101)],
+        fix: Fix::None,
+        f: |c, out| {
+            let (x, index, src, y, g) = (c.x(0)?, c.x(1)?, c.x(2)?, c.y(0)?, c.g()?);
+            let (dim, how, include) = (c.arg(0).int().unwrap_or(0), c.arg(1).str().unwrap_or(""), c.arg(2).bool());
+            if index.numel() == 0 {
+                out.set(0, || Ok(g.clone()))?;
+                return out.set(2, || src.zeros_like());
+            }
+            // What was there has no part where a source came, unless it was included.
+            let own = |t: Tensor| if include { Ok(t) } else { t.scatter_value(dim, index, 0.0) };
+            let back = |t: Tensor| super::gather::under(t, src.sizes());
+            let seen = |t: &Tensor| t.gather(dim, index);
+            let used = under_index(src, index)?;
+            match how {
+                "sum" => {
+                    out.set(0, || own(g.clone()))?;
+                    out.set(2, || back(seen(g)?))
+                }
+                "mean" => {
+                    let n = counts(x, index, dim, include)?.clamp(Some(Scalar::Int(1)), None)?;
+                    let share = g.div(&n)?;
+                    out.set(0, || own(share.clone()))?;
+                    out.set(2, || back(seen(&share)?))
+                }
+                "prod" => {
+                    let masked = x.eq(0.0)?.r#where(1.0, x)?;
+                    out.set(0, || {
+                        let others = masked.scatter_reduce_two_with(dim, index, src, how, include)?;
+                        own(g.mul(&others)?.div(&masked)?)
+                    })?;
+                    out.set(2, || {
+                        // Places that took a single zero owe its source the product of the others.
+                        let zero = used.eq(0.0)?;
+                        let ones = zero.to_copy_with(Some(src.dtype()), None)?;
+                        let zeros = x.zeros_like()?.scatter_add(dim, index, &ones)?;
+                        let zeros = if include { zeros.add(&x.eq(0.0)?)? } else { zeros };
+                        let single = zero.logical_and(&seen(&zeros)?.eq(1.0)?)?;
+                        let filled = zero.r#where(1.0, &used)?;
+                        let rest = x.scatter_reduce_two_with(dim, index, &single.r#where(1.0, &used)?, how, include)?;
+                        let others = single.r#where(&seen(&rest)?, &seen(y)?.div(&filled)?)?;
+                        back(seen(g)?.mul(&others)?)
+                    })
+                }
+                _ => {
+                    let hit = used.eq(&seen(y)?)?.to_copy_with(Some(src.dtype()), None)?;
+                    let mine = x.eq(y)?.to_copy_with(Some(x.dtype()), None)?;
+                    let mine = own(mine)?;
+                    let n = mine.scatter_add(dim, index, &hit)?;
+                    let share = g.div(&n.clamp(Some(Scalar::Int(1)), None)?)?;
+                    let touched = if include { share.mul(&mine)? } else {
+                        // A place that no source reached passes its gradient on.
+                        own(g.clone())?
+                    };
+                    out.set(0, || Ok(touched))?;
+                    out.set(2, || back(hit.mul(&seen(&share)?)?))
+                }
+            }
+        },
+    },
+    samples: || {
+        let t = |how| {
+            Sample::new(vec![
+                SampleArg::range(&[3, 4], 0.5, 2.0),
+                SampleArg::Int(0),
+                SampleArg::i64(&[2, 4], 0, 3),
+                SampleArg::range(&[2, 4], 0.5, 2.0),
+                SampleArg::Str(how),
+            ])
+        };
+        vec![t("sum"), t("prod"), t("mean"), t("amax"), t("amin").kw("include_self", SampleArg::Bool(false))]
+    },
+    ..COMPOSED
+};
+
+/// The part of the source that the index covers.
+fn under_index(src: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let mut part = src.clone();
+    for d in 0..src.ndim().min(index.ndim()) {
+        if part.sizes()[d] != index.sizes()[d] {
+            part = part.slice(d as i64, Some(0), Some(index.sizes()[d]), 1)?;
+        }
+    }
+    Ok(part)
+}

@@ -1,0 +1,239 @@
+//! Places in sorted sequences and membership: searchsorted, bucketize, isin.
+
+use super::{COMPOSED, give};
+use crate::prelude::*;
+
+/// Whether equal elements count as smaller: `right`, or `side` which must not contradict it.
+fn is_right(c: &Call<'_>) -> Result<bool> {
+    let right = c.bool(1);
+    match c.arg(2).str() {
+        Some("right") => Ok(true),
+        Some("left") if right => Err(Error::runtime(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
+        )),
+        Some("left") | None => Ok(right),
+        Some(other) => {
+            Err(Error::runtime(format!("torch.searchsorted(): side can only be 'left' or 'right' but got {other}")))
+        }
+    }
+}
+
+pub static SORTED: OpDef = OpDef {
+    sig: Sig::parse(
+        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    ),
+    doc: "Where each value would have to be put into the sequence, sorted along its last dimension, to keep it sorted: before
+equal elements, with `right` behind them.
+
+Example::
+
+    >>> oneflow.searchsorted(oneflow.tensor([1, 3, 5]), oneflow.tensor([3, 4]))
+    tensor([1, 2])",
+    faces: Faces::FN.or(Faces::OUT),
+    infer: |c, outs| {
+        let (s, v) = (c.t(0)?, c.t(1)?);
+        is_right(c)?;
+        if s.ndim() == 0 {
+            return Err(Error::runtime(
+                "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension",
+            ));
+        }
+        let lead = s.ndim() - 1;
+        if s.ndim() > 1 && (v.ndim() != s.ndim() || v.sizes()[..lead] != s.sizes()[..lead]) {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {:?} and input value tensor {:?}",
+                s.sizes(),
+                v.sizes()
+            )));
+        }
+        if s.dtype() != v.dtype() {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): input value tensor and boundary tensor should have same dtype, but got input {} and boundary {}",
+                v.dtype().scalar_type_name(),
+                s.dtype().scalar_type_name()
+            )));
+        }
+        if let Some(o) = c.opt(2) {
+            if o.sizes() != s.sizes() {
+                return Err(Error::runtime(format!(
+                    "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {:?} and got sorter tensor {:?}",
+                    s.sizes(),
+                    o.sizes()
+                )));
+            }
+            if o.dtype() != DType::I64 {
+                return Err(Error::runtime(format!(
+                    "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+                    o.dtype().scalar_type_name()
+                )));
+            }
+        }
+        outs.push(if c.bool(0) { DType::I32 } else { DType::I64 }, v.device(), v.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &SEARCHSORTED,
+        lower: |c, _, l| {
+            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0).param(is_right(c)?);
+            Ok(())
+        },
+    },
+    // By counting the smaller elements.
+    compose: Some(|c, outs| {
+        let (s, v) = (c.t(0)?, c.t(1)?);
+        let s = match c.opt(2) {
+            Some(o) => s.gather(-1, o)?,
+            None => s.clone(),
+        };
+        let (s, v) = (s.unsqueeze(-2)?, v.unsqueeze(-1)?);
+        let below = if is_right(c)? { s.le(&v)? } else { s.lt(&v)? };
+        let n = below.sum(&[-1], false)?;
+        give(outs, if c.bool(0) { n.to_copy_with(Some(DType::I32), None)? } else { n })
+    }),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        let (s, v) = (c.t(0)?, c.t(1)?);
+        if c.opt(2).is_none() {
+            for d in 0..v.ndim() {
+                let own = Sbp::S(d as u8);
+                let sequence = if s.ndim() > 1 && d + 1 < s.ndim() { own } else { Sbp::B };
+                let ins = SmallVec::from_slice(&[sequence, own, Sbp::B]);
+                rows.push(Row { ins, outs: SmallVec::from_slice(&[own]) });
+            }
+        }
+        Ok(())
+    })),
+    samples: || {
+        let t = |s: &[i64], v: &[i64]| {
+            // One value repeated is sorted.
+            Sample::new(vec![SampleArg::range(s, 0.5, 0.5), SampleArg::f32(v)])
+        };
+        vec![t(&[5], &[2, 3]), t(&[2, 5], &[2, 3]).kw("right", SampleArg::Bool(true)), t(&[0], &[2])]
+    },
+    ..OpDef::BASE
+};
+
+/// A sequence and a number in the dtype of both.
+fn with_number(sequence: &Tensor, number: Arg<'_>) -> Result<(Tensor, Tensor)> {
+    let number = number.scalar().unwrap_or(Scalar::Int(0));
+    let dtype = promote::result_type([sequence].into_iter(), Some(number));
+    let cast = if dtype == sequence.dtype() { sequence.clone() } else { sequence.to_copy_with(Some(dtype), None)? };
+    let value = cast.new_full(&[], number)?;
+    Ok((cast, value))
+}
+
+pub static SORTED_NUMBER: OpDef = OpDef {
+    sig: Sig::parse(
+        "searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    ),
+    faces: Faces::FN.or(Faces::OUT),
+    grad: Grad::Never,
+    compose: Some(|c, outs| {
+        let (s, v) = with_number(c.t(0)?, c.arg(0))?;
+        give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), c.arg(3).str(), c.opt(1))?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[5], 0.5, 0.5), SampleArg::Float(1.0)])],
+    ..COMPOSED
+};
+
+pub static BUCKETIZE: OpDef = OpDef {
+    sig: Sig::parse("bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"),
+    doc: "The bucket of each element: the number of boundaries (sorted) before it.
+
+Example::
+
+    >>> oneflow.bucketize(oneflow.tensor([3, 6]), oneflow.tensor([1, 3, 5]))
+    tensor([1, 3])",
+    faces: Faces::FN.or(Faces::OUT),
+    grad: Grad::Never,
+    compose: Some(|c, outs| {
+        let (x, b) = (c.t(0)?, c.t(1)?);
+        if b.ndim() != 1 {
+            return Err(Error::runtime(format!(
+                "bucketize(): boundaries tensor must be 1 dimension, but got dim({})",
+                b.ndim()
+            )));
+        }
+        give(outs, b.searchsorted_with(x, c.bool(0), c.bool(1), None, None)?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::range(&[4], 0.5, 0.5)])],
+    ..COMPOSED
+};
+
+pub static BUCKETIZE_NUMBER: OpDef = OpDef {
+    sig: Sig::parse(
+        "bucketize.scalar(Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    ),
+    faces: Faces::FN,
+    grad: Grad::Never,
+    compose: Some(|c, outs| {
+        let (s, v) = with_number(c.t(0)?, c.arg(0))?;
+        give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), None, None)?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::Float(1.0), SampleArg::range(&[4], 0.5, 0.5)])],
+    ..COMPOSED
+};
+
+/// From this many elements on, sorting and searching is less work than comparing all pairs.
+const SEARCH_FROM: i64 = 16;
+
+fn member(elements: &Tensor, tests: &Tensor, invert: bool) -> Result<Tensor> {
+    let dtype = oneflow_base::promote(elements.dtype(), tests.dtype());
+    let cast = |t: &Tensor| if t.dtype() == dtype { Ok(t.clone()) } else { t.to_copy_with(Some(dtype), None) };
+    let (e, t) = (cast(elements)?, cast(tests)?.reshape(&[-1])?);
+    let n = t.numel();
+    let found = if n < SEARCH_FROM {
+        e.unsqueeze(-1)?.eq(&t)?.any(&[-1], false)?
+    } else {
+        let [sorted, _] = t.sort(0, false)?;
+        let at = sorted.searchsorted(&e)?.clamp(None, Some(Scalar::Int(n - 1)))?;
+        sorted.index([Some(&at)])?.eq(&e)?
+    };
+    if invert { found.logical_not() } else { Ok(found) }
+}
+
+pub static ISIN: OpDef = OpDef {
+    sig: Sig::parse(
+        "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    ),
+    doc: "Whether each element is among `test_elements`; with `invert` whether it is not.
+
+Example::
+
+    >>> oneflow.isin(oneflow.tensor([1, 2]), oneflow.tensor([2, 3]))
+    tensor([False,  True])",
+    faces: Faces::FN.or(Faces::OUT),
+    grad: Grad::Never,
+    compose: Some(|c, outs| give(outs, member(c.t(0)?, c.t(1)?, c.bool(1))?)),
+    samples: || {
+        let t = |n| Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::i64(&[n], 0, 9)]);
+        vec![t(3), t(20)]
+    },
+    ..COMPOSED
+};
+
+pub static ISIN_NUMBER: OpDef = OpDef {
+    sig: Sig::parse(
+        "isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    ),
+    faces: Faces::FN.or(Faces::OUT),
+    grad: Grad::Never,
+    compose: Some(|c, outs| {
+        let (e, t) = with_number(c.t(0)?, c.arg(0))?;
+        give(outs, member(&e, &t, c.bool(2))?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::Int(3)])],
+    ..COMPOSED
+};
+
+pub static NUMBER_ISIN: OpDef = OpDef {
+    sig: Sig::parse(
+        "isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    ),
+    faces: Faces::FN.or(Faces::OUT),
+    grad: Grad::Never,
+    compose: Some(|c, outs| {
+        let (t, e) = with_number(c.t(0)?, c.arg(0))?;
+        give(outs, member(&e, &t, c.bool(2))?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::Int(3), SampleArg::i64(&[3, 4], 0, 9)])],
+    ..COMPOSED
+};

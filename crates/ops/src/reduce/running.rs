@@ -1,0 +1,168 @@
+//! Running extremes and the running logsumexp.
+
+use super::prod::{lower_scan, not_axes};
+use super::*;
+
+/// Values alone: one scan. With their places it is made of two.
+pub static EXTREME: OpDef = OpDef {
+    sig: Sig::parse("cumulative_extreme(Tensor input, int dim, bool largest) -> Tensor"),
+    doc: "The greatest (smallest) element so far along a dimension; NaN from the first NaN on.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        wrap_dim(c.int(0)?, x.ndim())?;
+        outs.push(x.dtype(), x.device(), x.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &SCAN,
+        lower: |c, _, l| lower_scan(c, l, if c.bool(1) { ReduceKind::Max } else { ReduceKind::Min }),
+    },
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    samples: || {
+        let t = |s: &[i64], d, m| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::Bool(m)]);
+        vec![t(&[3, 4], 1, true), t(&[3, 4], 0, false)]
+    },
+    ..OpDef::BASE
+};
+
+fn with_places(c: &Call<'_>, outs: &mut Outs, largest: bool) -> Result<()> {
+    let x = c.t(0)?;
+    let d = wrap_dim(c.int(0)?, x.ndim())? as i64;
+    if x.ndim() == 0 || x.numel() == 0 {
+        return give_all(outs, [x.clone_contiguous()?, x.new_zeros_with(x.sizes(), Some(DType::I64), None, false)?]);
+    }
+    let values = x.cumulative_extreme(d, largest)?;
+    // An element takes over where it equals the extreme so far; the last that did is the place.
+    let mut takes = x.eq(&values)?;
+    if x.dtype().is_float() {
+        takes = takes.logical_or(&x.isnan()?)?;
+    }
+    let places = x.new_ones_with(x.sizes(), Some(DType::I64), None, false)?.cumsum(d)?.sub(1i64)?;
+    let indices = takes.r#where(&places, 0i64)?.cumulative_extreme(d, true)?;
+    give_all(outs, [values, indices])
+}
+
+const CUM: OpDef = OpDef {
+    faces: Faces::FN_METHOD_OUT,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        wrap_dim(c.int(0)?, x.ndim())?;
+        outs.push(x.dtype(), x.device(), x.sizes())?;
+        outs.push(DType::I64, x.device(), x.sizes())
+    },
+    grad: Grad::Rule {
+        save: &[Save::Out(1, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let g = c.g()?;
+                if g.ndim() == 0 {
+                    return Ok(g.clone());
+                }
+                g.new_zeros(&c.in_meta(0)?.sizes)?.scatter_add(c.arg(0).int().unwrap_or(0), c.y(1)?, g)
+            })
+        },
+    },
+    samples: || {
+        let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
+        vec![t(&[3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]
+    },
+    ..COMPOSED
+};
+
+pub static CUMMAX: OpDef = OpDef {
+    sig: Sig::parse("cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)"),
+    doc: "The greatest element so far along a dimension, and where it is.
+
+Example::
+
+    >>> oneflow.cummax(oneflow.tensor([1., 3., 2.]), 0).values
+    tensor([1., 3., 3.])",
+    compose: Some(|c, outs| with_places(c, outs, true)),
+    ..CUM
+};
+
+pub static CUMMIN: OpDef = OpDef {
+    sig: Sig::parse("cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)"),
+    doc: "The smallest element so far along a dimension, and where it is.
+
+Example::
+
+    >>> oneflow.cummin(oneflow.tensor([2., 3., 1.]), 0).values
+    tensor([2., 2., 1.])",
+    compose: Some(|c, outs| with_places(c, outs, false)),
+    ..CUM
+};
+
+pub static LOGCUMSUMEXP: OpDef = OpDef {
+    sig: Sig::parse("logcumsumexp(Tensor input, int dim) -> Tensor"),
+    doc: "`log(cumsum(exp(x)))` along a dimension, without overflow.
+
+Example::
+
+    >>> oneflow.logcumsumexp(oneflow.tensor([0., 0.]), 0)
+    tensor([0.0000, 0.6931])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        wrap_dim(c.int(0)?, x.ndim())?;
+        if !x.dtype().is_differentiable() {
+            return Err(Error::not_implemented(format!(
+                "\"logcumsumexp_out_cpu\" not implemented for '{}'",
+                x.dtype().scalar_type_name()
+            )));
+        }
+        outs.push(x.dtype(), x.device(), x.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::LOGCUMSUMEXP,
+        lower: |c, _, l| {
+            l.input(0).output(0).param(wrap_dim(c.int(0)?, c.t(0)?.ndim())? as i64);
+            Ok(())
+        },
+    },
+    // Doubling steps: every element takes in what stands 1, 2, 4, ... places before.
+    compose: Some(|c, outs| {
+        let mut x = c.t(0)?.clone_contiguous()?;
+        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let n = x.sizes().get(d).copied().unwrap_or(1);
+        let (d, mut step) = (d as i64, 1);
+        while step < n {
+            let (a, b) = (x.slice(d, Some(step), None, 1)?, x.slice(d, Some(0), Some(n - step), 1)?);
+            let (top, low) = (a.maximum(&b)?, a.minimum(&b)?);
+            let gap = low.sub(&top)?;
+            let sum = top.add(&gap.exp()?.log1p()?)?;
+            // Equal infinities have no difference.
+            let sum = low.eq(&top)?.r#where(&top.add(std::f64::consts::LN_2)?, &sum)?;
+            x = f::cat([&x.slice(d, Some(0), Some(step), 1)?, &sum], d)?;
+            step *= 2;
+        }
+        give(outs, x)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let (g, x, y, d) = (c.g()?, c.x(0)?, c.y(0)?, c.arg(0).int().unwrap_or(0));
+                if g.ndim() == 0 {
+                    return Ok(g.clone());
+                }
+                // sum over the later places of g * exp(x - y), by the logarithms of both signs of g.
+                let size = g.abs()?.log()?;
+                let part = |of: Tensor| -> Result<Tensor> {
+                    let logs = of.r#where(&size, f64::NEG_INFINITY)?.sub(y)?;
+                    logs.flip(&[d])?.logcumsumexp(d)?.flip(&[d])?.add(x)?.exp()
+                };
+                part(g.gt(0.0)?)?.sub(&part(g.lt(0.0)?)?)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    amp: Amp::Float32,
+    samples: || {
+        let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
+        vec![t(&[3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]
+    },
+    ..OpDef::BASE
+};

@@ -1,0 +1,73 @@
+//! Other names and small views of dimensions: swapaxes, moveaxis, adjoint, ravel.
+
+use super::{COMPOSED, give};
+use crate::prelude::*;
+
+fn pair_samples() -> Vec<Sample> {
+    vec![Sample::new(vec![SampleArg::f32(&[2, 3, 4]), SampleArg::Int(0), SampleArg::Int(2)])]
+}
+
+fn transposed(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    give(outs, c.t(0)?.transpose(c.int(0)?, c.int(1)?)?)
+}
+
+pub static SWAPAXES: OpDef = OpDef {
+    sig: Sig::parse("swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)"),
+    doc: "Another name of `transpose`.",
+    compose: Some(transposed),
+    samples: pair_samples,
+    ..COMPOSED
+};
+
+pub static SWAPDIMS: OpDef = OpDef {
+    sig: Sig::parse("swapdims(Tensor(a) input, int dim0, int dim1) -> Tensor(a)"),
+    doc: "Another name of `transpose`.",
+    compose: Some(transposed),
+    samples: pair_samples,
+    ..COMPOSED
+};
+
+pub static MOVEAXIS: OpDef = OpDef {
+    sig: Sig::parse("moveaxis(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)"),
+    doc: "Another name of `movedim`.",
+    compose: Some(|c, outs| give(outs, c.t(0)?.movedim(c.ints(0)?, c.ints(1)?)?)),
+    samples: || {
+        vec![Sample::new(vec![SampleArg::f32(&[2, 3, 4]), SampleArg::Ints(vec![0, 1]), SampleArg::Ints(vec![2, 0])])]
+    },
+    ..COMPOSED
+};
+
+pub static ADJOINT: OpDef = OpDef {
+    sig: Sig::parse("adjoint(Tensor(a) input) -> Tensor(a)"),
+    doc: "The last two dimensions exchanged, and complex numbers conjugated.
+
+Example::
+
+    >>> oneflow.adjoint(oneflow.zeros(2, 3)).shape
+    oneflow.Size([3, 2])",
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        if x.ndim() < 2 {
+            return Err(Error::runtime(format!(
+                "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
+                x.ndim()
+            )));
+        }
+        give(outs, x.transpose(-2, -1)?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
+    ..COMPOSED
+};
+
+pub static RAVEL: OpDef = OpDef {
+    sig: Sig::parse("ravel(Tensor(a) input) -> Tensor(a)"),
+    doc: "All elements as one dimension: a view where that is possible.
+
+Example::
+
+    >>> oneflow.ravel(oneflow.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])",
+    compose: Some(|c, outs| give(outs, c.t(0)?.contiguous()?.view(&[-1])?)),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])]), Sample::new(vec![SampleArg::f32(&[])])],
+    ..COMPOSED
+};

@@ -1,0 +1,143 @@
+//! Writing into a view of a copy: select_scatter, slice_scatter, and what the diagonal's form shares with them.
+
+use crate::elementwise::push_like;
+use crate::prelude::*;
+
+/// The layout of the part that is written, from sizes, strides and offset of the whole.
+pub type Part = fn(&Call<'_>, &[i64], &[i64], i64) -> Result<(Dims, Dims, i64)>;
+
+/// The result has the input's meta; the source has the part's sizes.
+pub fn infer(c: &Call<'_>, part: Part, outs: &mut Outs) -> Result<()> {
+    let (x, src) = (c.t(0)?, c.t(1)?);
+    let (sizes, ..) = part(c, x.sizes(), x.strides(), 0)?;
+    if src.sizes() != sizes.as_slice() {
+        return Err(Error::runtime(format!(
+            "{}(): expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+            c.name(),
+            src.sizes(),
+            sizes.as_slice()
+        )));
+    }
+    push_like(x, x.dtype(), x.device(), None, outs)
+}
+
+/// Copies input 1 into the part of the output, which starts as input 0.
+pub fn into_part(c: &Call<'_>, part: Part, outs: &Outs, l: &mut Lowered) -> Result<()> {
+    let (sizes, strides, offset) = part(c, outs[0].sizes(), outs[0].strides(), outs[0].offset())?;
+    l.init = Some(0);
+    l.input(1).output_as(0, sizes, strides, offset);
+    Ok(())
+}
+
+fn selected(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(Dims, Dims, i64)> {
+    let (d, i) = (wrap_dim(c.int(0)?, sizes.len())?, c.int(1)?);
+    let Some(&n) = sizes.get(d) else {
+        return Err(Error::index("select_scatter() cannot be applied to a 0-dim tensor."));
+    };
+    if i < -n || i >= n {
+        return Err(Error::index(format!(
+            "select_scatter(): index {i} out of range for tensor of size {sizes:?} at dimension {d}"
+        )));
+    }
+    let start = start + (if i < 0 { i + n } else { i }) * strides[d];
+    let (mut sizes, mut strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+    sizes.remove(d);
+    strides.remove(d);
+    Ok((sizes, strides, start))
+}
+
+fn sliced(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(Dims, Dims, i64)> {
+    let d = wrap_dim(c.int(0)?, sizes.len())?;
+    let Some(&n) = sizes.get(d) else {
+        return Err(Error::runtime("slice_scatter() cannot be applied to a 0-dim tensor."));
+    };
+    let step = c.int(3)?;
+    if step <= 0 {
+        return Err(Error::runtime("slice step must be positive"));
+    }
+    let at = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
+    let from = at(c.arg(1).int().unwrap_or(0));
+    let to = at(c.arg(2).int().unwrap_or(n)).max(from);
+    let start = start + from * strides[d];
+    let (mut sizes, mut strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
+    sizes[d] = (to - from + step - 1) / step;
+    strides[d] *= step;
+    Ok((sizes, strides, start))
+}
+
+/// Every dim but the written one may be split alike in both.
+fn beside(c: &Call<'_>, removed: bool, rows: &mut Vec<Row>) -> Result<()> {
+    let n = c.t(0)?.ndim();
+    let d = wrap_dim(c.int(0)?, n)?;
+    for i in (0..n).filter(|i| *i != d) {
+        let (x, src) = (Sbp::S(i as u8), Sbp::S((i - (removed && i > d) as usize) as u8));
+        rows.push(Row { ins: SmallVec::from_slice(&[x, src]), outs: SmallVec::from_slice(&[x]) });
+    }
+    let p = Sbp::P_SUM;
+    rows.push(Row { ins: SmallVec::from_slice(&[p, p]), outs: SmallVec::from_slice(&[p]) });
+    Ok(())
+}
+
+pub static SELECT: OpDef = OpDef {
+    sig: Sig::parse("select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor"),
+    doc: "A copy of `input` with `src` at one index of a dimension.
+
+Example::
+
+    >>> oneflow.select_scatter(oneflow.zeros(2, 2), oneflow.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| infer(c, selected, outs),
+    kernel: Kernel::Prim { prim: &COPY, lower: |c, outs, l| into_part(c, selected, outs, l) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            let (d, i) = (c.arg(0).int().unwrap_or(0), c.arg(1).int().unwrap_or(0));
+            out.set(0, || c.g()?.select_scatter(&c.g()?.new_zeros(&c.in_meta(1)?.sizes)?, d, i))?;
+            out.set(1, || c.g()?.select(d, i))
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| beside(c, true, rows))),
+    samples: || {
+        let i = SampleArg::Int;
+        let t = |a: &[i64], b: &[i64], d, k| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b), i(d), i(k)]);
+        vec![t(&[3, 4], &[4], 0, 1), t(&[3, 4], &[3], -1, -2)]
+    },
+    ..OpDef::BASE
+};
+
+pub static SLICE: OpDef = OpDef {
+    sig: Sig::parse(
+        "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    ),
+    doc: "A copy of `input` with `src` in `start:end:step` of a dimension.
+
+Example::
+
+    >>> oneflow.slice_scatter(oneflow.zeros(4), oneflow.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| infer(c, sliced, outs),
+    kernel: Kernel::Prim { prim: &COPY, lower: |c, outs, l| into_part(c, sliced, outs, l) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            let (d, from, to) = (c.arg(0).int().unwrap_or(0), c.arg(1).int(), c.arg(2).int());
+            let step = c.arg(3).int().unwrap_or(1);
+            out.set(0, || c.g()?.slice_scatter(&c.g()?.new_zeros(&c.in_meta(1)?.sizes)?, d, from, to, step))?;
+            out.set(1, || c.g()?.slice(d, from, to, step))
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| beside(c, false, rows))),
+    samples: || {
+        let i = SampleArg::Int;
+        let t = |a: &[i64], b: &[i64], d, from, to, step| {
+            Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b), i(d), i(from), i(to), i(step)])
+        };
+        vec![t(&[5, 4], &[2, 4], 0, 1, 3, 1), t(&[3, 4], &[3, 2], 1, 0, 100, 2)]
+    },
+    ..OpDef::BASE
+};

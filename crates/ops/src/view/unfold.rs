@@ -1,0 +1,96 @@
+//! Windows along a dimension, seen in a new last dimension.
+
+use super::{COMPOSED, VIEW, give};
+use crate::prelude::*;
+
+fn windows(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
+    let x = c.t(0)?;
+    let (d, size, step) = (wrap_dim(c.int(0)?, x.ndim())?, c.int(1)?, c.int(2)?);
+    let n = x.sizes().get(d).copied().unwrap_or(1);
+    if size < 0 {
+        return Err(Error::runtime(format!("unfold(): size is {size} but must be >= 0")));
+    }
+    if size > n {
+        return Err(Error::runtime(format!(
+            "unfold(): maximum size for tensor at dimension {d} is {n} but size is {size}"
+        )));
+    }
+    if step <= 0 {
+        return Err(Error::runtime(format!("unfold(): step is {step} but must be > 0")));
+    }
+    Ok((d, size, step, (n - size) / step + 1))
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse("unfold(Tensor(a) input, int dimension, int size, int step) -> Tensor(a)"),
+    doc: "A view of all windows of `size` elements along a dimension, `step` apart, in a new last dimension.
+
+Example::
+
+    >>> oneflow.arange(4).unfold(0, 2, 1)
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])",
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let (d, size, step, n) = windows(c)?;
+        let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
+        sizes.push(size);
+        strides.push(x.strides().get(d).copied().unwrap_or(1));
+        if x.ndim() > 0 {
+            sizes[d] = n;
+            strides[d] *= step;
+        }
+        outs.view(0, x, sizes, strides, x.offset())
+    },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            let int = |i: usize, d| c.arg(i).int().unwrap_or(d);
+            let sizes = &c.in_meta(0)?.sizes;
+            out.set(0, || c.g()?.unfold_backward(sizes, int(0, 0), int(1, 1), int(2, 1)))
+        },
+    },
+    sbp: SbpRule::of(Rows::View(|c, groups| {
+        let d = windows(c)?.0;
+        for i in (0..c.t(0)?.ndim()).filter(|i| *i != d) {
+            let one = SmallVec::from_slice(&[i as u8]);
+            groups.push(DimGroup { ins: one.clone(), outs: one });
+        }
+        Ok(())
+    })),
+    samples: || {
+        let i = SampleArg::Int;
+        let t = |s: &[i64], d, n, st| Sample::new(vec![SampleArg::f32(s), i(d), i(n), i(st)]);
+        vec![t(&[5], 0, 2, 1), t(&[2, 7], 1, 3, 2), t(&[4, 3], 0, 4, 1), t(&[], 0, 1, 1)]
+    },
+    ..VIEW
+};
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("unfold_backward(Tensor grad_output, int[] input_sizes, int dim, int size, int step) -> Tensor"),
+    doc: "Sums the windows of an unfolded dimension back to where they came from.",
+    faces: Faces::PRIVATE,
+    compose: Some(|c, outs| {
+        let (g, sizes) = (c.t(0)?, c.ints(0)?);
+        let (d, size, step) = (wrap_dim(c.int(1)?, sizes.len())?, c.int(2)?, c.int(3)?);
+        if sizes.is_empty() {
+            return give(outs, g.reshape(&[])?);
+        }
+        let n = g.sizes()[d];
+        // Windows and places in them side by side, then added to the positions they show.
+        let mut flat = Dims::from_slice(sizes);
+        flat[d] = n * size;
+        let lined = g.movedim(&[-1], &[d as i64 + 1])?.reshape(&flat)?;
+        let ones = |k: i64| g.new_ones_with(&[k], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64);
+        let places = ones(n)?.mul(step)?.unsqueeze(1)?.add(&ones(size)?)?.reshape(&[-1])?;
+        give(outs, g.new_zeros(sizes)?.index_add(d as i64, &places, &lined)?)
+    }),
+    samples: || {
+        let i = SampleArg::Int;
+        vec![Sample::new(vec![SampleArg::f32(&[3, 2]), SampleArg::Ints(vec![5]), i(0), i(2), i(1)])]
+    },
+    ..COMPOSED
+};
