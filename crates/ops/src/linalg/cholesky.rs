@@ -1,0 +1,45 @@
+//! Cholesky factors.
+
+use super::*;
+
+pub static EX: OpDef = OpDef {
+    sig: Sig::parse(
+        "linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+    ),
+    doc: "The Cholesky factor of symmetric positive-definite matrices, and where the factorisation failed.",
+    infer: |c, outs| {
+        let a = c.t(0)?;
+        square("linalg.cholesky", a)?;
+        push_columns(outs, a, a.dtype(), Dims::from_slice(a.sizes()))?;
+        outs.push(DType::I32, a.device(), lead(a))
+    },
+    kernel: Kernel::Prim {
+        prim: &CHOLESKY,
+        lower: |c, _, l| {
+            l.input(0).output(0).output(1).param(c.bool(0)).param(c.bool(1));
+            Ok(())
+        },
+    },
+    differentiable: 0b1,
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let upper = c.arg(0).bool();
+                let (g, l) = match upper {
+                    true => (c.g()?.adjoint()?, c.y(0)?.adjoint()?),
+                    false => (c.g()?.clone(), c.y(0)?.clone()),
+                };
+                let lh = l.adjoint()?;
+                let phi = lh.matmul(&g)?.tril(0)?;
+                let phi = phi.add(&phi.tril(-1)?.adjoint()?)?.mul(0.5)?;
+                solve_right(&l, &solve_left(&lh, &phi, true)?, false)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Custom(|c, rows| batch_rows(c, 2, rows))),
+    // Random matrices are positive-definite where they have one element.
+    samples: || vec![Sample::new(vec![SampleArg::range(&[4, 1, 1], 0.5, 2.0)])],
+    ..LINALG
+};
