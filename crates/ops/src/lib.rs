@@ -5,11 +5,14 @@
 //!
 //! `generated/methods.rs` is written by `cargo xtask codegen` from the signatures; gradient rules are written with it.
 
+pub mod attention;
 mod call;
 pub mod creation;
 pub mod elementwise;
+pub mod fft;
 mod generated;
 pub mod index;
+pub mod linalg;
 pub mod matmul;
 pub mod nn;
 mod operand;
@@ -41,5 +44,6 @@ pub(crate) mod prelude {
 
 /// Adds the table to the process's ops.
 pub fn register() {
+    optim::rules::RULES.into_iter().for_each(oneflow_kernels_prim::register_rule);
     oneflow_core::register_ops(TABLE);
 }

@@ -1,0 +1,180 @@
+//! Scaled dot-product attention: the public op, the fused op below it and its backward.
+//!
+//! The fused ops take four dimensions and hold no weights; the public op brings any rank there. Their compositions hold the
+//! weights and serve second derivatives, devices without the kernel and masks the kernel does not take.
+
+pub mod fused;
+mod weights;
+
+
+use crate::prelude::*;
+
+fn check(c: &Call<'_>) -> Result<()> {
+    let (q, k, v) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    if q.dtype() != k.dtype() || q.dtype() != v.dtype() {
+        return Err(Error::runtime(format!(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
+            q.dtype(),
+            k.dtype(),
+            v.dtype()
+        )));
+    }
+    if q.device() != k.device() || q.device() != v.device() {
+        return Err(Error::runtime(format!(
+            "Expected query, key, and value to have the same device type, but got query.device: {} key.device: {} and value.device: {} instead.",
+            q.device(),
+            k.device(),
+            v.device()
+        )));
+    }
+    if q.ndim() < 2 || k.ndim() < 2 || v.ndim() < 2 {
+        return Err(Error::runtime(format!(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
+            q.ndim(),
+            k.ndim(),
+            v.ndim()
+        )));
+    }
+    if let Some(m) = c.opt(3) {
+        if m.dtype() != DType::Bool && m.dtype() != DType::F32 && m.dtype() != q.dtype() {
+            return Err(Error::runtime(format!(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: {} instead.",
+                m.dtype(),
+                q.dtype()
+            )));
+        }
+        if c.bool(1) {
+            return Err(Error::runtime(
+                "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Sizes but the last two.
+fn lead(t: &Tensor) -> &[i64] {
+    &t.sizes()[..t.ndim() - 2]
+}
+
+/// The tensor broadcast to these leading sizes (an absent `heads` keeps its own) and seen with four dimensions.
+fn four_dims(t: &Tensor, lead: &[i64]) -> Result<Tensor> {
+    let own = &t.sizes()[t.ndim() - 2..];
+    let mut sizes = lead.to_vec();
+    sizes.extend(own);
+    let t = if t.sizes() == sizes { t.clone() } else { t.expand(&sizes)? };
+    match lead.len() {
+        0 => t.unsqueeze(0)?.unsqueeze(0),
+        1 => t.unsqueeze(1),
+        2 => Ok(t),
+        n => {
+            let batch = lead[..n - 1].iter().product();
+            t.reshape(&[batch, lead[n - 1], own[0], own[1]])
+        }
+    }
+}
+
+fn compose(c: &Call<'_>) -> Result<Tensor> {
+    check(c)?;
+    let (q, k, v, p, causal) = (c.t(0)?, c.t(1)?, c.t(2)?, c.float(0)?, c.bool(1));
+    if !(0.0..=1.0).contains(&p) {
+        return Err(Error::value(format!("dropout probability has to be between 0 and 1, but got {p}")));
+    }
+    let width = q.sizes()[q.ndim() - 1];
+    let scale = c.arg(2).float().unwrap_or(1.0 / (width as f64).sqrt());
+    let n = q.ndim().max(k.ndim()).max(v.ndim()) - 2;
+    let no_fit = |e: Error| e.context(format_args!("scaled_dot_product_attention(): "));
+    // Key and value keep their own number of heads where the query's are groups of them.
+    let grouped = c.bool(3) && q.ndim() > 2 && k.ndim() > 2 && v.ndim() > 2;
+    let (q_lead, kv_lead) = if grouped {
+        let heads = [q, k, v].map(|t| t.sizes()[t.ndim() - 3]);
+        if heads[1] == 0 || heads[1] != heads[2] || heads[0] % heads[1] != 0 {
+            return Err(Error::runtime(format!(
+                "scaled_dot_product_attention(): Number of heads in key and value must divide the number of heads in query, but got {heads:?} heads of query, key and value"
+            )));
+        }
+        let outer = |t: &Tensor| Dims::from_slice(&t.sizes()[..t.ndim() - 3]);
+        let outer =
+            broadcast_shapes(&broadcast_shapes(&outer(q), &outer(k)).map_err(no_fit)?, &outer(v)).map_err(no_fit)?;
+        let with = |heads: i64| outer.iter().copied().chain([heads]).collect::<Vec<_>>();
+        (with(heads[0]), with(heads[1]))
+    } else {
+        let all = broadcast_shapes(&broadcast_shapes(lead(q), lead(k)).map_err(no_fit)?, lead(v)).map_err(no_fit)?;
+        (all.to_vec(), all.to_vec())
+    };
+    let mask = match c.opt(3) {
+        Some(m) if n != 2 && m.ndim() > 2 => {
+            let m = if q_lead.len() + 2 == m.ndim() && n < 2 { m.clone() } else { m.expand(&full_mask(m, &q_lead))? };
+            Some(four_dims(&m, lead(&m))?)
+        }
+        m => m.cloned(),
+    };
+    let (q4, k4, v4) = (four_dims(q, &q_lead)?, four_dims(k, &kv_lead)?, four_dims(v, &kv_lead)?);
+    let out = fused::attention(&q4, &k4, &v4, mask.as_ref(), p, causal, scale)?;
+    if n == 2 {
+        return Ok(out);
+    }
+    let mut sizes = q_lead;
+    sizes.extend([q.sizes()[q.ndim() - 2], v.sizes()[v.ndim() - 1]]);
+    out.reshape(&sizes)
+}
+
+/// The mask's last two sizes below the leading sizes of the query.
+fn full_mask(m: &Tensor, lead: &[i64]) -> Vec<i64> {
+    let mut sizes = lead.to_vec();
+    sizes.extend(&m.sizes()[m.ndim() - 2..]);
+    sizes
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    ),
+    doc: "`softmax(query @ key.T * scale + mask) @ value`, without holding the weights.
+
+Args:
+    query: (*, heads, L, E).
+    key: (*, heads, S, E).
+    value: (*, heads, S, V).
+    attn_mask: broadcastable to (*, heads, L, S); bool (True takes part) or added to the scores.
+    dropout_p: probability of dropping an attention weight. It applies in evaluation too: pass 0 there.
+    is_causal: position i sees keys 0..i only; excludes `attn_mask`.
+    scale: defaults to `1 / sqrt(E)`.
+    enable_gqa: key and value have fewer heads, each read by as many heads of the query in a row.
+
+Returns:
+    (*, heads, L, V). A row that sees no key gives zeros.
+
+Sources: Vaswani et al., \"Attention Is All You Need\", 2017; Dao et al., \"FlashAttention\", 2022.
+
+Example::
+
+    >>> q = oneflow.ones(1, 1, 2, 4)
+    >>> oneflow.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    oneflow.Size([1, 1, 2, 4])",
+    faces: Faces::NN,
+    compose: Some(|c, outs| {
+        outs.give(compose(c)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    amp: Amp::Lower,
+    samples: || {
+        let t = SampleArg::f32;
+        let call = |q: &[i64], k: &[i64], v: &[i64]| Sample::new(vec![t(q), t(k), t(v)]);
+        vec![
+            call(&[2, 4, 6, 8], &[2, 4, 6, 8], &[2, 4, 6, 8]),
+            call(&[2, 4, 5, 3], &[2, 4, 7, 3], &[2, 4, 7, 5]).kw("scale", SampleArg::Float(0.3)),
+            call(&[2, 4, 6, 8], &[2, 2, 6, 8], &[2, 2, 6, 8])
+                .kw("enable_gqa", SampleArg::Bool(true))
+                .kw("is_causal", SampleArg::Bool(true)),
+            call(&[2, 4, 6, 8], &[2, 4, 3, 8], &[2, 4, 3, 8]).kw("attn_mask", t(&[6, 3])),
+            call(&[4, 6, 8], &[4, 6, 8], &[4, 6, 8]).kw("is_causal", SampleArg::Bool(true)),
+            call(&[6, 8], &[5, 8], &[5, 8]).kw("attn_mask", SampleArg::bool(&[6, 5])),
+            call(&[2, 2, 2, 3, 4], &[2, 2, 2, 3, 4], &[2, 2, 2, 3, 4]),
+            call(&[2, 2, 0, 4], &[2, 2, 3, 4], &[2, 2, 3, 4]),
+        ]
+    },
+    ..OpDef::BASE
+};
