@@ -7,6 +7,7 @@
 
 pub mod attention;
 mod call;
+pub mod conv;
 pub mod creation;
 pub mod elementwise;
 pub mod fft;

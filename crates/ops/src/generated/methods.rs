@@ -347,6 +347,27 @@ pub trait TensorOps {
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
+    /// `conv_backward_input(Tensor grad_output, Tensor weight, Tensor? bias, int[] input_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor`
+    fn conv_backward_input(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        input_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv_backward_weight(Tensor grad_output, Tensor input, int[] weight_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor`
+    fn conv_backward_weight(
+        &self,
+        input: &Tensor,
+        weight_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
     /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
     fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor>;
     /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
@@ -1147,6 +1168,16 @@ pub trait TensorOps {
         needs_mask: bool,
         generator: Option<&Generator>,
     ) -> Result<[Tensor; 4]>;
+    /// `native_conv(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor`
+    fn native_conv(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
     /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
     fn native_cross_entropy(
         &self,
@@ -3318,6 +3349,57 @@ impl TensorOps for Tensor {
             op: &crate::creation::contiguous::OP,
             ins: &[Some(self)],
             args: &[memory_format.map_or(Arg::None, sym)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_backward_input(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        input_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::convolution::BACKWARD_INPUT,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[
+                Arg::Ints(input_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Int(groups),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_backward_weight(
+        &self,
+        input: &Tensor,
+        weight_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::convolution::BACKWARD_WEIGHT,
+            ins: &[Some(self), Some(input)],
+            args: &[
+                Arg::Ints(weight_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Int(groups),
+            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -6581,6 +6663,25 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         many(&call)
+    }
+
+    #[inline]
+    fn native_conv(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::convolution::OP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]

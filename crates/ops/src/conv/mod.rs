@@ -1,0 +1,141 @@
+//! Convolutions and poolings over one to three spatial dimensions: the rules they share.
+
+pub mod convolution;
+pub mod public;
+pub mod transpose;
+
+use crate::elementwise;
+use crate::prelude::*;
+
+/// A list of one number stands for that number in every dimension.
+pub(crate) fn expand(name: &str, what: &str, v: &[i64], spatial: usize) -> Result<Dims> {
+    match v.len() {
+        n if n == spatial => Ok(Dims::from_slice(v)),
+        1 => Ok(SmallVec::from_elem(v[0], spatial)),
+        _ => Err(Error::runtime(format!(
+            "{name}(): expected {what} to be a single integer value or a list of {spatial} values to match the convolution dimensions, but got {what}={v:?}"
+        ))),
+    }
+}
+
+/// torch's order for a tensor whose channels are innermost (4 or 5 dimensions).
+pub(crate) fn is_channels_last(t: &Tensor) -> bool {
+    let (sizes, strides) = (t.sizes(), t.strides());
+    let n = sizes.len();
+    if !(n == 4 || n == 5) || strides[1] == 0 {
+        return false;
+    }
+    let mut least = 0;
+    for d in std::iter::once(1).chain((2..n).rev()).chain([0]) {
+        if sizes[d] == 0 || strides[d] < least || (d == 0 && least == strides[1]) {
+            return false;
+        }
+        least = strides[d] * sizes[d].max(1);
+    }
+    true
+}
+
+/// A result whose channels are innermost where those of one of the inputs are.
+pub(crate) fn push_image(c: &Call<'_>, like: &[usize], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
+    let device = c.t(like[0])?.device();
+    let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
+    match like.iter().any(|i| c.opt(*i).is_some_and(is_channels_last)) {
+        true => {
+            let strides = elementwise::channels_last(format, sizes)?.unwrap_or_else(|| contiguous_strides(sizes));
+            outs.push_strided(dtype, device, Dims::from_slice(sizes), strides)
+        }
+        false => outs.push(dtype, device, sizes),
+    }
+}
+
+/// A composition's result in the layout that `push_image` gives.
+pub(crate) fn laid_out(y: Tensor, like: &[&Tensor]) -> Result<Tensor> {
+    if !like.iter().any(|t| is_channels_last(t)) {
+        return Ok(y);
+    }
+    y.contiguous_with(Some(if y.ndim() == 5 { "channels_last_3d" } else { "channels_last" }))
+}
+
+/// The input with a batch dimension, and whether one was added.
+pub(crate) fn batched(c: &Call<'_>, spatial: usize) -> Result<(Tensor, bool)> {
+    let x = c.t(0)?;
+    match x.ndim() {
+        n if n == spatial + 2 => Ok((x.clone(), false)),
+        n if n == spatial + 1 => Ok((x.unsqueeze(0)?, true)),
+        _ => Err(Error::runtime(format!(
+            "Expected {}D (unbatched) or {}D (batched) input to {}, but got input of size: {:?}",
+            spatial + 1,
+            spatial + 2,
+            c.name(),
+            x.sizes()
+        ))),
+    }
+}
+
+pub(crate) fn unbatched(y: Tensor, added: bool) -> Result<Tensor> {
+    if added { y.squeeze_dim(&[0]) } else { Ok(y) }
+}
+
+/// `x` in the middle of zeros: along each spatial dimension `before` zeros, elements `stretch` apart, `total` in all.
+/// A negative `before` cuts off.
+pub(crate) fn place(x: &Tensor, before: &[i64], stretch: &[i64], total: &[i64]) -> Result<Tensor> {
+    let mut sizes = Dims::from_slice(&x.sizes()[..2]);
+    sizes.extend_from_slice(total);
+    let zeros = x.new_zeros(&sizes)?;
+    let strides = contiguous_strides(&sizes);
+    let (mut part, mut steps, mut offset) = (x.clone(), strides.clone(), 0);
+    for (d, (&before, &stretch)) in before.iter().zip(stretch).enumerate() {
+        let first = if before < 0 { (-before + stretch - 1) / stretch } else { 0 };
+        let room = total[d] - (before + first * stretch);
+        let n = (part.sizes()[d + 2] - first).min((room + stretch - 1).div_euclid(stretch)).max(0);
+        if n == 0 || zeros.numel() == 0 {
+            return Ok(zeros);
+        }
+        part = part.narrow(d as i64 + 2, first, n)?;
+        steps[d + 2] *= stretch;
+        offset += (before + first * stretch) * strides[d + 2];
+    }
+    zeros.as_strided_scatter(&part, part.sizes(), &steps, Some(offset))
+}
+
+/// Every window of a padded image: [n, c, kernel..., out...], without a copy of the elements beyond the padding.
+pub(crate) fn windows(
+    x: &Tensor,
+    kernel: &[i64],
+    out: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+) -> Result<Tensor> {
+    let spatial = kernel.len();
+    // As far as the last window reaches.
+    let total: Dims = (0..spatial)
+        .map(|d| ((out[d] - 1).max(0) * stretch(stride[d]) + dilation[d] * (kernel[d] - 1) + 1).max(x.sizes()[d + 2] + padding[d]))
+        .collect();
+    let ones: Dims = SmallVec::from_elem(1, spatial);
+    let padded = match padding.iter().all(|p| *p == 0) && total[..] == x.sizes()[2..] {
+        true => x.contiguous()?,
+        false => place(x, padding, &ones, &total)?,
+    };
+    let s = padded.strides();
+    let (mut sizes, mut strides) = (Dims::from_slice(&x.sizes()[..2]), Dims::from_slice(&s[..2]));
+    for d in 0..spatial {
+        sizes.push(kernel[d]);
+        strides.push(s[d + 2] * dilation[d]);
+    }
+    for d in 0..spatial {
+        sizes.push(out[d]);
+        strides.push(s[d + 2] * stride[d]);
+    }
+    padded.as_strided(&sizes, &strides, None)
+}
+
+fn stretch(s: i64) -> i64 {
+    s.max(1)
+}
+
+/// Sums over everything but the channels: the gradient of a bias.
+pub(crate) fn sum_to_channels(g: &Tensor) -> Result<Tensor> {
+    let dims: Vec<i64> = (0..g.ndim() as i64).filter(|d| *d != 1).collect();
+    g.sum(&dims, false)
+}

@@ -1,0 +1,123 @@
+//! conv1d, conv2d, conv3d: unbatched inputs, numbers for lists and named paddings, over the one convolution.
+
+use super::*;
+
+fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize, named: bool) -> Result<()> {
+    let (x, added) = batched(c, spatial)?;
+    let w = c.t(1)?;
+    let name = c.name();
+    let stride = expand(name, "stride", c.ints(0)?, spatial)?;
+    let dilation = expand(name, "dilation", c.ints(2)?, spatial)?;
+    let groups = c.int(3)?;
+    let (x, padding) = match named {
+        false => (x, expand(name, "padding", c.ints(1)?, spatial)?),
+        true => padded(x, w, c.str(1)?, &stride, &dilation)?,
+    };
+    let y = x.native_conv(w, c.opt(2), &stride, &padding, &dilation, groups)?;
+    outs.give(unbatched(y, added)?);
+    Ok(())
+}
+
+/// What "same" and "valid" mean. Where "same" needs one more on the right, the input itself is padded.
+fn padded(x: Tensor, w: &Tensor, name: &str, stride: &[i64], dilation: &[i64]) -> Result<(Tensor, Dims)> {
+    let spatial = stride.len();
+    match name {
+        "valid" => return Ok((x, SmallVec::from_elem(0, spatial))),
+        "same" => {}
+        other => return Err(Error::runtime(format!("Invalid padding string: '{other}'"))),
+    }
+    if stride.iter().any(|s| *s != 1) {
+        return Err(Error::runtime("padding='same' is not supported for strided convolutions"));
+    }
+    if w.ndim() != spatial + 2 {
+        return Ok((x, SmallVec::from_elem(0, spatial)));
+    }
+    let around: Dims = (0..spatial).map(|d| dilation[d] * (w.sizes()[d + 2] - 1)).collect();
+    let half: Dims = around.iter().map(|a| a / 2).collect();
+    if around.iter().all(|a| a % 2 == 0) {
+        return Ok((x, half));
+    }
+    // Zeros on the right where the sides differ; the rest by the convolution.
+    let (none, ones): (Dims, Dims) = (SmallVec::from_elem(0, spatial), SmallVec::from_elem(1, spatial));
+    let total: Dims = (0..spatial).map(|d| x.sizes()[d + 2] + around[d] % 2).collect();
+    Ok((place(&x, &none, &ones, &total)?, half))
+}
+
+fn samples(spatial: usize, named: bool) -> Vec<Sample> {
+    let x = |lead: &[i64]| SampleArg::f32(&[lead, &[7, 6, 5][..spatial]].concat());
+    let w = SampleArg::f32(&[&[4, 3], &[3, 2, 3][..spatial]].concat());
+    let padding = |n: i64| if named { SampleArg::Str("same") } else { SampleArg::Int(n) };
+    let t = |x: SampleArg, bias: bool, s: i64, p: i64| {
+        let b = if bias { SampleArg::f32(&[4]) } else { SampleArg::None };
+        Sample::new(vec![x, w.clone(), b, SampleArg::Int(if named { 1 } else { s }), padding(p)])
+    };
+    vec![t(x(&[2, 3]), true, 1, 1), t(x(&[2, 3]), false, 2, 0), t(x(&[3]), true, 1, 1)]
+}
+
+macro_rules! conv {
+    ($plain:ident, $named:ident, $spatial:literal, $sig:literal, $sig_named:literal, $doc:literal) => {
+        pub static $plain: OpDef = OpDef {
+            sig: Sig::parse($sig),
+            doc: $doc,
+            faces: Faces::FN,
+            compose: Some(|c, outs| give(c, outs, $spatial, false)),
+            grad: Grad::Compose,
+            sbp: SbpRule::of(Rows::Compose),
+            amp: Amp::Lower,
+            samples: || samples($spatial, false),
+            ..OpDef::BASE
+        };
+        pub static $named: OpDef = OpDef {
+            sig: Sig::parse($sig_named),
+            compose: Some(|c, outs| give(c, outs, $spatial, true)),
+            samples: || samples($spatial, true),
+            ..$plain
+        };
+    };
+}
+
+conv!(
+    CONV1D,
+    CONV1D_NAMED,
+    1,
+    "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor",
+    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding=\"valid\", int[1] dilation=1, int groups=1) -> Tensor",
+    "Convolution over sequences: input (n, c, l) or (c, l), weight (o, c / groups, k), bias (o). `padding` may be \"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv1d(oneflow.ones(1, 1, 4), oneflow.ones(1, 1, 3))
+    tensor([[[3., 3.]]])"
+);
+
+conv!(
+    CONV2D,
+    CONV2D_NAMED,
+    2,
+    "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding=\"valid\", int[2] dilation=1, int groups=1) -> Tensor",
+    "Convolution over images: input (n, c, h, w) or (c, h, w), weight (o, c / groups, kh, kw), bias (o). `padding` may be
+\"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv2d(oneflow.ones(1, 1, 3, 3), oneflow.ones(1, 1, 3, 3), padding=1)[0, 0]
+    tensor([[4., 6., 4.],
+            [6., 9., 6.],
+            [4., 6., 4.]])"
+);
+
+conv!(
+    CONV3D,
+    CONV3D_NAMED,
+    3,
+    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor",
+    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding=\"valid\", int[3] dilation=1, int groups=1) -> Tensor",
+    "Convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (o, c / groups, kd, kh, kw), bias (o). `padding` may
+be \"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv3d(oneflow.ones(1, 1, 3, 3, 3), oneflow.ones(1, 1, 3, 3, 3)).item()
+    27.0"
+);

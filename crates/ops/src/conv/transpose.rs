@@ -1,0 +1,124 @@
+//! conv_transpose1d, 2d, 3d: the gradient of a convolution for its input, as a map of its own.
+
+use super::*;
+
+fn joined(v: &[i64]) -> String {
+    v.iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" x ")
+}
+
+fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
+    let (x, added) = batched(c, spatial)?;
+    let w = c.t(1)?;
+    let name = c.name();
+    let stride = expand(name, "stride", c.ints(0)?, spatial)?;
+    let padding = expand(name, "padding", c.ints(1)?, spatial)?;
+    let extra = expand(name, "output_padding", c.ints(2)?, spatial)?;
+    let groups = c.int(3)?;
+    let dilation = expand(name, "dilation", c.ints(4)?, spatial)?;
+    let window = convolution::Window { stride: &stride, padding: &padding, dilation: &dilation, groups };
+    window.check()?;
+    if extra.iter().any(|p| *p < 0) {
+        return Err(Error::runtime("negative output_padding is not supported"));
+    }
+    let (xs, ws) = (x.sizes(), w.sizes());
+    if ws.len() == xs.len() && xs[1] != ws[0] {
+        return Err(Error::runtime(format!(
+            "Given transposed=1, weight of size {ws:?}, expected input{xs:?} to have {} channels, but got {} channels instead",
+            ws[0], xs[1]
+        )));
+    }
+    if ws.len() != xs.len() {
+        return Err(Error::runtime(format!(
+            "Expected {}-dimensional input for {}-dimensional weight {ws:?}, but got {}-dimensional input of size {xs:?} instead",
+            ws.len(),
+            ws.len(),
+            xs.len()
+        )));
+    }
+    if (0..spatial).any(|d| extra[d] >= stride[d] && extra[d] >= dilation[d]) {
+        return Err(Error::runtime(format!(
+            "output padding must be smaller than either stride or dilation, but got output_padding {:?}, stride {:?}, dilation {:?}",
+            extra.as_slice(),
+            stride.as_slice(),
+            dilation.as_slice()
+        )));
+    }
+    let mut sizes = Dims::from_slice(&[xs[0], ws[1] * groups]);
+    sizes.extend(
+        (0..spatial)
+            .map(|d| (xs[d + 2] - 1) * stride[d] - 2 * padding[d] + dilation[d] * (ws[d + 2] - 1) + extra[d] + 1),
+    );
+    if sizes[2..].iter().any(|n| *n < 1) {
+        return Err(Error::runtime(format!(
+            "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
+            joined(&xs[2..]),
+            joined(&sizes[2..])
+        )));
+    }
+    let y = x.conv_backward_input(w, c.opt(2), &sizes, &stride, &padding, &dilation, groups)?;
+    outs.give(unbatched(y, added)?);
+    Ok(())
+}
+
+fn samples(spatial: usize) -> Vec<Sample> {
+    let x = |lead: &[i64]| SampleArg::f32(&[lead, &[4, 3, 2][..spatial]].concat());
+    let w = SampleArg::f32(&[&[3, 4], &[3, 2, 3][..spatial]].concat());
+    let t = |x: SampleArg, bias: bool, s: i64, p: i64, extra: i64| {
+        let b = if bias { SampleArg::f32(&[4]) } else { SampleArg::None };
+        Sample::new(vec![x, w.clone(), b, SampleArg::Int(s), SampleArg::Int(p), SampleArg::Int(extra)])
+    };
+    vec![t(x(&[2, 3]), true, 1, 0, 0), t(x(&[2, 3]), false, 2, 1, 1), t(x(&[3]), true, 2, 0, 0)]
+}
+
+macro_rules! conv_transpose {
+    ($name:ident, $spatial:literal, $sig:literal, $doc:literal) => {
+        pub static $name: OpDef = OpDef {
+            sig: Sig::parse($sig),
+            doc: $doc,
+            faces: Faces::FN,
+            compose: Some(|c, outs| give(c, outs, $spatial)),
+            grad: Grad::Compose,
+            sbp: SbpRule::of(Rows::Compose),
+            amp: Amp::Lower,
+            samples: || samples($spatial),
+            ..OpDef::BASE
+        };
+    };
+}
+
+conv_transpose!(
+    TRANSPOSE1D,
+    1,
+    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor",
+    "Transposed convolution over sequences: input (n, c, l) or (c, l), weight (c, o / groups, k), bias (o).
+
+Example::
+
+    >>> oneflow.conv_transpose1d(oneflow.ones(1, 1, 2), oneflow.ones(1, 1, 3))
+    tensor([[[1., 2., 2., 1.]]])"
+);
+
+conv_transpose!(
+    TRANSPOSE2D,
+    2,
+    "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+    "Transposed convolution over images: input (n, c, h, w) or (c, h, w), weight (c, o / groups, kh, kw), bias (o).
+
+Example::
+
+    >>> oneflow.conv_transpose2d(oneflow.ones(1, 1, 1, 1), oneflow.ones(1, 1, 2, 2), stride=2)[0, 0]
+    tensor([[1., 1.],
+            [1., 1.]])"
+);
+
+conv_transpose!(
+    TRANSPOSE3D,
+    3,
+    "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+    "Transposed convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (c, o / groups, kd, kh, kw), bias (o).
+
+Example::
+
+    >>> oneflow.conv_transpose3d(oneflow.ones(1, 1, 1, 1, 1), oneflow.ones(1, 1, 2, 2, 2)).sum().item()
+    8.0"
+);
