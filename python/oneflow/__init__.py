@@ -32,6 +32,9 @@ from oneflow import _tensor
 from oneflow._dtypes import can_cast, promote_types, result_type
 from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
 from oneflow._functions import is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
+from oneflow._shape_functions import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
+from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinations, meshgrid
+from oneflow._set_functions import equal, gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
 from oneflow.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.serialization import load, save
 
@@ -41,15 +44,43 @@ from oneflow._cuda_libraries import search_directories as _search_directories
 # Before the first use of a GPU, which may be any call that takes a device.
 _oneflow._cuda_set_search_dirs(_search_directories())
 
-_LAZY = ("autograd", "cuda", "distributed", "nn", "optim", "sbp", "serialization", "testing", "utils", "random")
+_LAZY = (
+    "amp",
+    "autograd",
+    "compiler",
+    "cpu",
+    "cuda",
+    "distributed",
+    "multiprocessing",
+    "nn",
+    "optim",
+    "random",
+    "sbp",
+    "serialization",
+    "testing",
+    "utils",
+)
+_FROM_AMP = (
+    "autocast",
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
+    "is_autocast_cpu_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_gpu_dtype",
+)
 
 
 def __getattr__(name: str) -> Any:
     """Import sub-packages on first use; name what is missing."""
     if name in _LAZY:
         return importlib.import_module(f"oneflow.{name}")
+    if name == "compile":
+        return importlib.import_module("oneflow.compiler").compile
+    if name in _FROM_AMP:
+        return getattr(importlib.import_module("oneflow.amp._switches"), name)
     raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile"})

@@ -452,9 +452,8 @@ def test_config():
     config.enable_zero(True, stage=2)
     config.set_outputs_buffer_size(3)
     assert "changes nothing" in type(config).enable_zero.__doc__
-    for refused in (lambda: config.enable_amp(True), lambda: config.set_gradient_accumulation_steps(4)):
-        with pytest.raises(NotImplementedError):
-            refused()
+    with pytest.raises(NotImplementedError):
+        config.enable_auto_parallel(True)
     config.set_gradient_accumulation_steps(1)
     with pytest.raises(RuntimeError, match="renamed"):
         config.set_zero_redundancy_optimizer_mode("distributed_split")
@@ -491,3 +490,60 @@ def test_save_plan(tmp_path):
     graph(*batches(1)[0])
     graph.save_plan(tmp_path / "step.plan")
     assert (tmp_path / "step.plan").read_bytes().startswith(b"ONEFPLAN")
+
+
+def test_micro_batches_add_up_and_their_results_come_together():
+    def make_one():
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    class Accumulate(nn.Graph):
+        def __init__(self, net, opt):
+            super().__init__()
+            self.net = net
+            self.add_optimizer(opt)
+            self.config.set_gradient_accumulation_steps(4)
+
+        def build(self, x):
+            y = self.net(x)
+            loss = y.pow(2).mean()
+            loss.backward()
+            return y, loss
+
+    a, b = make_one(), make_one()
+    first, second = (torch.optim.AdamW(net.parameters(), lr=0.1) for net in (a, b))
+    graph = Accumulate(a, first)
+    x = torch.randn(8, 4)
+    for _ in range(3):
+        y, losses = graph(x)
+        second.zero_grad()
+        parts = [b(part) for part in x.chunk(4)]
+        expected = [part.pow(2).mean() for part in parts]
+        for loss in expected:
+            loss.backward()
+        second.step()
+        assert (y == torch.cat(parts)).all() and (losses == torch.stack(expected)).all()
+    assert all((p == q).all() for p, q in zip(a.parameters(), b.parameters(), strict=True))
+    with pytest.raises(ValueError, match="multiple of 4"):
+        graph(torch.randn(6, 4))
+    with pytest.raises(ValueError, match="positive"):
+        graph.config.set_gradient_accumulation_steps(0)
+
+
+def test_programs_of_old_shapes_are_forgotten_on_request():
+    graph = build_of(lambda x: x * 2).with_dynamic_input_shape(size=2)
+    for n in (1, 2, 1, 3):
+        assert graph(torch.ones(n)).shape == (n,)
+    assert len(graph._compiled) == 2
+    assert {key[1][0] for key in graph._compiled} == {(1,), (3,)}
+    with pytest.raises(ValueError, match="size"):
+        graph.with_dynamic_input_shape(size=0)
+
+
+def test_trace_compiles_without_running():
+    state = torch.zeros(2)
+    graph = build_of(lambda x: state.add_(x))
+    assert graph.trace(torch.ones(2)) is graph and graph.is_compiled
+    assert (state == 0).all()
+    graph(torch.ones(2))
+    assert (state == 1).all()

@@ -7,12 +7,14 @@ mod layer;
 mod lowering;
 mod passes;
 mod print;
+mod split;
 mod trace;
 
 pub use ir::{Graph, Kind, Node, Value, ValueId};
 pub use lowering::{MemoryReport, lower};
 pub use passes::{PASSES, Pass, run_all};
-pub use trace::{StackFn, Traced, Tracer, is_lazy, is_tracing};
+pub use split::Parts;
+pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing};
 
 use oneflow_base::Result;
 use oneflow_runtime::Session;

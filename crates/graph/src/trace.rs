@@ -58,6 +58,8 @@ pub(crate) struct Trace {
     met: HashMap<usize, Tensor>,
     names: HashMap<usize, String>,
     seed: u64,
+    /// Where a backward part begins.
+    cut: Option<Cut>,
     /// Gives the user's source line; and the line of the call under way.
     stack: Option<StackFn>,
     here: Option<Arc<str>>,
@@ -101,11 +103,21 @@ pub fn is_tracing() -> bool {
     TRACE.with_borrow(Option::is_some)
 }
 
+/// Where a trace was cut in two: positions in its lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    pub nodes: usize,
+    pub inputs: usize,
+    pub writes: usize,
+    pub rng: u64,
+}
+
 /// A finished trace: the graph and the memory it is about.
 pub struct Traced {
     pub graph: Graph,
     /// One storage per variable.
     pub storages: Vec<Storage>,
+    pub cut: Option<Cut>,
 }
 
 /// A trace under way on this thread; dropping it gives it up.
@@ -141,6 +153,7 @@ impl Tracer {
             met: HashMap::new(),
             names: HashMap::new(),
             seed: g.seed(),
+            cut: None,
             stack,
             here: None,
         };
@@ -177,6 +190,36 @@ impl Tracer {
         })
     }
 
+    /// Tensors from outside that the trace has met so far and that want a gradient.
+    pub fn captured(&self) -> Result<Vec<Tensor>> {
+        with_trace(|t| {
+            let mut met: Vec<&Tensor> = t.met.values().filter(|t| oneflow_autograd::requires_grad(t)).collect();
+            met.sort_by_key(|t| t.id());
+            Ok(met.into_iter().cloned().collect())
+        })
+    }
+
+    /// Whether a tensor lies in the memory of an input or of something from outside.
+    pub fn is_external(&self, t: &Tensor) -> Result<bool> {
+        with_trace(|trace| {
+            let v = trace.resolve(t)?;
+            Ok(trace.graph.is_external(trace.graph.root(v)))
+        })
+    }
+
+    /// What was traced so far is the forward part, what follows the backward part: `Traced::split` makes two graphs.
+    /// The forward part ends with its write-backs; after it nothing from outside may be written.
+    pub fn cut(&self) -> Result<()> {
+        with_trace(|t| {
+            t.write_back()?;
+            t.groups.iter_mut().for_each(|g| g.external = None);
+            let rng = default_generator().offset();
+            let (nodes, inputs, writes) = (t.graph.nodes.len(), t.graph.inputs.len(), t.graph.writes.len());
+            t.cut = Some(Cut { nodes, inputs, writes, rng });
+            Ok(())
+        })
+    }
+
     /// Ends the trace: results, write-backs, and the generator and gradients as they were.
     pub fn finish(self, outputs: &[Tensor]) -> Result<Traced> {
         with_trace(|t| {
@@ -192,7 +235,7 @@ impl Tracer {
                 oneflow_autograd::set_grad(met, None)?;
             }
         }
-        Ok(Traced { graph: t.graph, storages: t.storages })
+        Ok(Traced { graph: t.graph, storages: t.storages, cut: t.cut })
     }
 }
 

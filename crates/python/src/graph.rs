@@ -5,7 +5,7 @@ use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
-use oneflow_graph::{Compiled, Config, StackFn, Tracer, compile};
+use oneflow_graph::{Compiled, Config, StackFn, Traced, Tracer, compile};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -64,6 +64,44 @@ impl GraphTrace {
         run(|| {
             let compiled = Mutex::new(compile(tracer.finish(&shards)?, &Config { fuse })?);
             Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
+        })
+    }
+    /// Tensors from outside met so far that want a gradient.
+    fn captured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for t in run(|| self.tracer()?.captured())? {
+            list.append(bound(py, t)?)?;
+        }
+        Ok(list)
+    }
+    /// Whether a tensor lies in memory that the caller gave: an input, or something from outside.
+    fn is_external(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
+        run(|| self.tracer()?.is_external(tensor(t)?))
+    }
+    /// What follows is the backward part.
+    fn cut(&self) -> PyResult<()> {
+        run(|| self.tracer()?.cut())
+    }
+    /// Ends a trace that was cut: the two compiled parts, the forward inputs that the backward part takes first, and how many
+    /// of the forward part's last results it takes after them.
+    fn finish_parts(
+        &mut self,
+        outputs: &Bound<'_, PyList>,
+        grads: &Bound<'_, PyList>,
+        fuse: bool,
+    ) -> PyResult<(CompiledGraph, CompiledGraph, Vec<usize>, usize)> {
+        let n = outputs.len();
+        let mut results = tensors(outputs)?;
+        results.extend(tensors(grads)?);
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        run(|| {
+            let parts = tracer.finish(&results)?.split(n)?;
+            let make = |traced: Traced| -> Result<CompiledGraph> {
+                let templates = vec![None; traced.graph.outputs.len()];
+                let compiled = Mutex::new(compile(traced, &Config { fuse })?);
+                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
+            };
+            Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
         })
     }
     /// Gives the trace up.

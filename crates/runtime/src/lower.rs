@@ -98,7 +98,7 @@ pub fn launches(i: &Instr, device: Device) -> Result<Vec<LaunchSpec>> {
     .map_err(|e| e.context(format_args!("{}: ", i.origin)))
 }
 
-fn find(name: &str) -> Result<&'static OpDef> {
+pub(crate) fn find(name: &str) -> Result<&'static OpDef> {
     op_by_name(name).ok_or_else(|| Error::value(format!("plan: there is no op {name:?}")))
 }
 

@@ -10,11 +10,12 @@
 
 use crate::actor::{Act, Body, Network, RunArgs};
 use crate::ledger::Piece;
+use crate::lower::find;
 use crate::plan::*;
 use crate::program::Program;
 use crate::sources;
 use oneflow_base::{Device, Error, Result};
-use oneflow_core::{Storage, Tensor, copy_to_host, default_generator};
+use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,8 @@ pub struct Session {
     arenas: Vec<Storage>,
     registers: Vec<Vec<Storage>>,
     variables: Vec<Storage>,
+    /// Per variable: whether a run writes it.
+    written: Vec<bool>,
     /// Per output memory: storages that are used again once nobody else holds them.
     outputs: Vec<Vec<Storage>>,
     network: Option<Network>,
@@ -58,6 +61,7 @@ impl Session {
             .collect::<Result<_>>()?;
         let n_outputs = plan.output_buffers()?.len();
         let mut s = Session {
+            written: plan.written_variables(),
             plan: Arc::new(plan),
             arenas,
             registers,
@@ -201,8 +205,10 @@ impl Session {
                 oneflow_core::copy_into(original, t)?;
             }
         }
-        for v in &self.variables {
-            v.bump_version();
+        for (v, written) in self.variables.iter().zip(&self.written) {
+            if *written {
+                v.bump_version();
+            }
         }
         self.results(&inputs, &storages)
     }
@@ -333,6 +339,23 @@ impl Plan {
             return Err(Error::value("plan: the buffers of its results are not numbered from zero"));
         }
         Ok(found.into_iter().map(|x| x.1).collect())
+    }
+
+    /// Per variable: whether some instruction writes it. Ops that update inputs may write any operand.
+    fn written_variables(&self) -> Vec<bool> {
+        let mut written = vec![false; self.variables.len()];
+        for t in &self.tasks {
+            let Work::Compute(instrs) = &t.work else { continue };
+            for i in instrs {
+                let all = i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::MUTATES)));
+                for o in i.outs.iter().chain(i.ins.iter().filter(|_| all)) {
+                    if let Home::Variable(k) = self.buffers[o.buffer as usize].home {
+                        written[k as usize] = true;
+                    }
+                }
+            }
+        }
+        written
     }
 
     /// Whether some instruction writes a caller's input.

@@ -9,14 +9,13 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.nn.modules.module import Module
+from oneflow.nn.structure import flatten, unflatten, user_line
 
-_PACKAGE = str(Path(oneflow.__file__).parent)
 # Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
 
@@ -30,6 +29,7 @@ class GraphConfig:
 
     def __init__(self) -> None:
         self._fuse = True
+        self._micro_batches = 1
         self._accepted: dict[str, Any] = {}
 
     def allow_fuse_elementwise(self, mode: bool = True) -> None:
@@ -44,8 +44,18 @@ class GraphConfig:
         _refuse(mode, "enable_amp")
 
     def set_gradient_accumulation_steps(self, value: int) -> None:
-        """Micro-batches per call. More than one is not supported."""
-        _refuse(value != 1, "set_gradient_accumulation_steps")
+        """Let one call take a mini-batch of ``value`` micro-batches.
+
+        Inputs are split along their first dimension, ``build`` works on one part after another, gradients add up and
+        the optimizers step once. Results are concatenated along the first dimension; 0-dim ones (losses) become a
+        vector.
+
+        Raises:
+            ValueError: it is not a positive integer.
+        """
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"set_gradient_accumulation_steps(): expected a positive integer, got {value!r}")
+        self._micro_batches = value
 
     def enable_auto_parallel(self, mode: bool = True) -> None:
         """Search of layouts. Not supported."""
@@ -138,6 +148,7 @@ class Graph:
         self._modules: dict[str, Module] = {}
         self._flat: list[Module] = []
         self._n_children = 0
+        self._most: int | None = None
         self._debug_level = debug_v_level
 
     # ---- what it is made of
@@ -241,13 +252,37 @@ class Graph:
 
     # ---- running
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
+        """Keep the programs of the ``size`` input shapes used last, and forget older ones. Returns the graph itself.
+
+        Without it the programs of all shapes are kept.
+        """
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"with_dynamic_input_shape(): size must be a positive integer, got {size!r}")
+        self._most = size
+        return self
+
+    def trace(self, *args: Any, **kwargs: Any) -> Graph:
+        """Compile for inputs like these, without running. Returns the graph itself."""
         tensors: list[Tensor] = []
-        structure = _flatten((args, kwargs), tensors, "input")
+        self._program(args, kwargs, tensors)
+        return self
+
+    def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
+        structure = flatten((args, kwargs), tensors, "input")
         key = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
         program = self._compiled.get(key)
         if program is None or program.is_stale():
             program = self._compiled[key] = self._compile(args, kwargs, tensors)
+            if self._most is not None and len(self._compiled) > self._most:
+                self._compiled.popitem(last=False)
+        elif self._most is not None:
+            self._compiled.move_to_end(key)
+        return program
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors: list[Tensor] = []
+        program = self._program(args, kwargs, tensors)
         for optimizer, _ in self._optimizers:
             optimizer.refresh_lr()
         results = program.compiled.run(tensors)
@@ -255,7 +290,7 @@ class Graph:
             optimizer._opt_called = True
             if schedule is not None:
                 schedule.step()
-        return _unflatten(program.structure, iter(results))
+        return unflatten(program.structure, iter(results))
 
     def _modes(self) -> tuple[Any, ...]:
         # Modules are listed again where one has gained or lost a child.
@@ -292,19 +327,16 @@ class Graph:
         for p, grad in grads:
             if grad is not None:
                 p.grad = None
-        trace = _oneflow._GraphTrace(self._name, _user_line)
+        trace = _oneflow._GraphTrace(self._name, user_line)
         try:
             for name, tensor in self._parameters():
                 trace.name(tensor, name)
             for i, (optimizer, _) in enumerate(self._optimizers):
                 _name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
-            placeholders = iter([trace.input(t) for t in tensors])
-            traced_args, traced_kwargs = _unflatten(_flatten((args, kwargs), [], "input"), placeholders)
-            result = self.build(*traced_args, **traced_kwargs)
+            placeholders = [trace.input(t) for t in tensors]
+            structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
             for optimizer, _ in self._optimizers:
                 _traced_step(optimizer)
-            outputs: list[Tensor] = []
-            structure = _flatten(result, outputs, "output")
             compiled = trace.finish(outputs, self.config._fuse)
         finally:
             trace.abort()
@@ -314,6 +346,23 @@ class Graph:
         program = _Program(compiled, structure, memory, [optimizer for optimizer, _ in self._optimizers])
         self._print(program)
         return program
+
+    def _build(self, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
+        """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
+        n = self.config._micro_batches
+        parts: list[list[Tensor]] = []
+        result: Any = None
+        for i in range(n):
+            args, kwargs = unflatten(structure, iter(inputs if n == 1 else [_micro(t, i, n) for t in inputs]))
+            outputs: list[Tensor] = []
+            result = flatten(self.build(*args, **kwargs), outputs, "output")
+            parts.append(outputs)
+        if n == 1:
+            return result, parts[0]
+        together = [
+            oneflow.stack(p) if p[0].dim() == 0 else oneflow.cat(p) for p in map(list, zip(*parts, strict=True))
+        ]
+        return result, together
 
     def _print(self, program: _Program) -> None:
         texts = []
@@ -365,7 +414,17 @@ class _Program:
 
     def is_stale(self) -> bool:
         """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
-        return self.compiled.is_stale() or any([optimizer.state is not state for optimizer, state in self.states])
+        return self.compiled.is_stale() or any(o.state is not s for o, s in self.states)
+
+
+def _micro(tensor: Tensor, index: int, count: int) -> Tensor:
+    if tensor.dim() == 0 or tensor.size(0) % count:
+        raise ValueError(
+            f"nn.Graph: {count} gradient accumulation steps need inputs whose first dimension is a multiple of "
+            f"{count}, got one of shape {tuple(tensor.shape)}"
+        )
+    size = tensor.size(0) // count
+    return tensor.narrow(0, index * size, size)
 
 
 def _layout(tensor: Tensor) -> tuple[Any, ...]:
@@ -387,52 +446,3 @@ def _name_state(trace: Any, prefix: str, optimizer: Any, named: dict[str, Tensor
                 trace.name(value, f"{prefix}.{names.get(id(param), i)}.{key}")
     for i, (_, lr) in optimizer._lr_tensors.items():
         trace.name(lr, f"{prefix}.lr.{i}")
-
-
-# ---- nested inputs and outputs
-
-_TENSOR = "<tensor>"
-
-
-def _flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
-    """Collect the tensors of a nested value; return its structure, which can be hashed."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return _TENSOR
-    if isinstance(value, (list, tuple)):
-        parts = tuple(_flatten(v, tensors, what) for v in value)
-        return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
-    if isinstance(value, dict):
-        return ("dict", type(value), tuple((k, _flatten(v, tensors, what)) for k, v in value.items()))
-    if value is None or (what == "input" and isinstance(value, (bool, int, float, str))):
-        return ("constant", type(value), value)
-    raise TypeError(
-        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: "
-        "expected Tensor, None, list, tuple or dict"
-    )
-
-
-def _unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
-    if structure == _TENSOR:
-        return next(tensors)
-    kind, cls, content = structure
-    if kind == "constant":
-        return content
-    if kind == "dict":
-        items = [(k, _unflatten(v, tensors)) for k, v in content]
-        return cls(items) if cls is OrderedDict else dict(items)
-    parts = [_unflatten(v, tensors) for v in content]
-    if kind == "namedtuple":
-        return cls(*parts)
-    return parts if issubclass(cls, list) else tuple(parts)
-
-
-def _user_line() -> str | None:
-    """File and line of the innermost frame outside this package."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<")):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None

@@ -1,0 +1,109 @@
+//! One trace as two graphs: a forward part and a backward part that run at different times.
+//!
+//! What the backward part reads of the forward part becomes a result of the one and an input of the other. Everything
+//! else stays as it was traced.
+
+use crate::ir::{Graph, Kind, Node, Value, ValueId};
+use crate::trace::Traced;
+use oneflow_base::{Arg, Attrs, Error, Meta, Result};
+use oneflow_ops::view::as_strided;
+use smallvec::smallvec;
+use std::collections::HashSet;
+
+/// Both parts, and how they hang together.
+pub struct Parts {
+    pub forward: Traced,
+    pub backward: Traced,
+    /// Inputs of the backward part: first these inputs of the forward part, then as many results of it as `n_saved` says
+    /// (its last ones), then the gradients.
+    pub saved_inputs: Vec<usize>,
+    pub n_saved: usize,
+}
+
+/// The node that sees a whole memory in another layout.
+fn view(from: ValueId, to: ValueId, layout: &Meta) -> Node {
+    let attrs = Attrs::new(&[Arg::Ints(&layout.sizes), Arg::Ints(&layout.strides), Arg::Int(0)]);
+    Node {
+        kind: Kind::Op { op: &as_strided::OP, attrs },
+        ins: smallvec![Some(from)],
+        outs: smallvec![to],
+        updates: smallvec![],
+        stack: None,
+    }
+}
+
+impl Traced {
+    /// Cuts a trace where `Tracer::cut` said. Of its results the first `n_outputs` belong to the forward part.
+    pub fn split(self, n_outputs: usize) -> Result<Parts> {
+        let Some(cut) = self.cut else { return Err(Error::runtime("the trace has no backward part")) };
+        let Traced { graph: g, storages, .. } = self;
+        if g.writes.len() > cut.writes {
+            return Err(Error::not_implemented(
+                "a backward pass that writes to tensors from outside cannot be compiled",
+            ));
+        }
+        let mut forward = Graph {
+            name: g.name.clone(),
+            values: g.values.clone(),
+            variables: g.variables.clone(),
+            ..Graph::default()
+        };
+        let mut backward = Graph { name: format!("{}.backward", g.name), ..forward.clone() };
+        forward.nodes = g.nodes[..cut.nodes].to_vec();
+        backward.nodes = g.nodes[cut.nodes..].to_vec();
+        forward.inputs = g.inputs[..cut.inputs].to_vec();
+        forward.outputs = g.outputs[..n_outputs].to_vec();
+        backward.outputs = g.outputs[n_outputs..].to_vec();
+        forward.writes = g.writes.clone();
+        (forward.rng_start, forward.n_rng) = (g.rng_start, cut.rng - g.rng_start);
+        (backward.rng_start, backward.n_rng) = (cut.rng, g.n_rng - forward.n_rng);
+
+        let variables: HashSet<ValueId> = g.variables.iter().map(|v| v.value).collect();
+        let written: HashSet<ValueId> = g.writes.iter().map(|w| w.target).collect();
+        let mut own: HashSet<ValueId> = g.inputs[cut.inputs..].iter().copied().collect();
+        own.extend(backward.nodes.iter().flat_map(|n| n.outs.iter().copied().filter(|v| g.is_root(*v))));
+        let mut saved: Vec<ValueId> = Vec::new();
+        let reads = backward.nodes.iter().filter(|n| !n.is_view()).flat_map(|n| n.ins.iter().flatten());
+        for root in reads.chain(&backward.outputs).map(|v| g.root(*v)) {
+            // A view belongs to where its root was made, whichever part made the view.
+            let outside = variables.contains(&root);
+            if written.contains(&root) && (outside || g.inputs.contains(&root)) {
+                return Err(Error::not_implemented(
+                    "the backward pass reads what a tensor held before the forward pass wrote to it",
+                ));
+            }
+            if !outside && !own.contains(&root) && !saved.contains(&root) {
+                saved.push(root);
+            }
+        }
+        let (inputs, made): (Vec<ValueId>, Vec<ValueId>) = saved.into_iter().partition(|v| g.inputs.contains(v));
+        let saved_inputs = inputs.iter().filter_map(|v| forward.inputs.iter().position(|i| i == v)).collect();
+        backward.inputs.extend(&inputs);
+        for root in &made {
+            // Handed over flat: runs take contiguous inputs, whatever the layout of a value.
+            let n = (g.bytes(*root) / g.meta(*root).dtype.size() as u64) as i64;
+            let m = g.meta(*root);
+            let flat = Meta::contiguous(m.dtype, m.device, &[n]);
+            let out = forward.values.len() as ValueId;
+            forward.values.push(Value { meta: flat.clone(), offset: 0, root: *root });
+            forward.nodes.push(view(*root, out, &flat));
+            forward.outputs.push(out);
+            let input = backward.values.len() as ValueId;
+            backward.values.push(Value { meta: flat, offset: 0, root: input });
+            for v in &mut backward.values {
+                if v.root == *root {
+                    v.root = input;
+                }
+            }
+            backward.nodes.insert(0, view(input, *root, m));
+            backward.inputs.push(input);
+        }
+        backward.inputs.extend(&g.inputs[cut.inputs..]);
+        Ok(Parts {
+            forward: Traced { graph: forward, storages: storages.clone(), cut: None },
+            backward: Traced { graph: backward, storages, cut: None },
+            saved_inputs,
+            n_saved: made.len(),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+"""Nested values of tensors: what goes into a traced function and comes out of it."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+_PACKAGE = str(Path(oneflow.__file__).parent)
+_TENSOR = "<tensor>"
+
+
+def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
+    """Collect the tensors of a nested value; return its structure, which can be hashed.
+
+    Numbers and strings are part of the structure, except in an "output".
+    """
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return _TENSOR
+    if isinstance(value, (list, tuple)):
+        parts = tuple(flatten(v, tensors, what) for v in value)
+        return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
+    if isinstance(value, dict):
+        return ("dict", type(value), tuple((k, flatten(v, tensors, what)) for k, v in value.items()))
+    if value is None or (what != "output" and isinstance(value, (bool, int, float, str))):
+        return ("constant", type(value), value)
+    raise TypeError(
+        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: "
+        "expected Tensor, None, list, tuple or dict"
+    )
+
+
+def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
+    """Put tensors into a structure that :func:`flatten` returned."""
+    if structure == _TENSOR:
+        return next(tensors)
+    kind, cls, content = structure
+    if kind == "constant":
+        return content
+    if kind == "dict":
+        items = [(k, unflatten(v, tensors)) for k, v in content]
+        return cls(items) if issubclass(cls, OrderedDict) else dict(items)
+    parts = [unflatten(v, tensors) for v in content]
+    if kind == "namedtuple":
+        return cls(*parts)
+    return parts if issubclass(cls, list) else tuple(parts)
+
+
+def user_line() -> str | None:
+    """File and line of the innermost frame outside this package."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
