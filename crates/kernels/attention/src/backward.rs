@@ -1,11 +1,11 @@
 //! ATTENTION_BACKWARD: the weights again from scores and log-sum-exps, block by block, and the five products around them.
 
-use crate::block::{Block, KEY_BLOCK, Kit, SCORE_STRIDE, StoreRows, row_block, with_rooms};
+use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
 use crate::forward::apply_mask;
-use crate::problem::{Float, Heads, Matrix, Problem, by_float};
+use crate::problem::{Heads, Problem, by_float};
 use oneflow_base::Result;
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Acc, Reg};
+use oneflow_kernels_gemm::micro::{Acc, Block, Float, Kit, Matrix, Reg, StoreRows, with_rooms};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, WithSimd, dispatch, isa};
 
@@ -275,7 +275,7 @@ impl<T: Float> WithSimd for Pass<'_, T> {
                 }
                 if let Some(m) = &self.grad_mask {
                     let m = Matrix { ptr: m.at(row + i, key), ..*m };
-                    crate::block::store_row::<T, S>(d, m.ptr, m.cs, seen, T::Acc::ONE);
+                    oneflow_kernels_gemm::micro::store_row::<T, S>(d, m.ptr, m.cs, seen, T::Acc::ONE);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! ATTENTION: a block of rows against a block of keys at a time, with a running maximum and sum of every row.
 
-use crate::block::{Block, KEY_BLOCK, Kit, SCORE_STRIDE, row_block, store_row, with_rooms};
-use crate::problem::{Dropout, Float, Heads, Mask, Problem, by_float};
+use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
+use crate::problem::{Dropout, Heads, Mask, Problem, by_float};
 use oneflow_base::Result;
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Acc, Reg};
+use oneflow_kernels_gemm::micro::{Acc, Block, Float, Kit, Matrix, Reg, store_row, with_rooms};
 use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, WithSimd, dispatch, isa};
 use std::ops::Range;
 
@@ -274,7 +274,7 @@ struct Finish<T: Float> {
     n_rows: usize,
     max: *const T::Acc,
     total: *const T::Acc,
-    out: crate::problem::Matrix<T>,
+    out: Matrix<T>,
     stats: Stats<T::Acc>,
     first_row: usize,
 }

@@ -1,7 +1,7 @@
 //! What a launch asks for, typed: the heads' matrices, the mask, the dropout.
 
-use oneflow_base::{DType, Error, Result, bf16, f16};
-use oneflow_kernels_gemm::micro::{Acc, Elem, Mode};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_gemm::micro::{Acc, Matrix};
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Launch, View};
@@ -25,21 +25,6 @@ impl<T: Copy> Heads<T> {
     pub fn matrix(&self, batch: usize, head: usize) -> Matrix<T> {
         let at = batch as isize * self.strides[0] + head as isize * self.strides[1];
         Matrix { ptr: self.ptr.at(at), rs: self.strides[2], cs: self.strides[3] }
-    }
-}
-
-/// A strided matrix in memory.
-#[derive(Clone, Copy)]
-pub struct Matrix<T> {
-    pub ptr: *mut T,
-    pub rs: isize,
-    pub cs: isize,
-}
-
-impl<T> Matrix<T> {
-    #[inline(always)]
-    pub fn at(&self, row: usize, col: usize) -> *mut T {
-        self.ptr.wrapping_offset(row as isize * self.rs + col as isize * self.cs)
     }
 }
 
@@ -166,23 +151,6 @@ impl<T: Copy> Problem<T> {
     pub fn visible(&self, row: usize, first: usize, n: usize) -> usize {
         if self.causal { (row + 1).saturating_sub(first).min(n) } else { n }
     }
-}
-
-/// How a stored float is packed.
-pub trait Float: Elem {
-    type Mode: Mode<S = Self, P = Self::Acc>;
-}
-impl Float for f32 {
-    type Mode = oneflow_kernels_gemm::micro::F32;
-}
-impl Float for f64 {
-    type Mode = oneflow_kernels_gemm::micro::F64;
-}
-impl Float for bf16 {
-    type Mode = oneflow_kernels_gemm::micro::Bf16Widened;
-}
-impl Float for f16 {
-    type Mode = oneflow_kernels_gemm::micro::F16Widened;
 }
 
 /// Calls `$f` with the type of a dtype.

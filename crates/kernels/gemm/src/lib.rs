@@ -5,6 +5,7 @@
 //! depends on the problem and the instruction set alone, not on how many threads computed it.
 
 mod args;
+mod block;
 mod driver;
 mod elem;
 mod finish;
@@ -30,6 +31,7 @@ pub use primitive::register;
 /// The micro-kernels, the float types they run on and the packing of strips, for kernels that pack their own panels
 /// (convolution, attention).
 pub mod micro {
+    pub use crate::block::{Block, Float, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
     pub use crate::elem::{Acc, Elem, Reg};
     pub use crate::kernel::{KernelFn, Kernels, Tile, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};
