@@ -101,16 +101,16 @@ primitives! {
     /// ins: grad_out, query, key, value, mask?, out, logsumexp. outs: grad_query, grad_key, grad_value, grad_mask? ([b, h, l, s]
     /// contiguous, the query's dtype: the scores' gradient). params as ATTENTION.
     ATTENTION_BACKWARD = "attention_backward";
-    /// One direction of a recurrent layer over a sequence. The rows of step 0 come first, then those of step 1 and so on; a step has
-    /// at most as many rows as the one before it. ins: gates_x [n, g * h] (the input's part of the gates, biases in it), h_0 [b, r],
-    /// c_0? [b, h] (LSTM), w_hh [g * h, r], b_hh? [g * h], w_hr? [r, h] (LSTM with a projection). outs: y [n, r], h_n [b, r],
-    /// c_n? [b, h], gates [n, k * h] (after their activation, what the backward reads; k = g, for GRU 4 with h's part of the new gate
-    /// last), cells? [n, h]. All floats of one dtype, F32 or F64. Gates stand in torch's order. params: `RnnMode`, reverse (bool),
-    /// number of steps, then the rows of each step, or nothing where every step has b rows.
+    /// One direction of a recurrent layer over a sequence. What is said to be [t, b, width] has these sizes with neighbouring columns, or,
+    /// packed, [n, width]: the rows of step 0, then those of step 1 and so on; a step has at most as many rows as the one before it.
+    /// ins: gates_x [t, b, g * h] (the input's part of the gates, biases in it), h_0 [b, r], c_0? [b, h] (LSTM), w_hh [g * h, r],
+    /// b_hh? [g * h], w_hr? [r, h] (LSTM with a projection). outs: y [t, b, r], h_n [b, r], c_n? [b, h], gates [t, b, k * h] (after their
+    /// activation, what the backward reads; k = g, for GRU 4 with h's part of the new gate last), cells? [t, b, h]. All floats of one
+    /// dtype, F32 or F64. Gates stand in torch's order. params: `RnnMode`, reverse (bool), then the rows of each step where it is packed.
     RNN = "rnn";
-    /// ins: grad_y?, grad_h_n?, grad_c_n?, h_0, c_0?, w_hh, w_hr?, y, gates, cells?. outs: grad_gates_x [n, g * h], grad_gates_h?
-    /// [n, g * h] (GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, grad_h? [n, r] (LSTM with a projection: the gradient
-    /// that reaches every h). params as RNN.
+    /// ins: grad_y? [t, b, r] (any strides), grad_h_n?, grad_c_n?, h_0, c_0?, w_hh, w_hr?, y, gates, cells?. outs: grad_gates_x [t, b, g * h],
+    /// grad_gates_h? (the same sizes; GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, grad_h? [t, b, r] (LSTM with a
+    /// projection: the gradient that reaches every h). params as RNN.
     RNN_BACKWARD = "rnn_backward";
     /// Convolution (cross-correlation) over 1 to 3 spatial dimensions. ins: x [n, c, in...], weight [o, c / groups, kernel...],
     /// bias? [o]. out: [n, o, out...]; `out[j]` reads `x[j * stride - padding + tap * dilation]`, zero outside of x.
@@ -138,6 +138,9 @@ primitives! {
     /// Integers: low and high as i64), then the window: ndim, global sizes..., starts... (ndim 0: the tensor is whole).
     /// The value of an element depends only on (seed, offset, its global row-major index).
     RANDOM = "random";
+    /// Fills `out[0]` with random values whose parameters are tensors. ins: a, b? (the output's sizes by zero strides, any real
+    /// dtype). params: `RandomByKind`, seed, offset, window as RANDOM, whose rule for the value of an element holds.
+    RANDOM_BY = "random_by";
     /// ins: x. outs: y, mask (BOOL, true = kept). params: p (f64), seed, offset, window as RANDOM. y = x * mask / (1 - p).
     /// An element is dropped where `philox::packed(seed, offset, its global index) >> 8 < philox::threshold(p)`.
     DROPOUT = "dropout";
@@ -307,6 +310,25 @@ impl RandomKind {
     pub fn from_u64(v: u64) -> Option<RandomKind> {
         use RandomKind::*;
         [Uniform, Normal, Bernoulli, Integers, Exponential].get(v as usize).copied()
+    }
+}
+
+/// `RANDOM_BY` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum RandomByKind {
+    /// rate a
+    Poisson = 0,
+    /// successes of a trials with probability b
+    Binomial,
+    /// shape a, scale one
+    Gamma,
+}
+
+impl RandomByKind {
+    pub fn from_u64(v: u64) -> Option<RandomByKind> {
+        use RandomByKind::*;
+        [Poisson, Binomial, Gamma].get(v as usize).copied()
     }
 }
 
