@@ -10,10 +10,13 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod complex;
+#[cfg(target_arch = "x86_64")]
+mod inverse;
 pub mod math;
 mod register;
 mod scalar;
 mod simd;
+pub mod special;
 mod sym;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -102,13 +105,16 @@ pub trait Ints: Num {
     fn bit_or(self, o: Self) -> Self;
     fn bit_xor(self, o: Self) -> Self;
     fn bit_not(self) -> Self;
+    /// The greatest common divisor, never negative.
+    fn gcd(self, o: Self) -> Self;
     /// Left shift; zero where the distance is negative or 64 and more.
     fn shl(self, o: Self) -> Self;
     /// Arithmetic right shift; distances outside 0..64 fill with the sign.
     fn shr(self, o: Self) -> Self;
 }
 
-/// A float: what calculus needs. Transcendental functions are within 2 ulp and right at infinities, NaN and zeros.
+/// A float: what calculus needs. Transcendental functions are within 2 ulp (hyperbolic and inverse ones
+/// 3, erfc 4) and right at infinities, NaN and zeros.
 pub trait Lanes: Num + Div<Output = Self> {
     /// `self * a + b`, rounded once.
     fn fma(self, a: Self, b: Self) -> Self;
@@ -145,6 +151,8 @@ pub trait Lanes: Num + Div<Output = Self> {
     fn atanh(self) -> Self;
     fn erf(self) -> Self;
     fn erfc(self) -> Self;
+    /// The next number towards `o`.
+    fn next_after(self, o: Self) -> Self;
     /// Logarithm of the absolute value of the gamma function.
     fn lgamma(self) -> Self;
 

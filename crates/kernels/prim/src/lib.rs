@@ -16,6 +16,7 @@ pub use expr::{Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, M
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Avx2, Avx512, F32x8, F32x16, F64x4, F64x8};
 pub use lanes::{Baseline, Cx, HalfRegister, I64, Ints, Isa, Lanes, Num, Register, Simd, Sym, WithSimd, dispatch, isa};
+pub use lanes::special;
 pub use launch::{KernelFn, Launch, Params, Primitive, Word};
 pub use primitives::*;
 pub use update::{

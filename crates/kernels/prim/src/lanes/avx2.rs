@@ -1,7 +1,7 @@
 //! AVX2 registers (with FMA and F16C): eight f32, four f64.
 
 use super::x86::x86_float;
-use super::{HalfRegister, Lanes, Num, Register, math};
+use super::{HalfRegister, Lanes, Num, Register, inverse, math};
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 

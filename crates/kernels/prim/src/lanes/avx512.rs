@@ -1,7 +1,7 @@
 //! AVX-512 registers: sixteen f32, eight f64.
 
 use super::x86::x86_float;
-use super::{HalfRegister, Lanes, Num, Register, math};
+use super::{HalfRegister, Lanes, Num, Register, inverse, math};
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 

@@ -8,7 +8,7 @@ use super::{Lanes, Num, Register};
 
 /// `c[0] + x (c[1] + x (c[2] + ..))`.
 #[inline(always)]
-fn poly<R: Lanes>(x: R, c: &[f64]) -> R {
+pub(super) fn poly<R: Lanes>(x: R, c: &[f64]) -> R {
     let mut acc = R::splat(c[c.len() - 1]);
     let mut i = c.len() - 1;
     while i > 0 {
@@ -209,12 +209,13 @@ pub fn log10<R: Register>(x: R) -> R {
     }
 }
 
-/// Sine (`shift` 0) or cosine (`shift` 1) by quadrants.
+/// Sine and cosine of what is left of `x` after `n` quadrants, and `n`; `None` where the whole register needs the scalar
+/// function.
 #[inline(always)]
-fn sin_shifted<R: Register>(x: R, shift: f64, scalar: fn(R::Elem) -> R::Elem) -> R {
+fn quadrants<R: Register>(x: R) -> Option<(R, R, R)> {
     let limit = if R::DOUBLE { 1e6 } else { 1e5 };
     if R::any(!x.abs().lt(R::splat(limit))) {
-        return x.map(scalar);
+        return None;
     }
     let n = (x * R::splat(std::f64::consts::FRAC_2_PI)).round();
     let parts = if R::DOUBLE {
@@ -265,11 +266,27 @@ fn sin_shifted<R: Register>(x: R, shift: f64, scalar: fn(R::Elem) -> R::Elem) ->
     let half = R::splat(0.5) * z;
     let w = one - half;
     let cosine = w + (z * z).fma(c, (one - w) - half);
+    Some((sine, cosine, n))
+}
+
+/// Sine (`shift` 0) or cosine (`shift` 1) by quadrants.
+#[inline(always)]
+fn sin_shifted<R: Register>(x: R, shift: f64, scalar: fn(R::Elem) -> R::Elem) -> R {
+    let Some((sine, cosine, n)) = quadrants(x) else { return x.map(scalar) };
+    let one = R::splat(1.0);
     let q = n + R::splat(shift);
     let q = q - (q * R::splat(0.25)).floor() * R::splat(4.0);
     let odd = q.eq(one) | q.eq(R::splat(3.0));
     let y = R::select(odd, cosine, sine);
     R::select(one.lt(q), -y, y)
+}
+
+/// Two numbers whose quotient is the tangent.
+#[inline(always)]
+pub(super) fn sin_cos<R: Register>(x: R) -> Option<(R, R)> {
+    let (sine, cosine, n) = quadrants(x)?;
+    let odd = (n * R::splat(0.5)).floor().ne(n * R::splat(0.5));
+    Some((R::select(odd, -cosine, sine), R::select(odd, sine, cosine)))
 }
 
 #[inline(always)]

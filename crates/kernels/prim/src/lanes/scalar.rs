@@ -117,6 +117,14 @@ impl Num for I64 {
 
 impl Ints for I64 {
     #[inline(always)]
+    fn gcd(self, o: Self) -> Self {
+        let (mut a, mut b) = (self.0, o.0);
+        while b != 0 {
+            (a, b) = (b, a.wrapping_rem(b));
+        }
+        I64(a.wrapping_abs())
+    }
+    #[inline(always)]
     fn bit_and(self, o: Self) -> Self {
         I64(self.0 & o.0)
     }
@@ -241,6 +249,20 @@ macro_rules! float_scalar {
             fn atan2(self, x: Self) -> Self {
                 $t::atan2(self, x)
             }
+            #[inline(always)]
+            fn acosh(self) -> Self {
+                if self < 1.0 { $t::NAN } else { libm::Libm::<$t>::acosh(self) }
+            }
+            #[inline(always)]
+            fn next_after(self, o: Self) -> Self {
+                if self.is_nan() || o.is_nan() {
+                    return $t::NAN;
+                }
+                if self == o {
+                    return o;
+                }
+                if self < o { self.next_up() } else { self.next_down() }
+            }
             $(#[inline(always)]
             fn $method(self) -> Self {
                 libm::Libm::<$t>::$libm(self)
@@ -333,8 +355,8 @@ macro_rules! float_scalar {
 float_scalar!(f32, u32, 8, 23,
     exp => exp, exp2 => exp2, expm1 => expm1, log => log, log2 => log2, log10 => log10, log1p => log1p, sin => sin,
     cos => cos, tan => tan, asin => asin, acos => acos, atan => atan, sinh => sinh, cosh => cosh, tanh => tanh,
-    asinh => asinh, acosh => acosh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);
+    asinh => asinh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);
 float_scalar!(f64, u64, 11, 52,
     exp => exp, exp2 => exp2, expm1 => expm1, log => log, log2 => log2, log10 => log10, log1p => log1p, sin => sin,
     cos => cos, tan => tan, asin => asin, acos => acos, atan => atan, sinh => sinh, cosh => cosh, tanh => tanh,
-    asinh => asinh, acosh => acosh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);
+    asinh => asinh, atanh => atanh, erf => erf, erfc => erfc, lgamma => lgamma);

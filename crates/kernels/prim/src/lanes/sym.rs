@@ -69,16 +69,38 @@ fn by_dtype(float: &'static str, double: &'static str, long: &'static str) -> &'
 
 /// The body of `T f(T x0, .., T p0, ..)` for a formula, and how many parameters it reads.
 pub(crate) fn text(dtype: DType, arity: usize, n_params: usize, f: impl Fn(&[Sym], &[Sym]) -> Sym) -> (String, usize) {
+    let (mut out, values, n_used) = write_all(dtype, arity, n_params, |x, p| vec![f(x, p)]);
+    let _ = write!(out, "return {};", values.concat());
+    (out, n_used)
+}
+
+/// As `text` for a formula with several results: the shared terms, and each result over them.
+pub(crate) fn texts(
+    dtype: DType,
+    arity: usize,
+    n_params: usize,
+    f: impl Fn(&[Sym], &[Sym]) -> Vec<Sym>,
+) -> (String, Vec<String>) {
+    let (out, values, _) = write_all(dtype, arity, n_params, f);
+    (out, values)
+}
+
+fn write_all(
+    dtype: DType,
+    arity: usize,
+    n_params: usize,
+    f: impl Fn(&[Sym], &[Sym]) -> Vec<Sym>,
+) -> (String, Vec<String>, usize) {
     ARENA.with_borrow_mut(|a| {
         a.dtype = dtype;
         a.nodes.clear();
     });
     let xs: Vec<Sym> = (0..arity).map(|i| Sym(node(Node::Input(i)))).collect();
     let ps: Vec<Sym> = (0..n_params).map(|i| Sym(node(Node::Param(i)))).collect();
-    let root = f(&xs, &ps).0;
+    let roots = f(&xs, &ps);
     ARENA.with_borrow(|a| {
         let mut uses = vec![0u32; a.nodes.len()];
-        count(&a.nodes, root, &mut uses);
+        roots.iter().for_each(|r| count(&a.nodes, r.0, &mut uses));
         let n_used = (0..n_params).filter(|i| uses[ps[*i].0 as usize] > 0).map(|i| i + 1).max().unwrap_or(0);
         let type_name = match dtype {
             DType::F64 => "double",
@@ -89,9 +111,10 @@ pub(crate) fn text(dtype: DType, arity: usize, n_params: usize, f: impl Fn(&[Sym
         let mut names: Vec<Option<String>> = vec![None; a.nodes.len()];
         // A node's arguments come before it: one pass in index order names every shared term before its use.
         for i in 0..a.nodes.len() as u32 {
+            let is_only_root = roots.len() == 1 && roots[0].0 == i;
             if let Node::Term(_, _, is_cond) = a.nodes[i as usize]
                 && uses[i as usize] > 1
-                && i != root
+                && !is_only_root
             {
                 let value = write(a, i, &names);
                 let type_name = if is_cond { "bool" } else { type_name };
@@ -99,9 +122,8 @@ pub(crate) fn text(dtype: DType, arity: usize, n_params: usize, f: impl Fn(&[Sym
                 names[i as usize] = Some(format!("t{i}"));
             }
         }
-        let value = write(a, root, &names);
-        let _ = write!(out, "return {};", unwrapped(&value));
-        (out, n_used)
+        let values = roots.iter().map(|r| unwrapped(&write(a, r.0, &names)).to_string()).collect();
+        (out, values, n_used)
     })
 }
 
@@ -263,6 +285,11 @@ impl Num for Sym {
 }
 
 impl Ints for Sym {
+    fn gcd(self, o: Self) -> Self {
+        let long = "[](long long a, long long b) { while (b) { long long t = b == -1 ? 0 : a % b; a = b; b = t; } \
+            return a < 0 ? -a : a; }({0}, {1})";
+        Sym(term(long, &[self.0, o.0]))
+    }
     fn bit_and(self, o: Self) -> Self {
         Sym(term("({0} & {1})", &[self.0, o.0]))
     }
@@ -301,6 +328,9 @@ impl Lanes for Sym {
     );
     fn fma(self, a: Self, b: Self) -> Self {
         Sym(term(by_dtype("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})", ""), &[self.0, a.0, b.0]))
+    }
+    fn next_after(self, o: Self) -> Self {
+        Sym(term(by_dtype("nextafterf({0}, {1})", "nextafter({0}, {1})", ""), &[self.0, o.0]))
     }
     fn round(self) -> Self {
         Sym(term(by_dtype("rintf({0})", "rint({0})", ""), &[self.0]))

@@ -184,31 +184,31 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn tan(self) -> Self {
-                self.map(<$elem as Lanes>::tan)
+                inverse::tan(self, <$elem as Lanes>::tan)
             }
             #[inline(always)]
             fn asin(self) -> Self {
-                self.map(<$elem as Lanes>::asin)
+                inverse::asin(self)
             }
             #[inline(always)]
             fn acos(self) -> Self {
-                self.map(<$elem as Lanes>::acos)
+                inverse::acos(self)
             }
             #[inline(always)]
             fn atan(self) -> Self {
-                self.map(<$elem as Lanes>::atan)
+                inverse::atan(self)
             }
             #[inline(always)]
             fn atan2(self, x: Self) -> Self {
-                self.map2(x, <$elem as Lanes>::atan2)
+                inverse::atan2(self, x)
             }
             #[inline(always)]
             fn sinh(self) -> Self {
-                self.map(<$elem as Lanes>::sinh)
+                inverse::sinh(self)
             }
             #[inline(always)]
             fn cosh(self) -> Self {
-                self.map(<$elem as Lanes>::cosh)
+                inverse::cosh(self)
             }
             #[inline(always)]
             fn tanh(self) -> Self {
@@ -216,15 +216,15 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn asinh(self) -> Self {
-                self.map(<$elem as Lanes>::asinh)
+                inverse::asinh(self)
             }
             #[inline(always)]
             fn acosh(self) -> Self {
-                self.map(<$elem as Lanes>::acosh)
+                inverse::acosh(self)
             }
             #[inline(always)]
             fn atanh(self) -> Self {
-                self.map(<$elem as Lanes>::atanh)
+                inverse::atanh(self)
             }
             #[inline(always)]
             fn erf(self) -> Self {
@@ -232,7 +232,11 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn erfc(self) -> Self {
-                self.map(<$elem as Lanes>::erfc)
+                inverse::erfc(self)
+            }
+            #[inline(always)]
+            fn next_after(self, o: Self) -> Self {
+                self.map2(o, <$elem as Lanes>::next_after)
             }
             #[inline(always)]
             fn lgamma(self) -> Self {
