@@ -5,10 +5,19 @@ pub mod contiguous;
 pub mod copy;
 pub mod full;
 pub mod new;
+pub mod ranges;
+pub mod strided;
 pub mod to;
 pub mod zeros;
 
 use crate::prelude::*;
+pub use crate::view::give;
+
+/// Every rank makes the whole.
+pub const WHERE_IT_LIES: SbpRule = SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" });
+
+/// An op that is its composition.
+pub const COMPOSED: OpDef = OpDef { grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..OpDef::BASE };
 
 /// dtype, device and requires_grad are keyword arguments of every creation op; requires_grad is set by the layer above.
 pub fn push(c: &Call<'_>, sizes: &[i64], dtype: Arg<'_>, device: Arg<'_>, outs: &mut Outs) -> Result<()> {

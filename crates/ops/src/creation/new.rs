@@ -3,10 +3,26 @@
 use crate::elementwise::push_like;
 use crate::prelude::*;
 
-fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+/// Memory as `infer` describes it, holding whatever it held.
+pub fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     (c.op.infer)(c, outs)?;
     outs.tensors().iter().try_for_each(Tensor::materialize)
 }
+
+/// Size, dtype and device from the arguments, the dtype being argument `dtype`; what is not given is the input's.
+fn sized(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
+    let x = c.t(0)?;
+    let (d, device) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+    super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(device), outs)
+}
+
+const NEW: OpDef = OpDef {
+    faces: Faces::METHOD,
+    infer: |c, outs| sized(c, 1, outs),
+    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
+    ..OpDef::BASE
+};
 
 pub static NEW_ZEROS: OpDef = OpDef {
     sig: Sig::parse(
@@ -18,24 +34,8 @@ Example::
 
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_zeros((2,)).dtype
     oneflow.int64",
-    faces: Faces::METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
-        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
-    },
-    kernel: Kernel::Prim {
-        prim: &FILL,
-        lower: |c, _, l| {
-            super::lower_fill(l, {
-                let _ = c;
-                Scalar::Int(0)
-            })
-        },
-    },
-    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
-    ..OpDef::BASE
+    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
+    ..NEW
 };
 
 pub static NEW_ONES: OpDef = OpDef {
@@ -48,24 +48,8 @@ Example::
 
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_ones((2,)).dtype
     oneflow.int64",
-    faces: Faces::METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
-        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
-    },
-    kernel: Kernel::Prim {
-        prim: &FILL,
-        lower: |c, _, l| {
-            super::lower_fill(l, {
-                let _ = c;
-                Scalar::Int(1)
-            })
-        },
-    },
-    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
-    ..OpDef::BASE
+    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(1)) },
+    ..NEW
 };
 
 pub static NEW_EMPTY: OpDef = OpDef {
@@ -78,16 +62,9 @@ Example::
 
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_empty((2,)).dtype
     oneflow.int64",
-    faces: Faces::METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let (d, dev) = (c.dtype_or(1, x.dtype()), c.arg(2).device().unwrap_or(x.device()));
-        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
-    },
     kernel: Kernel::Host(allocate),
-    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
-    samples: || vec![],
-    ..OpDef::BASE
+    samples: Vec::new,
+    ..NEW
 };
 
 pub static NEW_FULL: OpDef = OpDef {
@@ -100,19 +77,13 @@ Example::
 
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_full((2,), 7).dtype
     oneflow.int64",
-    faces: Faces::METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let (d, dev) = (c.dtype_or(2, x.dtype()), c.arg(3).device().unwrap_or(x.device()));
-        super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(dev), outs)
-    },
+    infer: |c, outs| sized(c, 2, outs),
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
     },
-    sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
-    ..OpDef::BASE
+    ..NEW
 };
 
 pub static CLONE: OpDef = OpDef {

@@ -1229,6 +1229,17 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `new_empty_strided(Tensor input, int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor>;
+    /// `new_empty_strided(Tensor input, int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn new_empty_strided_with(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
     /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn new_full(&self, size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor>;
     /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -1899,6 +1910,8 @@ pub trait TensorOps {
     fn unsqueeze_copy(&self, dim: i64) -> Result<Tensor>;
     /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
     fn unsqueeze_copy_out(&self, dim: i64, out: &Tensor) -> Result<()>;
+    /// `vander(Tensor x, int? N=None, bool increasing=False) -> Tensor`
+    fn vander(&self, N: Option<i64>, increasing: bool) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
@@ -6846,6 +6859,41 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::NEW_EMPTY_STRIDED,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Ints(stride), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn new_empty_strided_with(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::NEW_EMPTY_STRIDED,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(size),
+                Arg::Ints(stride),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn new_full(&self, size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::new::NEW_FULL,
@@ -9549,6 +9597,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn vander(&self, N: Option<i64>, increasing: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::ranges::VANDER,
+            ins: &[Some(self)],
+            args: &[N.map_or(Arg::None, Arg::Int), Arg::Bool(increasing)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::VAR,
@@ -10649,6 +10708,78 @@ pub mod functions {
         one(&call)
     }
 
+    /// `empty_permuted(int[] size, int[] physical_layout, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn empty_permuted(size: &[i64], physical_layout: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::EMPTY_PERMUTED,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::Ints(physical_layout), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `empty_permuted(int[] size, int[] physical_layout, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn empty_permuted_with(
+        size: &[i64],
+        physical_layout: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::EMPTY_PERMUTED,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                Arg::Ints(physical_layout),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `empty_strided(int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn empty_strided(size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::EMPTY_STRIDED,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::Ints(stride), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `empty_strided(int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn empty_strided_with(
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::EMPTY_STRIDED,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                Arg::Ints(stride),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn eye(n: i64, m: Option<i64>) -> Result<Tensor> {
@@ -10855,6 +10986,216 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_tensors<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+    ) -> Result<Tensor> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LINSPACE,
+            ins: &[start, end],
+            args: &[start_scalar, end_scalar, Arg::Int(steps), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_tensors_with<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LINSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_tensors_out<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LINSPACE,
+            ins: &[start, end],
+            args: &[start_scalar, end_scalar, Arg::Int(steps), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_tensors_with_out<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LINSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn logspace<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        base: f64,
+    ) -> Result<Tensor> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LOGSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                Arg::Float(base),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn logspace_with<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LOGSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                Arg::Float(base),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn logspace_out<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        base: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LOGSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                Arg::Float(base),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn logspace_with_out<'a>(
+        start: impl Into<Operand<'a>>,
+        end: impl Into<Operand<'a>>,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let (start, start_scalar) = split(start);
+        let (end, end_scalar) = split(end);
+        let call = Call {
+            op: &crate::creation::ranges::LOGSPACE,
+            ins: &[start, end],
+            args: &[
+                start_scalar,
+                end_scalar,
+                Arg::Int(steps),
+                Arg::Float(base),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]`
@@ -11156,6 +11497,40 @@ pub mod functions {
         none(&call)
     }
 
+    /// `scalar_tensor(Scalar s, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn scalar_tensor(s: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::SCALAR_TENSOR,
+            ins: &[],
+            args: &[Arg::from(s.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `scalar_tensor(Scalar s, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn scalar_tensor_with(
+        s: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::strided::SCALAR_TENSOR,
+            ins: &[],
+            args: &[
+                Arg::from(s.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -11186,6 +11561,82 @@ pub mod functions {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    /// `tril_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn tril_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::ranges::TRIL_INDICES,
+            ins: &[],
+            args: &[Arg::Int(row), Arg::Int(col), Arg::Int(offset), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `tril_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn tril_indices_with(
+        row: i64,
+        col: i64,
+        offset: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::ranges::TRIL_INDICES,
+            ins: &[],
+            args: &[
+                Arg::Int(row),
+                Arg::Int(col),
+                Arg::Int(offset),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `triu_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn triu_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::ranges::TRIU_INDICES,
+            ins: &[],
+            args: &[Arg::Int(row), Arg::Int(col), Arg::Int(offset), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `triu_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn triu_indices_with(
+        row: i64,
+        col: i64,
+        offset: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::creation::ranges::TRIU_INDICES,
+            ins: &[],
+            args: &[
+                Arg::Int(row),
+                Arg::Int(col),
+                Arg::Int(offset),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     /// `vstack(Tensor[] tensors) -> Tensor`

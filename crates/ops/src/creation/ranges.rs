@@ -1,0 +1,179 @@
+//! Sequences of other kinds: logspace, linspace and logspace between tensors, vander, triangle indices.
+
+use super::{COMPOSED, WHERE_IT_LIES, give};
+use crate::prelude::*;
+
+/// The numbers of a 0-dim tensor or a number, as float64 tensors that keep the gradient.
+fn end(c: &Call<'_>, input: usize, arg: usize, name: &str) -> Result<Tensor> {
+    match c.opt(input) {
+        Some(t) if t.ndim() > 0 => {
+            Err(Error::runtime(format!("{}(): {name} must be a 0-dim tensor, got {:?}", c.name(), t.sizes())))
+        }
+        Some(t) => t.to_copy_with(Some(DType::F64), None),
+        None => f::full_with(&[], c.arg(arg).scalar().unwrap_or(Scalar::Int(0)), Some(DType::F64), None, false),
+    }
+}
+
+fn steps(c: &Call<'_>, n: i64) -> Result<i64> {
+    if n < 0 {
+        return Err(Error::runtime(format!("{}(): number of steps must be non-negative", c.name())));
+    }
+    Ok(n)
+}
+
+/// `n` numbers from `a` to `b`, counted from the nearer end so that both ends are exact.
+fn between(a: &Tensor, b: &Tensor, n: i64, device: Option<Device>) -> Result<Tensor> {
+    let i = f::arange_with(n, Some(DType::F64), device, false)?;
+    let step = b.sub(a)?.div((n - 1).max(1) as f64)?;
+    let (up, down) = (i.mul(&step)?.add(a)?, i.sub((n - 1) as f64)?.mul(&step)?.add(b)?);
+    if n > 1 { i.lt(n as f64 / 2.0)?.r#where(&up, &down) } else { Ok(up) }
+}
+
+fn cast(t: Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(default_dtype());
+    if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
+}
+
+const RANGE: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), grad: Grad::Never, sbp: WHERE_IT_LIES, ..COMPOSED };
+
+pub static LINSPACE: OpDef = OpDef {
+    sig: Sig::parse(
+        "linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    compose: Some(|c, outs| {
+        let n = steps(c, c.int(2)?)?;
+        let device = c.arg(4).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
+        let values = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, device)?;
+        give(outs, cast(values, c.arg(3).dtype())?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[]), SampleArg::f32(&[]), SampleArg::Int(5)])],
+    ..RANGE
+};
+
+pub static LOGSPACE: OpDef = OpDef {
+    sig: Sig::parse(
+        "logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "`steps` numbers whose logarithms (to `base`) are evenly spaced from `start` to `end` (inclusive).
+
+Example::
+
+    >>> oneflow.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])",
+    compose: Some(|c, outs| {
+        let n = steps(c, c.int(2)?)?;
+        let device = c.arg(5).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
+        let logs = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, device)?;
+        give(outs, cast(f::pow_scalar(c.float(3)?, &logs)?, c.arg(4).dtype())?)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
+    ..RANGE
+};
+
+pub static VANDER: OpDef = OpDef {
+    sig: Sig::parse("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor"),
+    doc: "The matrix of powers of a vector's elements: N columns, the highest power first unless `increasing`.
+
+Example::
+
+    >>> oneflow.vander(oneflow.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])",
+    faces: Faces::FN,
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        if x.ndim() != 1 {
+            return Err(Error::runtime("x must be a one-dimensional tensor."));
+        }
+        let n = c.arg(0).int().unwrap_or(x.numel());
+        if n < 0 {
+            return Err(Error::runtime(format!("N must be non-negative, got {n}")));
+        }
+        let dtype = if x.dtype().is_differentiable() { x.dtype() } else { DType::I64 };
+        let x = if x.dtype() == dtype { x.clone() } else { x.to_copy_with(Some(dtype), None)? };
+        if n == 0 {
+            return give(outs, x.new_zeros(&[x.numel(), 0])?);
+        }
+        let ones = x.new_ones(&[x.numel(), 1])?;
+        let powers = f::cat([&ones, &x.unsqueeze(1)?.expand(&[x.numel(), n - 1])?], 1)?.cumprod(1)?;
+        give(outs, if c.bool(1) { powers } else { powers.flip(&[1])? })
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3])])],
+    ..COMPOSED
+};
+
+/// Rows and columns of a triangle, row by row. `lower` or upper.
+fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
+    let (rows, cols, at) = (c.int(0)?, c.int(1)?, c.int(2)?);
+    if rows < 0 || cols < 0 {
+        let (what, n) = if rows < 0 { ("row", rows) } else { ("col", cols) };
+        return Err(Error::runtime(format!("{what} must be non-negative, got {n}")));
+    }
+    let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
+    if !matches!(dtype, DType::I64 | DType::I32) {
+        return Err(Error::runtime(format!("\"{}\" not implemented for '{}'", c.name(), dtype.scalar_type_name())));
+    }
+    // How many entries the rows above hold says which row an entry is in.
+    let device = c.arg(4).device();
+    let row = f::arange_with(rows, Some(DType::I64), device, false)?;
+    let number = |v: i64| Some(Scalar::Int(v));
+    let diagonal = row.add(at)?;
+    let (first, length) = if lower {
+        (row.zeros_like()?, diagonal.add(1i64)?.clamp(number(0), number(cols))?)
+    } else {
+        let first = diagonal.clamp(number(0), number(cols))?;
+        let length = first.rsub(cols)?;
+        (first, length)
+    };
+    let length_of = |i: i64| {
+        let d = i.saturating_add(at);
+        if lower { d.saturating_add(1).clamp(0, cols) } else { cols - d.clamp(0, cols) }
+    };
+    let total = (0..rows).map(length_of).sum::<i64>();
+    let ends = length.cumsum(0)?;
+    let i = f::arange_with(total, Some(DType::I64), device, false)?;
+    let of = ends.searchsorted_with(&i, false, true, None, None)?;
+    let column = i.sub(&ends.sub(&length)?.index_select(0, &of)?)?.add(&first.index_select(0, &of)?)?;
+    let both = f::stack([&of, &column], 0)?;
+    if dtype == DType::I64 { Ok(both) } else { both.to_copy_with(Some(dtype), None) }
+}
+
+const INDICES: OpDef = OpDef {
+    faces: Faces::FN,
+    samples: || {
+        let i = SampleArg::Int;
+        vec![Sample::new(vec![i(3), i(4), i(0)]), Sample::new(vec![i(4), i(3), i(-1)]), Sample::new(vec![i(0), i(3)])]
+    },
+    ..RANGE
+};
+
+pub static TRIL_INDICES: OpDef = OpDef {
+    sig: Sig::parse(
+        "tril_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Rows and columns of the lower triangle of a matrix, row by row.
+
+Example::
+
+    >>> oneflow.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])",
+    compose: Some(|c, outs| give(outs, triangle(c, true)?)),
+    ..INDICES
+};
+
+pub static TRIU_INDICES: OpDef = OpDef {
+    sig: Sig::parse(
+        "triu_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Rows and columns of the upper triangle of a matrix, row by row.
+
+Example::
+
+    >>> oneflow.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])",
+    compose: Some(|c, outs| give(outs, triangle(c, false)?)),
+    ..INDICES
+};
