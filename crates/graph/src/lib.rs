@@ -12,6 +12,8 @@ mod trace;
 
 pub use ir::{Graph, Kind, Node, Value, ValueId};
 pub use lowering::{MemoryReport, lower};
+pub use oneflow_runtime::memory::Effort;
+pub use passes::straighten::Straighten;
 pub use passes::{PASSES, Pass, run_all};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing};
@@ -24,11 +26,13 @@ use oneflow_runtime::Session;
 pub struct Config {
     /// Fuse elementwise chains and activations.
     pub fuse: bool,
+    pub straighten: Straighten,
+    pub memory: Effort,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { fuse: true }
+        Config { fuse: true, straighten: Straighten::default(), memory: Effort::default() }
     }
 }
 
@@ -47,11 +51,20 @@ pub struct Compiled {
     pub memory: MemoryReport,
 }
 
-/// Passes, lowering, memory.
+/// Passes, order, lowering, memory.
 pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
-    let logical = traced.graph;
+    let Traced { graph: logical, mut storages, .. } = traced;
     let mut optimized = logical.clone();
-    run_all(&mut optimized, config)?;
-    let (plan, memory) = lower(&optimized)?;
-    Ok(Compiled { session: Session::new(plan, traced.storages)?, logical, optimized, memory })
+    run_all(&mut optimized, &mut storages, config)?;
+    let (mut plan, mut memory) = lower(&optimized, config.memory)?;
+    if config.straighten != Straighten::Disable {
+        let mut other = optimized.clone();
+        passes::straighten::order(&mut other, config.straighten);
+        let (p, m) = lower(&other, config.memory)?;
+        // Ordering for memory is a guess; the program's own order may be the better one.
+        if config.straighten != Straighten::MemoryFirst || m.peak < memory.peak {
+            (optimized, plan, memory) = (other, p, m);
+        }
+    }
+    Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory })
 }

@@ -8,7 +8,7 @@ use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{Attrs, Device, Error, Result};
 use oneflow_core::{Call, Kernel, OpDef, Outs, Tensor, Traits};
 use oneflow_ops::creation::contiguous::COPY_OP;
-use oneflow_runtime::memory::{Life, place};
+use oneflow_runtime::memory::{Effort, Life, align, place};
 use oneflow_runtime::{
     Arena, Buffer, Home, Input, Instr, Operand, Output, Plan, PlanArg, Port, Ref, Register, Step, Task, Variable, Work,
     init_input, shell,
@@ -28,6 +28,8 @@ pub struct MemoryReport {
     /// Of them written in place over an input that nobody reads afterwards.
     pub n_in_place: usize,
     pub order: &'static str,
+    /// Who is alive when most is: op and bytes, the largest first.
+    pub holders: Vec<(String, u64)>,
 }
 
 const END: usize = usize::MAX;
@@ -52,7 +54,7 @@ struct Lowering<'a> {
 }
 
 /// Makes the plan of a graph.
-pub fn lower(g: &Graph) -> Result<(Plan, MemoryReport)> {
+pub fn lower(g: &Graph, effort: Effort) -> Result<(Plan, MemoryReport)> {
     let mut l = Lowering { g, classes: Vec::new(), class_of: HashMap::new(), readers: HashMap::new(), n_in_place: 0 };
     l.find_readers();
     l.externals();
@@ -72,7 +74,7 @@ pub fn lower(g: &Graph) -> Result<(Plan, MemoryReport)> {
             instrs.push((g.nodes.len(), copy_instr(src, dst, "write-back")));
         }
     }
-    l.finish(instrs)
+    l.finish(instrs, effort)
 }
 
 fn copy_instr(src: Operand, dst: Operand, origin: &str) -> Instr {
@@ -342,7 +344,7 @@ impl Lowering<'_> {
     }
 
     /// Homes for every class, and the plan around the instructions.
-    fn finish(mut self, mut instrs: Vec<(usize, Instr)>) -> Result<(Plan, MemoryReport)> {
+    fn finish(mut self, mut instrs: Vec<(usize, Instr)>, effort: Effort) -> Result<(Plan, MemoryReport)> {
         let g = self.g;
         let mut n_outputs = 0;
         for v in &g.outputs {
@@ -370,7 +372,7 @@ impl Lowering<'_> {
                 planned.push(Life { bytes: class.bytes, from, to });
             }
         }
-        let layout = place(&planned);
+        let layout = place(&planned, effort);
         for (c, offset) in ids.iter().zip(&layout.offsets) {
             self.classes[*c].home = Some(Home::Arena { arena: 0, offset: *offset });
         }
@@ -380,10 +382,11 @@ impl Lowering<'_> {
         let report = MemoryReport {
             peak: layout.peak,
             bound: layout.bound,
-            total: planned.iter().map(|l| oneflow_runtime::memory::align(l.bytes)).sum(),
+            total: planned.iter().map(|l| align(l.bytes)).sum(),
             n_buffers: planned.len(),
             n_in_place: self.n_in_place,
             order: layout.order,
+            holders: self.holders(&planned, &ids, &instrs),
         };
         // Classes that nothing touches any more have no home and no number.
         let mut number: HashMap<usize, u32> = HashMap::new();
@@ -429,6 +432,33 @@ impl Lowering<'_> {
             ..wires(device, instrs.into_iter().map(|x| x.1).collect())
         };
         Ok((plan, report))
+    }
+}
+
+impl Lowering<'_> {
+    /// The buffers alive when the sum of live bytes is largest, by the instruction that makes each.
+    fn holders(&self, lives: &[Life], ids: &[usize], instrs: &[(usize, Instr)]) -> Vec<(String, u64)> {
+        let mut change = vec![0i64; instrs.len() + 1];
+        for l in lives {
+            change[l.from] += align(l.bytes) as i64;
+            change[l.to + 1] -= align(l.bytes) as i64;
+        }
+        let (mut now, mut best) = (0, (0, 0));
+        for (t, c) in change.iter().enumerate() {
+            now += c;
+            if now > best.0 {
+                best = (now, t);
+            }
+        }
+        let alive = lives.iter().zip(ids).filter(|(l, _)| l.from <= best.1 && best.1 <= l.to);
+        let mut named: Vec<(String, u64)> = alive
+            .map(|(l, c)| {
+                let maker = instrs.get(l.from).filter(|i| i.1.outs.iter().any(|o| o.buffer as usize == *c));
+                (maker.map_or_else(|| "memory without values".into(), |i| i.1.origin.clone()), l.bytes)
+            })
+            .collect();
+        named.sort_by_key(|h| std::cmp::Reverse(h.1));
+        named
     }
 }
 

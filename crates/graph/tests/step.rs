@@ -87,7 +87,7 @@ impl Net {
         let (x, y) = (tracer.input(&x).unwrap(), tracer.input(&y).unwrap());
         let loss = self.step(&x, &y).unwrap();
         let loss = oneflow_autograd::detach(&loss);
-        compile(tracer.finish(&[loss]).unwrap(), &Config { fuse }).unwrap()
+        compile(tracer.finish(&[loss]).unwrap(), &Config { fuse, ..Config::default() }).unwrap()
     }
 }
 

@@ -32,7 +32,7 @@ fn traced(
     let placed: Vec<Tensor> =
         if captured { copies.clone() } else { ins.iter().map(|t| tracer.input(t)).collect::<Result<_>>()? };
     let out = program(&placed)?;
-    let mut c = compile(tracer.finish(&out)?, &Config { fuse })?;
+    let mut c = compile(tracer.finish(&out)?, &Config { fuse, ..Config::default() })?;
     let given: &[Tensor] = if captured { &[] } else { &copies };
     let results = c.session.run(given)?;
     Ok(results.iter().chain(&copies).map(bytes).collect())
@@ -285,7 +285,8 @@ fn with_fault(plant: fn(&mut oneflow_runtime::Plan) -> bool) -> std::result::Res
     let tracer = Tracer::begin("fault", None).map_err(|e| e.to_string())?;
     let placed: Vec<Tensor> = ins.iter().map(|t| tracer.input(t).unwrap()).collect();
     let out = program(&placed).map_err(|e| e.to_string())?;
-    let (mut plan, _) = oneflow_graph::lower(&tracer.finish(&out).unwrap().graph).map_err(|e| e.to_string())?;
+    let (mut plan, _) = oneflow_graph::lower(&tracer.finish(&out).unwrap().graph, oneflow_graph::Effort::default())
+        .map_err(|e| e.to_string())?;
     assert!(plant(&mut plan), "the fault was planted");
     let mut s = oneflow_runtime::Session::new(plan, Vec::new()).map_err(|e| e.to_string())?;
     let have: Outcome = s.run(&ins).map_err(|e| e.to_string())?.iter().chain(&ins).map(bytes).collect();
@@ -301,7 +302,7 @@ fn equal_nodes_become_one() {
     let (a, b) = (x.exp().unwrap().add(1.0).unwrap(), x.exp().unwrap().add(1.0).unwrap());
     let r = (x.rand_like().unwrap(), x.rand_like().unwrap());
     let y = a.mul(&b).unwrap().add(&r.0).unwrap().add(&r.1).unwrap();
-    let c = compile(tracer.finish(&[y]).unwrap(), &Config { fuse: false }).unwrap();
+    let c = compile(tracer.finish(&[y]).unwrap(), &Config { fuse: false, ..Config::default() }).unwrap();
     // exp, add, two draws, mul and two adds.
     assert_eq!((c.logical.nodes.len(), c.optimized.nodes.len()), (9, 7));
 }

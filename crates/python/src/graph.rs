@@ -5,8 +5,8 @@ use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
-use oneflow_graph::{Compiled, Config, StackFn, Traced, Tracer, compile};
-use pyo3::exceptions::PyRuntimeError;
+use oneflow_graph::{Compiled, Config, StackFn, Straighten, Traced, Tracer, compile};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
@@ -19,6 +19,26 @@ fn tensor<'a>(o: &'a Bound<'_, PyAny>) -> Result<&'a Tensor> {
 
 fn tensors(list: &Bound<'_, PyList>) -> PyResult<Vec<Tensor>> {
     list.iter().map(|o| tensor(&o).cloned().map_err(to_py)).collect()
+}
+
+/// `fuse`, `straighten`, `all_orders`, `compress`.
+fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
+    let mut c = Config::default();
+    let Some(options) = options else { return Ok(c) };
+    for (name, value) in options {
+        match name.extract::<String>()?.as_str() {
+            "fuse" => c.fuse = value.extract()?,
+            "all_orders" => c.memory.orders = value.extract()?,
+            "compress" => c.memory.compress = value.extract()?,
+            "straighten" => {
+                let mode: String = value.extract()?;
+                c.straighten = Straighten::parse(&mode)
+                    .ok_or_else(|| PyValueError::new_err(format!("there is no straighten mode {mode:?}")))?;
+            }
+            other => return Err(PyTypeError::new_err(format!("nn.Graph has no option {other:?}"))),
+        }
+    }
+    Ok(c)
 }
 
 /// A trace under way. Ends with `finish`, or with `abort`.
@@ -53,7 +73,9 @@ impl GraphTrace {
         run(|| self.tracer()?.name(shard_of(tensor(t)?)?, name))
     }
     /// Ends the trace with these results and compiles it.
-    fn finish(&mut self, outputs: &Bound<'_, PyList>, fuse: bool) -> PyResult<CompiledGraph> {
+    #[pyo3(signature = (outputs, **options))]
+    fn finish(&mut self, outputs: &Bound<'_, PyList>, options: Option<&Bound<'_, PyDict>>) -> PyResult<CompiledGraph> {
+        let config = config(options)?;
         let outputs = tensors(outputs)?;
         let (shards, templates) = run(|| {
             let shards = outputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>()?;
@@ -62,7 +84,7 @@ impl GraphTrace {
         })?;
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
-            let compiled = Mutex::new(compile(tracer.finish(&shards)?, &Config { fuse })?);
+            let compiled = Mutex::new(compile(tracer.finish(&shards)?, &config)?);
             Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
         })
     }
@@ -84,12 +106,14 @@ impl GraphTrace {
     }
     /// Ends a trace that was cut: the two compiled parts, the forward inputs that the backward part takes first, and how many
     /// of the forward part's last results it takes after them.
+    #[pyo3(signature = (outputs, grads, **options))]
     fn finish_parts(
         &mut self,
         outputs: &Bound<'_, PyList>,
         grads: &Bound<'_, PyList>,
-        fuse: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(CompiledGraph, CompiledGraph, Vec<usize>, usize)> {
+        let config = config(options)?;
         let n = outputs.len();
         let mut results = tensors(outputs)?;
         results.extend(tensors(grads)?);
@@ -98,7 +122,7 @@ impl GraphTrace {
             let parts = tracer.finish(&results)?.split(n)?;
             let make = |traced: Traced| -> Result<CompiledGraph> {
                 let templates = vec![None; traced.graph.outputs.len()];
-                let compiled = Mutex::new(compile(traced, &Config { fuse })?);
+                let compiled = Mutex::new(compile(traced, &config)?);
                 Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
             };
             Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
@@ -185,6 +209,7 @@ impl CompiledGraph {
         d.set_item("buffers", m.n_buffers)?;
         d.set_item("in_place", m.n_in_place)?;
         d.set_item("order", m.order)?;
+        d.set_item("holders", m.holders)?;
         Ok(d)
     }
     /// Kernel launches of one run.

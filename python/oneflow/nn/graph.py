@@ -20,6 +20,9 @@ from oneflow.nn.structure import flatten, unflatten, user_line
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
 
 
+_STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
+
+
 class GraphConfig:
     """Options of a graph, under OneFlow's names. Set them before the first call.
 
@@ -30,6 +33,9 @@ class GraphConfig:
     def __init__(self) -> None:
         self._fuse = True
         self._micro_batches = 1
+        self._straighten = "MemoryFirst"
+        self._compress = False
+        self._all_orders = True
         self._accepted: dict[str, Any] = {}
 
     def allow_fuse_elementwise(self, mode: bool = True) -> None:
@@ -57,6 +63,36 @@ class GraphConfig:
             raise ValueError(f"set_gradient_accumulation_steps(): expected a positive integer, got {value!r}")
         self._micro_batches = value
 
+    def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
+        """Choose the order of independent ops.
+
+        "Disable" keeps the program's order, "MemoryFirst" (default) takes what frees memory first where that lowers the
+        peak, "SpeedFirst" what the result waits for longest, "OverlapCpuGpu" and "DelayShortGpu" order work of several
+        devices.
+
+        Raises:
+            ValueError: another mode.
+        """
+        if mode not in _STRAIGHTEN:
+            raise ValueError(f"enable_straighten_algorithm(): expected one of {', '.join(_STRAIGHTEN)}, got {mode!r}")
+        self._straighten = mode
+
+    def enable_compress_memory(self, mode: bool = True) -> None:
+        """Whether the memory planner goes on improving its best layout (default: no; compiling takes longer)."""
+        self._compress = bool(mode)
+
+    def enable_choose_best_memory_allocation(self, mode: bool = True) -> None:
+        """Whether the memory planner tries all of its orders, or the first alone (default: all)."""
+        self._all_orders = bool(mode)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "fuse": self._fuse,
+            "straighten": self._straighten,
+            "compress": self._compress,
+            "all_orders": self._all_orders,
+        }
+
     def enable_auto_parallel(self, mode: bool = True) -> None:
         """Search of layouts. Not supported."""
         _refuse(mode, "enable_auto_parallel")
@@ -66,7 +102,14 @@ class GraphConfig:
         raise RuntimeError("set_zero_redundancy_optimizer_mode() was renamed: use enable_zero()")
 
     def __repr__(self) -> str:
-        options = {"allow_fuse_elementwise": self._fuse, **self._accepted}
+        options = {
+            "allow_fuse_elementwise": self._fuse,
+            "set_gradient_accumulation_steps": self._micro_batches,
+            "enable_straighten_algorithm": self._straighten,
+            "enable_compress_memory": self._compress,
+            "enable_choose_best_memory_allocation": self._all_orders,
+            **self._accepted,
+        }
         return "\n".join(f"    {name}: {value}" for name, value in options.items())
 
 
@@ -92,9 +135,6 @@ for _name, _default in {
     "allow_fuse_cast_scale": True,
     "set_outputs_buffer_size": 2,
     "enable_cudnn_conv_heuristic_search_algo": True,
-    "enable_straighten_algorithm": "MemoryFirst",
-    "enable_compress_memory": True,
-    "enable_choose_best_memory_allocation": True,
     "enable_auto_parallel_ignore_user_sbp_config": True,
     "set_auto_parallel_computation_cost_ratio": 0.05,
     "set_auto_parallel_wait_time": 1.65e4,
@@ -337,7 +377,7 @@ class Graph:
             structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
             for optimizer, _ in self._optimizers:
                 _traced_step(optimizer)
-            compiled = trace.finish(outputs, self.config._fuse)
+            compiled = trace.finish(outputs, **self.config._options())
         finally:
             trace.abort()
             for p, grad in grads:

@@ -1,0 +1,102 @@
+//! Nodes that depend on nothing a run brings (a causal mask, position numbers) are computed once, at compile time.
+//!
+//! Their results become variables of the program. Plain fills stay: writing a constant costs less than reading it.
+
+use crate::ir::{Graph, Kind, Node, ValueId, Variable};
+use oneflow_base::{Arg, Result};
+use oneflow_core::{Call, Kernel, Outs, ShapeOf, Storage, Tensor, Traits, dispatch};
+use std::collections::{HashMap, HashSet};
+
+/// A constant takes memory for good: larger ones are computed in every run.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Computes what is constant; new variables get their memory in `storages`.
+pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
+    let written: HashSet<ValueId> = g.writes.iter().map(|w| w.value).collect();
+    let results: HashSet<ValueId> = g.outputs.iter().map(|v| g.root(*v)).collect();
+    let updated: HashSet<ValueId> = g
+        .nodes
+        .iter()
+        .flat_map(|n| n.updates.iter().filter_map(|(i, _)| n.ins[*i as usize]))
+        .map(|v| g.root(v))
+        .collect();
+    // What is known: values of constant nodes, computed when one of them turns out to be worth keeping.
+    let mut known: HashMap<ValueId, Tensor> = HashMap::new();
+    let mut folded: HashSet<usize> = HashSet::new();
+    for (at, n) in g.nodes.iter().enumerate() {
+        let constant = !n.is_view() && is_pure(n) && n.ins.iter().flatten().all(|v| known.contains_key(v));
+        let small = n.outs.iter().all(|v| {
+            g.bytes(g.root(*v)) <= MAX_BYTES && !written.contains(v) && !results.contains(v) && !updated.contains(v)
+        });
+        let view =
+            n.is_view() && n.ins.iter().flatten().all(|v| known.contains_key(v)) && n.ins.iter().any(Option::is_some);
+        if !(constant && small || view) {
+            continue;
+        }
+        let Some(made) = evaluate(n, &known)? else { continue };
+        if made
+            .iter()
+            .zip(&n.outs)
+            .any(|(t, v)| t.sizes() != g.meta(*v).sizes.as_slice() || t.strides() != g.meta(*v).strides.as_slice())
+        {
+            continue;
+        }
+        known.extend(n.outs.iter().copied().zip(made));
+        folded.insert(at);
+    }
+    // Kept: what a node that stays reads. A fill that such a node reads stays a fill.
+    let fills: HashSet<ValueId> = g
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(at, n)| folded.contains(at) && !n.is_view() && n.ins.iter().all(Option::is_none) && is_fill(n))
+        .flat_map(|(_, n)| n.outs.iter().copied())
+        .collect();
+    let mut keep: Vec<ValueId> = Vec::new();
+    for (at, n) in g.nodes.iter().enumerate() {
+        for v in n.ins.iter().flatten().filter(|_| !folded.contains(&at)) {
+            let root = g.root(*v);
+            if known.contains_key(&root) && !fills.contains(&root) && !keep.contains(&root) {
+                keep.push(root);
+            }
+        }
+    }
+    if keep.is_empty() {
+        return Ok(false);
+    }
+    for root in &keep {
+        let Some(storage) = known[root].storage() else { continue };
+        let bytes = storage.bytes() as u64;
+        g.variables.push(Variable { name: format!("constant.{}", storages.len()), value: *root, bytes });
+        storages.push(storage.clone());
+    }
+    let kept: HashSet<ValueId> = keep.into_iter().collect();
+    g.nodes.retain(|n| n.is_view() || !n.outs.iter().any(|v| kept.contains(v)));
+    Ok(true)
+}
+
+fn is_fill(n: &Node) -> bool {
+    n.op().is_some_and(|o| matches!(o.kernel, Kernel::Prim { prim, .. } if prim.name == "fill"))
+}
+
+/// Whether its result follows from its inputs and arguments alone.
+fn is_pure(n: &Node) -> bool {
+    let Kind::Op { op, attrs } = &n.kind else { return false };
+    let random = attrs.args().iter().any(|a| matches!(a, Arg::Rng { .. } | Arg::RngAt { .. }));
+    let bad = [Traits::RANDOM, Traits::MUTATES, Traits::COLLECTIVE, Traits::HOST_SYNC];
+    !random
+        && n.outs.len() == 1
+        && op.shape == ShapeOf::Inputs
+        && matches!(op.kernel, Kernel::Elementwise(_) | Kernel::Prim { .. })
+        && !bad.iter().any(|t| op.traits.has(*t))
+}
+
+/// Runs a node now.
+fn evaluate(n: &Node, known: &HashMap<ValueId, Tensor>) -> Result<Option<Vec<Tensor>>> {
+    let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
+    let ins: Vec<Option<&Tensor>> = n.ins.iter().map(|v| v.and_then(|v| known.get(&v))).collect();
+    let args = attrs.args();
+    let mut outs = Outs::new();
+    dispatch(&Call::new(op, &ins, &args), &mut outs)?;
+    Ok(Some(outs.tensors().to_vec()))
+}

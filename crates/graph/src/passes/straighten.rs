@@ -1,0 +1,194 @@
+//! The order in which the nodes run: a topological order chosen by keys, for less memory or earlier results.
+//!
+//! Order is free between nodes that do not depend on each other. An update of a memory comes after those who read what
+//! it held; collectives keep their order, since other ranks wait for them.
+
+use crate::ir::{Graph, Node, ValueId};
+use oneflow_core::Traits;
+use std::collections::{BTreeSet, HashMap};
+
+/// How nodes are ordered, under OneFlow's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Straighten {
+    /// As the program said.
+    Disable,
+    /// What frees memory first; the program's order where that needs less.
+    #[default]
+    MemoryFirst,
+    /// What the end depends on by the longest way first.
+    SpeedFirst,
+    /// Work on another device than the host first, then as SpeedFirst.
+    OverlapCpuGpu,
+    /// Short work waits for what needs it.
+    DelayShortGpu,
+}
+
+impl Straighten {
+    /// The mode of this name.
+    pub fn parse(name: &str) -> Option<Straighten> {
+        Some(match name {
+            "Disable" => Straighten::Disable,
+            "MemoryFirst" => Straighten::MemoryFirst,
+            "SpeedFirst" => Straighten::SpeedFirst,
+            "OverlapCpuGpu" => Straighten::OverlapCpuGpu,
+            "DelayShortGpu" => Straighten::DelayShortGpu,
+            _ => return None,
+        })
+    }
+}
+
+/// What is known of a node before it is placed.
+struct Facts {
+    /// Nodes it waits for, and nodes that wait for it.
+    before: Vec<usize>,
+    after: Vec<usize>,
+    /// Length of the longest way from the start, and to the end.
+    depth: u64,
+    height: u64,
+    /// Bytes of its results.
+    volume: i64,
+    on_host: bool,
+}
+
+/// Reorders the nodes.
+pub fn order(g: &mut Graph, mode: Straighten) {
+    if mode == Straighten::Disable {
+        return;
+    }
+    let facts = facts(g);
+    let mut waiting: Vec<usize> = facts.iter().map(|f| f.before.len()).collect();
+    // Readers of a root that have not run yet; at zero its memory is free.
+    let mut readers: HashMap<ValueId, usize> = HashMap::new();
+    for n in g.nodes.iter().filter(|n| !n.is_view()) {
+        roots(g, n).into_iter().for_each(|r| *readers.entry(r).or_default() += 1);
+    }
+    for v in g.outputs.iter().chain(g.writes.iter().map(|w| &w.value)) {
+        *readers.entry(g.root(*v)).or_default() += 1;
+    }
+    let frees = |i: usize, readers: &HashMap<ValueId, usize>| -> i64 {
+        let n = &g.nodes[i];
+        let freed = roots(g, n).into_iter().filter(|r| readers.get(r) == Some(&1) && !g.is_external(*r));
+        freed.map(|r| g.bytes(r) as i64).sum()
+    };
+    type Key = (i64, i64, i64, usize);
+    let key = |i: usize, readers: &HashMap<ValueId, usize>| -> Key {
+        let f = &facts[i];
+        if g.nodes[i].is_view() {
+            return (i64::MIN, 0, 0, i);
+        }
+        let increment = f.volume - frees(i, readers);
+        match mode {
+            Straighten::Disable => (0, 0, 0, i),
+            Straighten::MemoryFirst => (increment.signum(), increment.min(0), f.depth as i64, i),
+            Straighten::SpeedFirst => (-(f.height as i64), 0, 0, i),
+            Straighten::OverlapCpuGpu => (f.on_host as i64, -(f.height as i64), increment, i),
+            Straighten::DelayShortGpu => (!f.on_host as i64, f.depth as i64, increment, i),
+        }
+    };
+    let mut ready: BTreeSet<Key> = (0..facts.len()).filter(|i| waiting[*i] == 0).map(|i| key(i, &readers)).collect();
+    let mut order = Vec::with_capacity(facts.len());
+    while let Some(k) = ready.pop_first() {
+        // A key may have become better since: readers that ran meanwhile leave this one the last.
+        let now = key(k.3, &readers);
+        if now > k {
+            ready.insert(now);
+            continue;
+        }
+        let i = k.3;
+        order.push(i);
+        let mut touched = Vec::new();
+        if !g.nodes[i].is_view() {
+            for r in roots(g, &g.nodes[i]) {
+                if let Some(left) = readers.get_mut(&r) {
+                    *left -= 1;
+                    if *left == 1 {
+                        touched.push(r);
+                    }
+                }
+            }
+        }
+        if !touched.is_empty() {
+            let stale: Vec<Key> = ready
+                .iter()
+                .filter(|k| g.nodes[k.3].ins.iter().flatten().any(|v| touched.contains(&g.root(*v))))
+                .copied()
+                .collect();
+            for old in stale {
+                ready.remove(&old);
+                ready.insert(key(old.3, &readers));
+            }
+        }
+        for &j in &facts[i].after {
+            waiting[j] -= 1;
+            if waiting[j] == 0 {
+                ready.insert(key(j, &readers));
+            }
+        }
+    }
+    let mut nodes: Vec<Option<Node>> = std::mem::take(&mut g.nodes).into_iter().map(Some).collect();
+    g.nodes = order.into_iter().filter_map(|i| nodes[i].take()).collect();
+}
+
+/// The memories that a node reads, each once.
+fn roots(g: &Graph, n: &Node) -> Vec<ValueId> {
+    let mut v: Vec<ValueId> = n.ins.iter().flatten().map(|v| g.root(*v)).collect();
+    v.sort_unstable();
+    v.dedup();
+    v
+}
+
+fn facts(g: &Graph) -> Vec<Facts> {
+    let n = g.nodes.len();
+    let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); n];
+    let mut made: HashMap<ValueId, usize> = HashMap::new();
+    let mut readers: HashMap<ValueId, Vec<usize>> = HashMap::new();
+    let mut collective = None;
+    for (i, node) in g.nodes.iter().enumerate() {
+        for v in node.ins.iter().flatten() {
+            before[i].extend(made.get(v));
+            before[i].extend(made.get(&g.root(*v)));
+            readers.entry(g.root(*v)).or_default().push(i);
+        }
+        for (k, _) in &node.updates {
+            let Some(v) = node.ins.get(*k as usize).copied().flatten() else { continue };
+            let all = readers.get(&g.root(v)).into_iter().flatten();
+            before[i].extend(all.filter(|j| **j != i));
+        }
+        if node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
+            before[i].extend(collective.replace(i));
+        }
+        node.outs.iter().for_each(|v| {
+            made.insert(*v, i);
+        });
+    }
+    let mut after: Vec<Vec<usize>> = vec![Vec::new(); n];
+    let mut depth = vec![0u64; n];
+    for i in 0..n {
+        for &j in &before[i] {
+            after[j].push(i);
+            depth[i] = depth[i].max(depth[j] + 1);
+        }
+    }
+    let mut height = vec![0u64; n];
+    for i in (0..n).rev() {
+        height[i] = after[i].iter().map(|j| height[*j] + 1).max().unwrap_or(0);
+    }
+    let mut out = Vec::with_capacity(n);
+    for (i, (before, after)) in before.into_iter().zip(after).enumerate() {
+        let node = &g.nodes[i];
+        let fresh = node
+            .outs
+            .iter()
+            .enumerate()
+            .filter(|(k, v)| g.is_root(**v) && !node.updates.iter().any(|(_, o)| *o as usize == *k));
+        out.push(Facts {
+            before: before.into_iter().collect(),
+            after,
+            depth: depth[i],
+            height: height[i],
+            volume: fresh.map(|(_, v)| g.bytes(*v) as i64).sum(),
+            on_host: node.outs.first().is_none_or(|v| g.meta(*v).device.is_cpu()),
+        });
+    }
+    out
+}
