@@ -1,0 +1,340 @@
+"""Functions as pairs of programs: one for the forward pass, one for the backward pass."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.autograd import Function
+from oneflow.nn.modules.module import Module
+from oneflow.nn.structure import flatten, unflatten, user_line
+
+_KEPT = 64
+_stance = "default"
+_all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "oneflow",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Compile a function or a module.
+
+    Args:
+        model: a function of tensors, or a module. Without it a decorator is returned.
+        fullgraph: raise where Python depends on data, instead of running such calls eagerly.
+        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own.
+        backend: "eager" runs Python as it is; any other name compiles.
+        mode: accepted.
+        options: ``{"fuse": False}`` keeps the bits of eager execution.
+        disable: return ``model`` as it is.
+
+    Returns:
+        a function with the same arguments; of a module, a module whose ``_orig_mod`` it is.
+
+    Raises:
+        TypeError: ``model`` cannot be called.
+
+    Example::
+
+        >>> f = oneflow.compile(lambda x: (x * 2).relu() + 1)
+        >>> f(oneflow.tensor([-1.0, 2.0]))
+        tensor([1., 5.])
+    """
+    if model is None:
+        return functools.partial(
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
+    if not callable(model):
+        raise TypeError(f"compile(): expected a function or a module, got {type(model).__name__}")
+    if disable:
+        return model
+    fuse = bool((options or {}).get("fuse", True))
+    eager = backend == "eager"
+    if isinstance(model, Module):
+        return OptimizedModule(model, CompiledFunction(model, fullgraph, fuse, eager))
+    compiled = CompiledFunction(model, fullgraph, fuse, eager)
+
+    @functools.wraps(model)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*args, **kwargs)
+
+    return call
+
+
+class OptimizedModule(Module):
+    """A compiled module. Attributes, parameters and modes are those of the module inside, ``_orig_mod``."""
+
+    def __init__(self, module: Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self._orig_mod = module
+        object.__setattr__(self, "_compiled_call", call)
+        self.training = module.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled module."""
+        return self._compiled_call(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> OptimizedModule:
+        """Set the mode of the module inside too."""
+        super().train(mode)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_orig_mod"), name)
+
+
+class CompiledFunction:
+    """A callable with the programs it has been compiled to, by kind of input."""
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool, fuse: bool, eager: bool) -> None:
+        self._function = function
+        self._fullgraph = fullgraph
+        self._fuse = fuse
+        self._eager = eager
+        self._programs: dict[Any, _Programs | None] = {}
+        self._told = False
+        _all.add(self)
+
+    def reset(self) -> None:
+        """Forget all programs."""
+        self._programs.clear()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return CompiledFunction(copy.deepcopy(self._function, memo), self._fullgraph, self._fuse, self._eager)
+
+    def __reduce__(self) -> Any:
+        return CompiledFunction, (self._function, self._fullgraph, self._fuse, self._eager)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._eager or _stance == "force_eager" or _oneflow._is_tracing():
+            return self._function(*args, **kwargs)
+        tensors: list[Tensor] = []
+        try:
+            structure = flatten((args, kwargs), tensors, "input")
+            key = self._key(structure, tensors)
+            programs = self._programs.get(key, _NEW)
+        except (TypeError, NotImplementedError) as error:
+            return self._fall_back(error, args, kwargs)
+        if programs is _NEW or (programs is not None and programs.is_stale()):
+            try:
+                programs = _compile(self._function, structure, tensors, self._fuse)
+            except Exception as error:
+                if self._fullgraph:
+                    raise
+                self._keep(key, None)
+                return self._fall_back(error, args, kwargs)
+            self._keep(key, programs)
+        if programs is None:
+            return self._function(*args, **kwargs)
+        return programs(tensors)
+
+    def _keep(self, key: Any, programs: _Programs | None) -> None:
+        if len(self._programs) >= _KEPT:
+            del self._programs[next(iter(self._programs))]
+        self._programs[key] = programs
+
+    def _key(self, structure: Any, tensors: list[Tensor]) -> Any:
+        metas = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
+        module = _module(self._function)
+        modes = () if module is None else tuple([m.training for m in module.modules()])
+        return (structure, tuple(metas), modes, oneflow.is_grad_enabled(), oneflow.get_default_dtype())
+
+    def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
+        result = self._function(*args, **kwargs)
+        # Told only where eager execution works: otherwise the user sees the error itself.
+        if not self._told:
+            self._told = True
+            name = getattr(self._function, "__qualname__", type(self._function).__name__)
+            warnings.warn(
+                f"compile: {name} runs eagerly for such inputs, because it cannot be traced: {error}", stacklevel=3
+            )
+        return result
+
+
+_NEW: Any = object()
+
+
+class _Programs:
+    """The forward program, and the backward one where something wants a gradient."""
+
+    def __init__(self, structure: Any, forward: Any) -> None:
+        self.structure = structure
+        self.forward = forward
+        self.backward: Any = None
+        # What autograd has to see: positions of inputs, and tensors from outside.
+        self.wanted: list[int] = []
+        self.captured: list[Tensor] = []
+        self.n_outputs = 0
+        self.differentiable: list[int] = []
+        self.saved_inputs: list[int] = []
+        # Which of wanted + captured have a gradient.
+        self.reached: list[bool] = []
+
+    def is_stale(self) -> bool:
+        return self.forward.is_stale()
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        if self.backward is None:
+            results = self.forward.run(tensors)
+        else:
+            results = _Run.apply(self, tensors, *[tensors[i] for i in self.wanted], *self.captured)
+        return unflatten(self.structure, iter(results))
+
+
+class _Run(Function):
+    """One call of a compiled function, as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
+        results = programs.forward.run(tensors)
+        ctx.programs = programs
+        ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs])
+        ctx.made = results[programs.n_outputs :]
+        outputs = results[: programs.n_outputs]
+        ctx.mark_non_differentiable(*[o for i, o in enumerate(outputs) if i not in programs.differentiable])
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        programs = ctx.programs
+        if oneflow.is_grad_enabled():
+            raise NotImplementedError(
+                "compile: second derivatives through a compiled function are not supported: call the function itself"
+            )
+        given = [grads[i].contiguous() for i in programs.differentiable]
+        made = iter(programs.backward.run([*ctx.saved_tensors, *ctx.made, *given]))
+        return (None, None, *[next(made) if reached else None for reached in programs.reached])
+
+
+def _compile(function: Callable[..., Any], structure: Any, tensors: list[Tensor], fuse: bool) -> _Programs:
+    if any(t.is_global for t in tensors):
+        raise NotImplementedError("compile: global tensors run in nn.Graph")
+    name = getattr(function, "__name__", type(function).__name__)
+    trace = _oneflow._GraphTrace(name, user_line)
+    try:
+        placeholders = [trace.input(t) for t in tensors]
+        for placeholder, tensor in zip(placeholders, tensors, strict=True):
+            if tensor.requires_grad:
+                placeholder.requires_grad_()
+        # A function may write to what it is given: leaves that want a gradient would refuse that.
+        given = [p.view_as(p) if p.requires_grad else p for p in placeholders]
+        args, kwargs = unflatten(structure, iter(given))
+        outputs: list[Tensor] = []
+        result = flatten(function(*args, **kwargs), outputs, "result")
+        # Results are memory of their own, whatever they alias in the function.
+        outputs = [o.clone() if trace.is_external(o) else o for o in outputs]
+        wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
+        captured = [t for t in trace.captured() if not any(t is p for p in placeholders)]
+        differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
+        if not differentiable or not oneflow.is_grad_enabled():
+            programs = _Programs(result, trace.finish(outputs, fuse=fuse))
+            programs.forward.watch(_memory(function))
+            return programs
+        trace.cut()
+        seeds = [trace.input(outputs[i]) for i in differentiable]
+        ends = [*[placeholders[i] for i in wanted], *captured]
+        grads = oneflow.autograd.grad([outputs[i] for i in differentiable], ends, seeds, allow_unused=True)
+        found = [g.clone() if any(g is s for s in seeds) else g for g in grads if g is not None]
+        forward, backward, saved_inputs, _ = trace.finish_parts([o.detach() for o in outputs], found, fuse=fuse)
+    finally:
+        trace.abort()
+    programs = _Programs(result, forward)
+    programs.backward = backward
+    programs.wanted, programs.captured = wanted, captured
+    programs.n_outputs, programs.differentiable = len(outputs), differentiable
+    programs.saved_inputs = saved_inputs
+    programs.reached = [g is not None for g in grads]
+    forward.watch([*captured, *_memory(function)])
+    return programs
+
+
+def _module(function: Any) -> Module | None:
+    """The module that a function is, or is a method of."""
+    owner = getattr(function, "__self__", function)
+    return owner if isinstance(owner, Module) else None
+
+
+def _memory(function: Any) -> list[Tensor]:
+    module = _module(function)
+    return [] if module is None else [*module.parameters(), *module.buffers()]
+
+
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Return ``fn`` as it is: what is not compiled runs eagerly anyway. Also a decorator."""
+    if fn is None:
+        return lambda f: f
+    return fn
+
+
+def reset() -> None:
+    """Forget all compiled programs."""
+    for function in list(_all):
+        function.reset()
+
+
+def is_compiling() -> bool:
+    """Whether this thread is tracing a function or a graph."""
+    return bool(_oneflow._is_tracing())
+
+
+is_dynamo_compiling = is_compiling
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """Return the names of backends that compile."""
+    return ["oneflow"]
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: programs run without recorded launches."""
+
+
+class set_stance:
+    """Choose how compiled functions run: "default", or "force_eager". A function, a context manager and a decorator."""
+
+    def __init__(self, stance: str = "default", **_: Any) -> None:
+        global _stance
+        if stance not in ("default", "force_eager", "eager_on_recompile", "fail_on_recompile"):
+            raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected 'default' or 'force_eager'")
+        self._before, self._stance = _stance, stance
+        _stance = stance
+
+    def __enter__(self) -> None:
+        global _stance
+        _stance = self._stance
+
+    def __exit__(self, *_: Any) -> None:
+        global _stance
+        _stance = self._before
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        self.__exit__()
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self._stance):
+                return fn(*args, **kwargs)
+
+        return call
