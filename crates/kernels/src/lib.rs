@@ -12,6 +12,7 @@ pub fn register_all() {
         oneflow_kernels_elementwise::register();
         oneflow_kernels_gemm::register();
         oneflow_kernels_attention::register();
+        oneflow_kernels_rnn::register();
         oneflow_kernels_index::register();
         oneflow_kernels_linalg::register();
         oneflow_kernels_conv::register();

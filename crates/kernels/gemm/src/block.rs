@@ -129,12 +129,44 @@ impl<T: Float> Kit<T> {
         }
     }
 
-    /// As `panel` with `b` as panels that `pack_transposed` made.
+    /// As `panel` with `b` as panels that `pack_transposed` made, from row `first` of what it packed on: a panel's first.
     ///
     /// # Safety
     /// As `panel`.
     #[inline]
     pub unsafe fn panel_packed(
+        &self,
+        shape: (usize, usize, usize),
+        a: Block<T::Acc>,
+        b: &Packed<T::Acc>,
+        first: usize,
+        c: Block<T::Acc>,
+        alpha: T::Acc,
+    ) {
+        // SAFETY: by the caller.
+        unsafe { self.packed_tiles(shape, a, b, first, c, alpha, false) }
+    }
+
+    /// As `panel_packed`, adding to `c`.
+    ///
+    /// # Safety
+    /// As `panel`.
+    #[inline]
+    pub unsafe fn panel_packed_add(
+        &self,
+        shape: (usize, usize, usize),
+        a: Block<T::Acc>,
+        b: &Packed<T::Acc>,
+        first: usize,
+        c: Block<T::Acc>,
+        alpha: T::Acc,
+    ) {
+        // SAFETY: by the caller.
+        unsafe { self.packed_tiles(shape, a, b, first, c, alpha, true) }
+    }
+
+    #[inline]
+    unsafe fn packed_tiles(
         &self,
         (rows, n, k): (usize, usize, usize),
         a: Block<T::Acc>,
@@ -142,23 +174,14 @@ impl<T: Float> Kit<T> {
         first: usize,
         c: Block<T::Acc>,
         alpha: T::Acc,
+        add: bool,
     ) {
         let ker = self.kernels;
         for col in (0..n).step_by(ker.nr) {
             let registers = (n - col).min(ker.nr).div_ceil(ker.lanes);
             let (ptr, b_rs) = b.panel(first + col, ker.nr);
-            let tile = Tile {
-                k,
-                a: a.ptr,
-                a_rs: a.rs,
-                a_cs: a.cs,
-                b: ptr,
-                b_rs,
-                c: c.at(0, col),
-                c_rs: c.rs,
-                alpha,
-                add: false,
-            };
+            let (to, c_rs) = (c.at(0, col), c.rs);
+            let tile = Tile { k, a: a.ptr, a_rs: a.rs, a_cs: a.cs, b: ptr, b_rs, c: to, c_rs, alpha, add };
             // SAFETY: by the caller.
             unsafe { ker.table[1][rows - 1][registers - 1](&tile) };
         }
@@ -181,7 +204,12 @@ impl<T: Float> Kit<T> {
             // SAFETY: panels lie one after the other; the room has the spill behind it.
             unsafe { T::Mode::pack(self.isa, strip, dst.add(row * width), n.next_multiple_of(ker.lanes)) };
         }
-        Packed { ptr: dst, k: width, rows, lanes: ker.lanes }
+        self.packed(dst, rows, width)
+    }
+
+    /// What `pack_transposed` has made of `rows` rows of `width` columns.
+    pub fn packed(&self, ptr: *const T::Acc, rows: usize, width: usize) -> Packed<T::Acc> {
+        Packed { ptr, k: width, rows, lanes: self.kernels.lanes }
     }
 
     /// Numbers that `as_rows` may need; none where the matrix is read in place.
