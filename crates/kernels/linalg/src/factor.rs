@@ -98,9 +98,13 @@ fn lu_of<T: Item>(l: &Launch<'_>) -> Result<()> {
         })
         .map(|t| format!("linalg.inv: {t}")),
         SingularCheck::Solve => words(|_| "The solver failed because the input matrix is singular.".to_owned())
-            .map(|t| format!("linalg.solve: {t}")),
+            .map(|t| format!("torch.linalg.solve: {t}")),
     };
-    failure.map_or(Ok(()), |text| Err(Error::linalg(text)))
+    match failure {
+        None => Ok(()),
+        Some(text) if check == SingularCheck::LuFactor => Err(Error::runtime(text)),
+        Some(text) => Err(Error::linalg(text)),
+    }
 }
 
 /// Up to here a plain loop is as fast as blocks.

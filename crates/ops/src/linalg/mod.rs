@@ -7,6 +7,7 @@ pub mod eigh;
 pub mod inv;
 pub mod lu;
 pub mod matrix_exp;
+pub mod pinv;
 pub mod qr;
 pub mod slogdet;
 pub mod solve_triangular;

@@ -11,7 +11,7 @@ fn out_dtype(c: &Call<'_>) -> Result<DType> {
     const NAME: &str = "linalg.vector_norm";
     let x = c.t(0)?;
     if !x.dtype().is_differentiable() {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "{NAME}: Expected a floating point or complex tensor as input. Got {}",
             x.dtype().scalar_type_name()
         )));

@@ -39,13 +39,13 @@ fn sizes(c: &Call<'_>, rank: usize) -> Result<(Dims, Dims)> {
 }
 
 /// A factor. Those of integers are integers; one is left out.
-fn factor(c: &[Arg<'_>], i: usize, dtype: DType) -> Option<Scalar> {
+pub(super) fn factor(c: &[Arg<'_>], i: usize, dtype: DType) -> Option<Scalar> {
     let s = c.get(i).and_then(|a| a.scalar())?;
     let s = if dtype.is_differentiable() { s } else { Scalar::Int(s.to_i64()) };
     (s.to_f64() != 1.0).then_some(s)
 }
 
-fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
+pub(super) fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
     match factor {
         Some(s) => t.mul(s),
         None => Ok(t.clone()),

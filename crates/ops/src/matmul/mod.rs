@@ -5,6 +5,7 @@ pub mod linear;
 #[allow(clippy::module_inception)]
 pub mod matmul;
 pub mod products;
+pub mod vectors;
 
 use crate::prelude::*;
 

@@ -1,0 +1,301 @@
+"""Functions and methods of linear algebra that stand at the top of the package."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import oneflow
+from oneflow import _oneflow, linalg
+from oneflow._oneflow import Tensor
+from oneflow.linalg import _given, lu_solve as _lu_solve, lu_unpack
+
+_C = _oneflow._C
+
+
+class _TriangularSolve(NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class _SVD(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """The norm of all elements, or along dimensions; ``p`` is a number, "fro" or "nuc".
+
+    >>> import oneflow
+    >>> oneflow.norm(oneflow.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    dims = (dim,) if isinstance(dim, int) else dim
+    if p == "fro" and (dims is None or len(dims) <= 2):
+        return linalg.vector_norm(input, 2, dims, keepdim, dtype=dtype, out=out)
+    if p == "nuc":
+        dims = tuple(range(input.ndim)) if dims is None else dims
+        return linalg.matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
+    if isinstance(p, str):
+        raise RuntimeError(f"only valid p are 'fro', 'nuc' and numbers, got {p!r} with dim {dim}")
+    dims = tuple(range(input.ndim)) if dims is None else dims
+    return linalg.vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype, out=out)
+
+
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The solution of ``A X = input`` from the Cholesky factor of ``A``."""
+    if input.ndim < 2 or L.ndim < 2:
+        raise RuntimeError(f"b should have at least 2 dimensions, but has {input.ndim} dimensions instead")
+    factor, adjoint = (L.mH, L) if upper else (L, L.mH)
+    x = linalg.solve_triangular(factor, input, upper=False)
+    return _given(linalg.solve_triangular(adjoint, x, upper=True), out)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of ``A`` from its Cholesky factor."""
+    if L.ndim < 2 or L.shape[-1] != L.shape[-2]:
+        linalg._need_square(L, "cholesky_inverse")
+    unit = oneflow.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
+    return _given(cholesky_solve(unit, L.triu() if upper else L.tril(), upper), out)
+
+
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse matrices: :func:`oneflow.linalg.inv`."""
+    return linalg.inv(input, out=out)
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """Pseudo-inverses: :func:`oneflow.linalg.pinv`."""
+    return linalg.pinv(input, rtol=rcond)
+
+
+def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+    """:func:`oneflow.linalg.qr`, complete with ``some=False``."""
+    return linalg.qr(input, "reduced" if some else "complete", out=out)
+
+
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    """``input = U diag(S) V^H``; note ``V``, not its adjoint."""
+    if compute_uv:
+        u, s, vh = _C.linalg_svd(input, not some)
+        return _given(_SVD(u, s, vh.mH), out)
+    rows, columns = input.shape[-2:]
+    zeros = [input.new_zeros((*input.shape[:-2], n, n)) for n in (rows, columns)]
+    return _given(_SVD(zeros[0], linalg.svdvals(input), zeros[1]), out)
+
+
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """The solution of ``A X = input`` with a triangular ``A``, and a copy of ``A``."""
+    matrix = A.mT if transpose else A
+    solution = linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
+    copy = A.expand(*solution.shape[:-2], *A.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
+    return _TriangularSolve(solution, copy)
+
+
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """:func:`oneflow.linalg.lu_solve` with the right-hand side first."""
+    return _lu_solve(LU_data, LU_pivots, input, out=out)
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """The packed LU factorisation: ``(LU, pivots)``, and where it met a zero with ``get_infos``."""
+    packed, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
+    return _given((packed, pivots, info) if get_infos else (packed, pivots), out)
+
+
+def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """:func:`oneflow.linalg.householder_product`."""
+    return linalg.householder_product(input, tau, out=out)
+
+
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """A matrix times the product of Householder reflections (or its adjoint), from the left or the right."""
+    rows = other.shape[-2 if left else -1]
+    if input.shape[-2] != rows:
+        raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
+    q = _C.linalg_householder_product(input[..., : tau.shape[-1]], tau, rows)
+    q = q.mH if transpose else q
+    # Columns stay contiguous, as LAPACK leaves them.
+    product = q @ other if left else other @ q
+    return _given(product.mT.contiguous().mT, out)
+
+
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """:func:`oneflow.linalg.matrix_power`."""
+    return linalg.matrix_power(input, n, out=out)
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, in the order of least work."""
+    if len(matrices) == 1:
+        return _given(matrices[0], out)
+    return linalg.multi_dot(matrices, out=out)
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Cross products along ``dim``, or along the first dimension of size three."""
+    if dim is None:
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
+            "a future release.",
+            stacklevel=2,
+        )
+        if 3 not in input.shape:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = list(input.shape).index(3)
+    return linalg.cross(input, other, dim=dim, out=out)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    """Sums of products over ``dims``: a number of last and first dimensions, or two lists of dimensions.
+
+    >>> import oneflow
+    >>> oneflow.tensordot(oneflow.ones(2, 3), oneflow.ones(3, 4), dims=1).shape
+    oneflow.Size([2, 4])
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        left, right = list(range(-dims, 0)), list(range(dims))
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if len(left) != len(right):
+        raise RuntimeError("both dimension lists should have same length")
+    if a.dtype != b.dtype:
+        raise RuntimeError("tensordot : both inputs should have same dtype")
+    lefts, rights = [linalg._wrap(d, a.ndim) for d in left], [linalg._wrap(d, b.ndim) for d in right]
+    for i, (x, y) in enumerate(zip(lefts, rights, strict=True)):
+        n, m = a.shape[x], b.shape[y]
+        if n == m:
+            continue
+        if m == 1:
+            a = a.sum(x, keepdim=True)
+        elif n == 1:
+            b = b.sum(y, keepdim=True)
+        else:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {left[i]} and second has size "
+                f"{m} in dim {right[i]}"
+            )
+    free_a = [d for d in range(a.ndim) if d not in lefts]
+    free_b = [d for d in range(b.ndim) if d not in rights]
+    shape = [a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]
+    k = math.prod(a.shape[d] for d in lefts)
+    rows, columns = math.prod(a.shape[d] for d in free_a), math.prod(b.shape[d] for d in free_b)
+    product = a.permute(free_a + lefts).reshape(rows, k) @ b.permute(rights + free_b).reshape(k, columns)
+    return _given(product.reshape(shape), out)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input1^T weight[o] input2`` for each output ``o``, plus a bias."""
+    if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):
+        raise RuntimeError(
+            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
+        )
+    outs, n1, n2 = weight.shape
+    if input1.shape[-1] != n1 or input2.shape[-1] != n2:
+        raise RuntimeError(
+            f"bilinear(): input sizes do not match the weight: got {list(input1.shape)}, {list(input2.shape)} and "
+            f"{list(weight.shape)}"
+        )
+    # [rows, o, n2] from the first, contracted with the second row by row.
+    left = (input1.reshape(-1, n1) @ weight.transpose(0, 1).reshape(n1, outs * n2)).reshape(-1, outs, n2)
+    result = (left @ input2.reshape(-1, n2, 1)).squeeze(-1).reshape(*input1.shape[:-1], outs)
+    return result if bias is None else result + bias
+
+
+def _randn_like_columns(A: Tensor, columns: int) -> Tensor:
+    return oneflow.randn(A.shape[-1], columns, dtype=A.dtype, device=A.device)
+
+
+def _range_finder(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
+    """An orthonormal basis of about the range of ``A - M`` (Halko et al., "Finding structure with randomness", 2009)."""
+    A = A if M is None else A - M
+    basis = linalg.qr(A @ _randn_like_columns(A, q))[0]
+    for _ in range(niter):
+        basis = linalg.qr(A.mH @ basis)[0]
+        basis = linalg.qr(A @ basis)[0]
+    return basis
+
+
+def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """About the ``q`` greatest singular values and their vectors, by random projection."""
+    q = 6 if q is None else q
+    rows, columns = A.shape[-2:]
+    wide = rows < columns
+    if wide:
+        A, M = A.mH, None if M is None else M.mH
+    basis = _range_finder(A, q, niter, M)
+    u, s, vh = linalg.svd(basis.mH @ (A if M is None else A - M), full_matrices=False)
+    u, v = basis @ u, vh.mH
+    return (v, s, u) if wide else (u, s, v)
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """Principal components by :func:`svd_lowrank`, of columns made to have mean zero with ``center``."""
+    rows, columns = A.shape[-2:]
+    q = min(6, rows, columns) if q is None else q
+    if not 0 <= q <= min(rows, columns):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(rows, columns)}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
+FUNCTIONS = (
+    norm,
+    cholesky_solve,
+    cholesky_inverse,
+    inverse,
+    pinverse,
+    qr,
+    svd,
+    triangular_solve,
+    lu_solve,
+    lu,
+    lu_unpack,
+    orgqr,
+    ormqr,
+    matrix_power,
+    chain_matmul,
+    cross,
+    tensordot,
+    svd_lowrank,
+    pca_lowrank,
+)
+
+
+def _cholesky(self: Tensor, upper: bool = False) -> Tensor:
+    return linalg.cholesky(self, upper=upper)
+
+
+def _norm(self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+METHODS: dict[str, Any] = {
+    "norm": _norm,
+    "cholesky": _cholesky,
+    **{f.__name__: f for f in (cholesky_solve, cholesky_inverse, inverse, pinverse, qr, svd, triangular_solve)},
+    **{f.__name__: f for f in (lu_solve, lu, orgqr, ormqr, matrix_power, cross)},
+}
+
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)

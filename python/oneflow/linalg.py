@@ -1,0 +1,762 @@
+"""Linear algebra under the names of ``torch.linalg``.
+
+The decompositions are ops with gradients of their own; what is here gives them their public form, or composes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import oneflow
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor
+from oneflow._oneflow import dtype as DType
+
+_C = _oneflow._C
+LinAlgError = _oneflow._LinAlgError
+
+# What `check` of the LU factorisation names.
+_CHECK_LU, _CHECK_INV, _CHECK_SOLVE = 1, 2, 3
+
+
+def _given(result: Any, out: Any) -> Any:
+    """The result, in ``out`` where one was given."""
+    if out is None:
+        return result
+    if isinstance(out, Tensor):
+        return oneflow.alias_copy(result, out=out)
+    for r, o in zip(result, out, strict=True):
+        oneflow.alias_copy(r, out=o)
+    return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+
+
+def _wants_grad(*tensors: Tensor) -> bool:
+    return oneflow.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _is_complex(dtype: DType) -> bool:
+    return dtype in (oneflow.complex64, oneflow.complex128)
+
+
+def _epsilon(dtype: DType) -> float:
+    return 2.0**-52 if dtype in (oneflow.float64, oneflow.complex128) else 2.0**-23
+
+
+def _need_matrix(A: Tensor, name: str) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+
+
+def _need_square(A: Tensor, name: str) -> None:
+    _need_matrix(A, name)
+    if A.shape[-1] != A.shape[-2]:
+        rows, columns = A.shape[-2:]
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
+
+
+def _need_float(A: Tensor, name: str) -> None:
+    if not (A.is_floating_point() or _is_complex(A.dtype)):
+        kind = _SCALAR_TYPES.get(str(A.dtype).rpartition(".")[2], str(A.dtype))
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {kind}")
+
+
+_SCALAR_TYPES = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool"}
+
+
+# --------------------------------------------------------------------------------------------- factorisations
+
+
+class _Cholesky(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+
+class _LU(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class _LUFactor(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+
+class _LUFactorEx(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class _QR(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+class _Eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class _SVD(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class _Slogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class _Inverse(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+
+class _Solved(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+
+class _Lstsq(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The Cholesky factor of symmetric (Hermitian) positive-definite matrices.
+
+    Args:
+        A: ``(*, n, n)``, of which one triangle is read.
+        upper: the factor is upper triangular, ``A = U^H U``, instead of ``A = L L^H``.
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite.
+
+    >>> import oneflow
+    >>> oneflow.linalg.cholesky(oneflow.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return _given(_C.linalg_cholesky_ex(A, upper=upper, check_errors=True)[0], out)
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """:func:`cholesky` that reports failures in ``info`` instead of raising."""
+    return _given(_Cholesky(*_C.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors)), out)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """LU factorisation with partial pivoting, in the packed form that :func:`lu_solve` takes."""
+    lu, pivots, _ = _C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU)
+    return _given(_LUFactor(lu, pivots), out)
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """:func:`lu_factor` that reports a zero pivot in ``info`` instead of raising."""
+    return _given(_LUFactorEx(*_C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU * check_errors)), out)
+
+
+def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """``A = P L U`` with a permutation, a unit lower and an upper triangular matrix.
+
+    >>> import oneflow
+    >>> oneflow.linalg.lu(oneflow.tensor([[0.0, 1.0], [2.0, 0.0]])).U
+    tensor([[2., 0.],
+            [0., 1.]])
+    """
+    packed, pivots, _ = _C.linalg_lu_factor_ex(A, pivot=pivot)
+    lower, upper = _unpack(packed)
+    permutation = _permutation(pivots, A.shape[-2], A.dtype) if pivot else A.new_empty((0,))
+    return _given(_LU(permutation, lower, upper), out)
+
+
+def _unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = packed.shape[-2:]
+    k = min(rows, columns)
+    lower = packed[..., :k].contiguous().tril(-1)
+    unit = oneflow.eye(rows, k, dtype=packed.dtype, device=packed.device)
+    return lower + unit, packed[..., :k, :].contiguous().triu()
+
+
+def _permutation(pivots: Tensor, rows: int, dtype: DType) -> Tensor:
+    order = _C.linalg_lu_permutation(pivots, rows)
+    unit = oneflow.eye(rows, dtype=dtype, device=pivots.device)
+    return unit[order].mT.contiguous()
+
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """The factors ``P, L, U`` of a packed LU factorisation."""
+    nothing = LU_data.new_empty((0,))
+    lower, upper = _unpack(LU_data) if unpack_data else (nothing, nothing)
+    permutation = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else nothing
+    return _LU(permutation, lower, upper)
+
+
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The solution of ``A X = B`` (``X A = B``) from the packed factors of ``A``; with ``adjoint`` of ``A^H``."""
+    _need_square(LU, "torch.linalg.lu_solve")
+    if LU.dtype != B.dtype:
+        raise RuntimeError(
+            f"linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.dtype} "
+            f"and B of type {B.dtype} instead"
+        )
+    if not left:
+        return _given(lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH, out)
+    if B.ndim < 2 or B.shape[-2] != LU.shape[-2]:
+        raise RuntimeError(
+            "linalg.lu_solve: Incompatible shapes of A and B for the equation AX = B "
+            f"({tuple(LU.shape)} and {tuple(B.shape)})"
+        )
+    order = _C.linalg_lu_permutation(pivots, LU.shape[-1])
+    if not adjoint:
+        rows = _rows(B, order)
+        x = solve_triangular(LU, rows, upper=False, unitriangular=True)
+        return _given(solve_triangular(LU, x, upper=True), out)
+    x = solve_triangular(LU.mH, B, upper=False)
+    x = solve_triangular(LU.mH, x, upper=True, unitriangular=True)
+    return _given(_rows(x, order.argsort(-1)), out)
+
+
+def _rows(x: Tensor, order: Tensor) -> Tensor:
+    """The rows of each matrix in an order of its own."""
+    batch = oneflow.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    x = x.expand(*batch, *x.shape[-2:])
+    return x.gather(-2, order.unsqueeze(-1).expand(x.shape))
+
+
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """``A = Q R`` with orthonormal columns and an upper triangle; ``mode`` is "reduced", "complete" or "r".
+
+    >>> import oneflow
+    >>> oneflow.linalg.qr(oneflow.tensor([[3.0], [4.0]])).R
+    tensor([[-5.]])
+    """
+    return _given(_QR(*_C.linalg_qr(A, mode)), out)
+
+
+def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of reflections that :func:`oneflow.geqrf` leaves."""
+    return _given(_C.linalg_householder_product(input, tau), out)
+
+
+def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    """Eigenvalues (ascending) and eigenvectors of symmetric (Hermitian) matrices.
+
+    >>> import oneflow
+    >>> oneflow.linalg.eigh(oneflow.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    return _given(_Eig(*_C.linalg_eigh(A, UPLO)), out)
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of :func:`eigh`."""
+    return _given(_C.linalg_eigh(A, UPLO, compute_v=_wants_grad(A))[0], out)
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:
+    """Eigenvalues and eigenvectors of square matrices, complex."""
+    return _given(_Eig(*_C.linalg_eig(A)), out)
+
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of :func:`eig`."""
+    return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out)
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+    """``A = U diag(S) Vh`` with singular values in descending order.
+
+    >>> import oneflow
+    >>> oneflow.linalg.svd(oneflow.tensor([[0.0, 2.0], [3.0, 0.0]])).S
+    tensor([3., 2.])
+    """
+    if driver is not None and not A.is_cuda:
+        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    return _given(_SVD(*_C.linalg_svd(A, full_matrices)), out)
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """The singular values of :func:`svd`."""
+    if driver is not None and not A.is_cuda:
+        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    return _given(_C.linalg_svd(A, False, compute_uv=_wants_grad(A))[1], out)
+
+
+# ------------------------------------------------------------------------------------- systems and inverses
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """The solution of ``A X = B``, or of ``X A = B`` with ``left=False``; ``B`` may be vectors.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+
+    >>> import oneflow
+    >>> oneflow.linalg.solve(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]), oneflow.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    return _given(_C.linalg_solve_ex(A, B, left=left, check=_CHECK_SOLVE)[0], out)
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """:func:`solve` that reports singular matrices in ``info`` instead of raising."""
+    return _given(_Solved(*_C.linalg_solve_ex(A, B, left=left, check=_CHECK_SOLVE * check_errors)), out)
+
+
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse matrices.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+
+    >>> import oneflow
+    >>> oneflow.linalg.inv(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return _given(_C.linalg_inv_ex(A, check=_CHECK_INV)[0], out)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """:func:`inv` that reports singular matrices in ``info`` instead of raising."""
+    return _given(_Inverse(*_C.linalg_inv_ex(A, check=_CHECK_INV * check_errors)), out)
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The solution of ``A X = B`` (``X A = B``) with a triangular ``A``, whose other triangle is not read."""
+    return _given(_C.linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular), out)
+
+
+def _tolerances(A: Tensor, atol: Any, rtol: Any, name: str) -> tuple[Any, Any]:
+    """Absolute and relative tolerance with torch's defaults."""
+    for tolerance, which in ((atol, "atol"), (rtol, "rtol")):
+        if isinstance(tolerance, Tensor) and _is_complex(tolerance.dtype):
+            raise RuntimeError(f"{name}: {which} tensor of complex type is not supported.")
+    if rtol is None:
+        default = _epsilon(A.dtype) * max(A.shape[-2:])
+        if atol is None:
+            rtol = default
+        elif isinstance(atol, Tensor):
+            rtol = oneflow.where(atol > 0, 0.0, default)
+        else:
+            rtol = 0.0 if atol > 0 else default
+    return 0.0 if atol is None else atol, rtol
+
+
+def _threshold(largest: Tensor, atol: Any, rtol: Any) -> Tensor:
+    """max(atol, rtol * largest), where tolerances may be batches."""
+
+    def wide(t: Any) -> Any:
+        return t.to(largest.dtype).unsqueeze(-1) if isinstance(t, Tensor) else t
+
+    relative = largest * wide(rtol)
+    if isinstance(atol, Tensor):
+        return oneflow.maximum(wide(atol), relative)
+    return relative.clamp(min=float(atol))
+
+
+def pinv(
+    A: Tensor, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """Moore-Penrose inverses. Singular values up to ``max(atol, rtol * largest)`` count as zero."""
+    if isinstance(rcond, bool):
+        hermitian, rcond = rcond, None
+    if rcond is not None:
+        rtol = rcond
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"linalg.pinv({A.dtype}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
+            "cfloat or cdouble types"
+        )
+    if hermitian:
+        _need_square(A, "linalg.pinv")
+    atol, rtol = _tolerances(A, atol, rtol, "linalg.pinv")
+    return _given(_PinvFunction(A, atol, rtol, hermitian), out)
+
+
+def _PinvFunction(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    with oneflow.no_grad():
+        inverse = _pinv(A.detach(), atol, rtol, hermitian)
+    if not _wants_grad(A):
+        return inverse
+    return _C.linalg_pinv_of(A, inverse)
+
+
+def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    if A.numel() == 0:
+        return A.new_empty((*A.shape[:-2], A.shape[-1], A.shape[-2]))
+    if hermitian:
+        s, u = _C.linalg_eigh(A)
+        magnitude = s.abs()
+        tolerance = _threshold(magnitude.amax(-1, keepdim=True), atol, rtol)
+        inverse = oneflow.where(magnitude > tolerance, s.reciprocal(), 0.0).to(A.dtype)
+        return (u * inverse.unsqueeze(-2)) @ u.mH
+    u, s, vh = _C.linalg_svd(A, False)
+    tolerance = _threshold(s[..., :1], atol, rtol)
+    inverse = oneflow.where(s > tolerance, s.reciprocal(), 0.0).to(A.dtype)
+    return (vh.mH * inverse.unsqueeze(-2)) @ u.mH
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The least-squares solution of ``A X = B``, of least norm where there are many.
+
+    Returns ``(solution, residuals, rank, singular_values)``, empty where torch leaves them so for the driver.
+    """
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if B.ndim < 1:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
+    if A.dtype != B.dtype:
+        raise RuntimeError("torch.linalg.lstsq: Expected input and other to have the same dtype.")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss) but got {driver}"
+        )
+    driver = driver or "gelsy"
+    vector = B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1])
+    rows, columns = A.shape[-2:]
+    b = B.unsqueeze(-1) if vector else B
+    if b.ndim < 2 or b.shape[-2] != rows:
+        what = "input.size(-2) should match other.size(-1)" if vector else "input.size(-2) should match other.size(-2)"
+        raise RuntimeError(f"torch.linalg.lstsq: {what}")
+    tolerance = _epsilon(A.dtype) * max(rows, columns) if rcond is None else rcond
+    if driver == "gels":
+        tolerance = 0.0
+    solution = pinv(A, rtol=tolerance) @ b
+    with oneflow.no_grad():
+        values = svdvals(A.detach())
+        rank = (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
+        nothing = A.new_empty((0,), dtype=values.dtype)
+    residuals = nothing
+    full = rows > columns and driver != "gelsy"
+    if full and bool((rank == columns).all()):
+        difference = A @ solution - b
+        residuals = (difference * difference.conj()).real.sum(-2) if _is_complex(A.dtype) else difference.square().sum(-2)
+    if driver == "gels":
+        rank = oneflow.empty((0,), dtype=oneflow.int64)
+    # Columns stay contiguous, as LAPACK leaves them.
+    solution = solution.mT.contiguous().mT
+    if vector:
+        solution = solution.squeeze(-1)
+    return _Lstsq(solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing)
+
+
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Determinants of square matrices."""
+    return _given(oneflow.det(A), out)
+
+
+def slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """Signs of determinants and the logarithms of their magnitudes."""
+    return _given(_Slogdet(*oneflow.slogdet(A)), out)
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """Exponentials of square matrices."""
+    return oneflow.matrix_exp(A)
+
+
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """``A`` times itself ``n`` times; the inverse that often for a negative ``n``."""
+    _need_square(A, "linalg.matrix_power")
+    return _given(_power(A, n), out)
+
+
+def _power(A: Tensor, n: int) -> Tensor:
+    if n == 0:
+        return oneflow.eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape).contiguous()
+    if n == 1:
+        return A.clone()
+    if n == -1:
+        return inv(A)
+    base, n = (A, n) if n > 0 else (inv(A), -n)
+    result = None
+    while n > 0:
+        if n & 1:
+            result = base if result is None else result @ base
+        n >>= 1
+        if n:
+            base = base @ base
+    assert result is not None
+    return result
+
+
+def matrix_rank(
+    A: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values are greater than ``max(atol, rtol * largest)``."""
+    if isinstance(tol, bool):
+        hermitian, tol = tol, None
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    if hermitian:
+        _need_square(A, "linalg.matrix_rank")
+    else:
+        _need_matrix(A, "linalg.matrix_rank")
+    atol, rtol = _tolerances(A, atol, rtol, "torch.linalg.matrix_rank")
+    if A.numel() == 0:
+        return _given(oneflow.zeros(A.shape[:-2], dtype=oneflow.int64), out)
+    with oneflow.no_grad():
+        values = eigvalsh(A).abs() if hermitian else svdvals(A)
+        tolerance = _threshold(values.amax(-1, keepdim=True), atol, rtol)
+        return _given((values > tolerance).sum(-1), out)
+
+
+def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Condition numbers: the norm of ``A`` times the norm of its inverse."""
+    _need_matrix(A, "linalg.cond")
+    if p not in (None, 2, -2, 1, -1, math.inf, -math.inf, "fro", "nuc"):
+        raise ValueError(f"linalg.cond got an invalid norm type: {p}")
+    if A.numel() == 0 and (p in (None, 2, -2) or A.shape[-1] == A.shape[-2]):
+        if min(A.shape[-2:]) == 0 and p in (None, 2, -2) and 0 not in A.shape[:-2]:
+            return _given(svdvals(A).new_zeros(A.shape[:-2]), out)
+        return _given(A.new_zeros(A.shape[:-2]).abs(), out)
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        first, last = s[..., 0], s[..., -1]
+        result = last / first if p == -2 else first / last
+        return _given(oneflow.where(result.isnan(), math.inf, result), out)
+    _need_square(A, "linalg.cond")
+    inverse, info = inv_ex(A)
+    result = matrix_norm(A, p) * matrix_norm(oneflow.where((info != 0)[..., None, None], 0.0, inverse), p)
+    return _given(oneflow.where(info != 0, math.inf, result), out)
+
+
+# ---------------------------------------------------------------------------------------------------- norms
+
+
+def vector_norm(
+    x: Tensor,
+    ord: Any = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The norm of all elements, or of those along ``dim``.
+
+    >>> import oneflow
+    >>> oneflow.linalg.vector_norm(oneflow.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if dim is not None and not isinstance(dim, int):
+        dim = tuple(dim)
+    return _given(_C.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The norm of matrices in two dimensions: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
+    name = "linalg.matrix_norm"
+    _need_matrix(A, name)
+    _need_float(A, name)
+    if isinstance(dim, int) or len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
+    rows, columns = (_wrap(d, A.ndim) for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    if isinstance(ord, str):
+        if ord not in ("fro", "nuc"):
+            raise RuntimeError(f"{name}: Order {ord} not supported.")
+    elif abs(ord) not in (1, 2, math.inf):
+        raise RuntimeError(f"{name}: Order {ord} not supported.")
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype, out=out)
+    if dtype is not None:
+        A = A.to(dtype)
+    if ord == "nuc" or abs(ord) == 2:
+        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        if ord == "nuc":
+            result = values.sum(-1)
+        elif ord == 2:
+            result = values.amax(-1)
+        else:
+            result = values.amin(-1)
+        if keepdim:
+            for d in sorted((rows, columns)):
+                result = result.unsqueeze(d)
+        return _given(result, out)
+    # Sums of columns for 1, of rows for inf.
+    summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    if not keepdim and over > summed:
+        over -= 1
+    sums = vector_norm(A, 1, summed, keepdim)
+    return _given(sums.amax(over, keepdim=keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim), out)
+
+
+def _wrap(d: int, ndim: int) -> int:
+    if not -ndim <= d < ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})")
+    return d % ndim
+
+
+def norm(
+    A: Tensor,
+    ord: Any = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The vector or matrix norm, by the number of dimensions.
+
+    >>> import oneflow
+    >>> oneflow.linalg.norm(oneflow.ones(2, 2))
+    tensor(2.)
+    """
+    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if ord is not None:
+        if dims is not None and len(dims) not in (1, 2):
+            raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+        if dims is None and A.ndim not in (1, 2):
+            raise RuntimeError(
+                f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            )
+        if dims is not None and len(dims) == 2 or dims is None and A.ndim == 2:
+            return matrix_norm(A, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
+        if isinstance(ord, str):
+            if dims is not None:
+                return matrix_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
+            return matrix_norm(A, ord, (0, 1), keepdim, dtype=dtype, out=out)
+    return vector_norm(A, 2 if ord is None else ord, dims, keepdim, dtype=dtype, out=out)
+
+
+# -------------------------------------------------------------------------------------------------- products
+
+
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, in the order of least work; the first and the last may be vectors."""
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    first, last = tensors[0].ndim, tensors[-1].ndim
+    for at, (t, dims) in enumerate(zip(tensors, [(1, 2)] + [(2,)] * (len(tensors) - 2) + [(1, 2)], strict=True)):
+        if t.ndim not in dims:
+            kinds = "1D or 2D" if 1 in dims else "2D"
+            raise RuntimeError(f"multi_dot(): tensor {at} must be {kinds} but got {t.ndim}D")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {tensors[0].dtype} "
+                f"and tensor {at} {t.dtype}"
+            )
+    if first == 1:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if last == 1:
+        tensors[-1] = tensors[-1].unsqueeze(-1)
+    for at in range(len(tensors) - 1):
+        if tensors[at].shape[1] != tensors[at + 1].shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {at} and {at + 1} with shapes {list(tensors[at].shape)} and "
+                f"{list(tensors[at + 1].shape)} cannot be multiplied"
+            )
+    split = _best_splits([t.shape[0] for t in tensors] + [tensors[-1].shape[1]])
+
+    def product(i: int, j: int) -> Tensor:
+        return tensors[i] if i == j else product(i, split[i, j]) @ product(split[i, j] + 1, j)
+
+    result = product(0, len(tensors) - 1)
+    if first == 1:
+        result = result.squeeze(0)
+    if last == 1:
+        result = result.squeeze(-1)
+    return _given(result, out)
+
+
+def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to split each run of matrices (Cormen et al., "Introduction to Algorithms", chapter 15.2)."""
+    n = len(sizes) - 1
+    work = {(i, i): 0 for i in range(n)}
+    split = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            options = [(work[i, k] + work[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
+            work[i, j], split[i, j] = min(options)
+    return split
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """Inner products along a dimension, conjugating ``x``."""
+    if not (x.is_floating_point() or _is_complex(x.dtype)):
+        return _given((x * y).sum(dim), out)
+    return _given((x.conj() * y).sum(dim), out)
+
+
+def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """Cross products of vectors of three elements along a dimension.
+
+    >>> import oneflow
+    >>> oneflow.linalg.cross(oneflow.tensor([1.0, 0.0, 0.0]), oneflow.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    return _given(_C.linalg_cross(input, other, dim=dim), out)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal of matrices, as a view."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+def vander(x: Tensor, N: int | None = None) -> Tensor:
+    """Powers of each element: rows ``1, x, x**2, ...`` of ``N`` columns."""
+    if N is not None and N <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    n = x.shape[-1] if N is None else N
+    dtype = x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in _SCALAR_TYPES else oneflow.int64
+    one = x.new_ones((*x.shape, 1)).to(dtype)
+    rest = x.to(dtype).unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
+    return oneflow.cat([one, rest], -1)
+
+
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse for ``tensordot`` over the first ``ind`` dimensions."""
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    first, rest = A.shape[:ind], A.shape[ind:]
+    if math.prod(first) != math.prod(rest):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+            f"but got {math.prod(rest)} != {math.prod(first)}"
+        )
+    n = math.prod(first)
+    return _given(inv(A.reshape(n, n)).reshape(*rest, *first), out)
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The solution of ``tensordot(A, X, X.ndim) = B``; ``dims`` of ``A`` are moved to its end first."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    shape = A.shape[B.ndim :]
+    n, m = math.prod(shape), math.prod(A.shape[: B.ndim])
+    if n != m:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {n} != {m}"
+        )
+    return _given(solve(A.reshape(n, n), B.flatten()).reshape(tuple(shape)), out)
