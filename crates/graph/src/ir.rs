@@ -59,6 +59,9 @@ pub struct Node {
     pub updates: SmallVec<[(u32, u32); 2]>,
     /// Where the user's program asked for it.
     pub stack: Option<Arc<str>>,
+    /// Not zero: part of a forward that runs again in backward (the number of that part). It computes what is there
+    /// already, on purpose: only once what precedes it has run, and never merged with the first run.
+    pub again: u32,
 }
 
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ pub use oneflow_runtime::memory::Effort;
 pub use passes::straighten::Straighten;
 pub use passes::{PASSES, Pass, run_all};
 pub use split::Parts;
-pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing};
+pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again};
 
 use oneflow_base::Result;
 use oneflow_runtime::Session;

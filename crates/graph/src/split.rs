@@ -29,6 +29,7 @@ fn view(from: ValueId, to: ValueId, layout: &Meta) -> Node {
         outs: smallvec![to],
         updates: smallvec![],
         stack: None,
+        again: 0,
     }
 }
 

@@ -60,6 +60,9 @@ pub(crate) struct Trace {
     seed: u64,
     /// Where a backward part begins.
     cut: Option<Cut>,
+    /// The part that is being run again, if any, and how many there have been.
+    again: u32,
+    n_again: u32,
     /// Gives the user's source line; and the line of the call under way.
     stack: Option<StackFn>,
     here: Option<Arc<str>>,
@@ -112,6 +115,16 @@ pub struct Cut {
     pub rng: u64,
 }
 
+/// Says that what follows computes part of a forward again (`true`), or that this has ended. Does nothing without a trace.
+pub fn run_again(on: bool) {
+    TRACE.with_borrow_mut(|t| {
+        if let Some(t) = t {
+            t.n_again += on as u32;
+            t.again = if on { t.n_again } else { 0 };
+        }
+    });
+}
+
 /// A finished trace: the graph and the memory it is about.
 pub struct Traced {
     pub graph: Graph,
@@ -154,6 +167,8 @@ impl Tracer {
             names: HashMap::new(),
             seed: g.seed(),
             cut: None,
+            again: 0,
+            n_again: 0,
             stack,
             here: None,
         };
@@ -291,6 +306,7 @@ impl Trace {
             outs: SmallVec::from_slice(outs),
             updates: SmallVec::new(),
             stack,
+            again: self.again,
         });
     }
 

@@ -228,6 +228,12 @@ fn _is_tracing() -> bool {
     oneflow_graph::is_tracing()
 }
 
+/// Says that what is traced from now on computes part of a forward again, or that this has ended.
+#[pyfunction]
+fn _graph_run_again(on: bool) {
+    oneflow_graph::run_again(on);
+}
+
 /// Number of allocations that the host's caching allocator has served.
 #[pyfunction]
 fn _n_allocs() -> PyResult<u64> {
@@ -239,5 +245,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<GraphTrace>()?;
     m.add_class::<CompiledGraph>()?;
     m.add_function(wrap_pyfunction!(_is_tracing, m)?)?;
+    m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)
 }

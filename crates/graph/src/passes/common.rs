@@ -7,8 +7,8 @@ use oneflow_core::{Kernel, Traits};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// The op by its address, its arguments and its inputs.
-type Key = (usize, Attrs, SmallVec<[Option<ValueId>; 4]>);
+/// The op by its address, its arguments, its inputs, and the part that it runs again.
+type Key = (usize, Attrs, SmallVec<[Option<ValueId>; 4]>, u32);
 
 pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     let mut known: HashMap<Key, SmallVec<[ValueId; 2]>> = HashMap::new();
@@ -28,7 +28,7 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
         if once || matches!(op.kernel, Kernel::Host(_)) || n.outs.iter().any(|v| results.contains(&g.root(*v))) {
             return true;
         }
-        let key = ((*op as *const _) as usize, attrs.clone(), n.ins.clone());
+        let key = ((*op as *const _) as usize, attrs.clone(), n.ins.clone(), n.again);
         match known.get(&key) {
             Some(first) => {
                 same.extend(n.outs.iter().copied().zip(first.iter().copied()));

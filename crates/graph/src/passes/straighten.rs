@@ -154,6 +154,11 @@ fn facts(g: &Graph) -> Vec<Facts> {
             let all = readers.get(&g.root(v)).into_iter().flatten();
             before[i].extend(all.filter(|j| **j != i));
         }
+        // What runs again does so when its turn has come, not as early as it could.
+        if node.again > 0 && !node.is_view() {
+            let gate = (0..i).rev().find(|j| g.nodes[*j].again != node.again && !g.nodes[*j].is_view());
+            before[i].extend(gate);
+        }
         if node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
             before[i].extend(collective.replace(i));
         }

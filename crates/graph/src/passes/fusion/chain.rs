@@ -46,6 +46,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let join = open.iter().rposition(|c| {
             reads(c)
                 && c.compute == compute
+                && c.members[0].again == n.again
                 && g.meta(c.members[0].outs[0]).sizes == *sizes
                 && n.ins.iter().flatten().all(|v| !c.made.contains(&g.root(*v)) || c.made.contains(v))
                 && fits(g, c, &n, &readers)
@@ -184,5 +185,6 @@ fn emit(g: &Graph, c: Open, readers: &HashMap<ValueId, usize>, out: &mut Vec<Nod
         outs: outs.into_iter().collect(),
         updates: SmallVec::new(),
         stack: c.members.last().and_then(|n| n.stack.clone()),
+        again: c.members.iter().map(|n| n.again).max().unwrap_or(0),
     });
 }
