@@ -4,10 +4,15 @@
 //! matrix product; the unfolded image never exists. Half types compute in f32. Work is split over threads so that no result
 //! depends on their number. Knows no tensor and no op.
 
+mod avg_pool;
 mod conv;
 mod correlate;
 mod geometry;
+mod lines;
+mod max_pool;
+mod pool;
 mod region;
+mod scatter;
 mod stored;
 mod weight_grad;
 mod weights;
@@ -17,10 +22,14 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 3] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 7] = [
         (&prim::CONV, conv::forward),
         (&prim::CONV_BACKWARD_INPUT, conv::backward_input),
         (&prim::CONV_BACKWARD_WEIGHT, conv::backward_weight),
+        (&prim::MAX_POOL, max_pool::forward),
+        (&prim::MAX_POOL_BACKWARD, max_pool::backward),
+        (&prim::AVG_POOL, avg_pool::forward),
+        (&prim::AVG_POOL_BACKWARD, avg_pool::backward),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CPU, f);

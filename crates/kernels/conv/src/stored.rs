@@ -12,6 +12,7 @@ pub trait Stored: Elem {
     type Sums: Mode<S = Self::Acc, P = Self::Acc>;
     /// Rounds a sum to nearest even.
     fn narrow(v: Self::Acc) -> Self;
+    fn number(v: Self::Acc) -> f64;
 }
 
 impl Stored for f32 {
@@ -21,12 +22,20 @@ impl Stored for f32 {
     fn narrow(v: f32) -> f32 {
         v
     }
+    #[inline(always)]
+    fn number(v: f32) -> f64 {
+        v as f64
+    }
 }
 impl Stored for f64 {
     type Mode = F64;
     type Sums = F64;
     #[inline(always)]
     fn narrow(v: f64) -> f64 {
+        v
+    }
+    #[inline(always)]
+    fn number(v: f64) -> f64 {
         v
     }
 }
@@ -37,6 +46,10 @@ impl Stored for bf16 {
     fn narrow(v: f32) -> bf16 {
         bf16::from_f32(v)
     }
+    #[inline(always)]
+    fn number(v: f32) -> f64 {
+        v as f64
+    }
 }
 impl Stored for f16 {
     type Mode = F16Widened;
@@ -44,6 +57,10 @@ impl Stored for f16 {
     #[inline(always)]
     fn narrow(v: f32) -> f16 {
         f16::from_f32(v)
+    }
+    #[inline(always)]
+    fn number(v: f32) -> f64 {
+        v as f64
     }
 }
 

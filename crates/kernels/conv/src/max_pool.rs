@@ -1,0 +1,243 @@
+//! MAX_POOL and its backward.
+//!
+//! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes and
+//! integers: one element at a time.
+
+use crate::geometry::Image;
+use crate::lines::{Plane, line_len, n_slots};
+use crate::pool::{Axis, axes, by_channel, positions};
+use crate::scatter::{Gradient, Sink};
+use crate::stored::{Stored, by_float};
+use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_gemm::micro::{Acc, Elem, Reg, Slot, with_scratch};
+use oneflow_kernels_prim::rows::split;
+use oneflow_kernels_prim::{self as prim, Launch, Num, Register, Simd, WithSimd, dispatch};
+
+struct MaxPool {
+    x: Image,
+    y: Image,
+    indices: Option<Image>,
+    axes: [Axis; 3],
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
+    let (x, y) = (l.input(0)?, l.output(0)?);
+    let spatial = l.param(0)?.usize();
+    let (xi, yi) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
+    let indices = l.opt_output(1).map(|v| Image::new(&v, spatial)).transpose()?;
+    let axes = axes(l.params, 1, 4, &xi, &yi, spatial)?;
+    if yi.numel() == 0 {
+        return Ok(());
+    }
+    let pool = MaxPool { x: xi, y: yi, indices, axes };
+    // SAFETY: the views are valid by the launch's contract.
+    unsafe {
+        match x.dtype {
+            DType::I64 => pool.one_by_one::<i64>(i64::MIN, |v, best| v > best),
+            DType::I32 => pool.one_by_one::<i32>(i32::MIN, |v, best| v > best),
+            DType::I16 => pool.one_by_one::<i16>(i16::MIN, |v, best| v > best),
+            DType::I8 => pool.one_by_one::<i8>(i8::MIN, |v, best| v > best),
+            DType::U8 => pool.one_by_one::<u8>(0, |v, best| v > best),
+            _ => {
+                return by_float!("max_pool", x.dtype, T => {
+                    pool.floats::<T>();
+                    Ok(())
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl MaxPool {
+    fn work_ns(&self) -> f64 {
+        let of = |a: &Axis| if a.kernel == 0 { a.input.div_ceil(a.output) + 1 } else { a.kernel };
+        self.axes.iter().map(|a| of(a) as f64).product()
+    }
+
+    /// The index image's place of an element; null where nobody asks.
+    fn index_at(&self, n: usize, c: usize, at: [usize; 3]) -> *mut i64 {
+        self.indices.map_or(std::ptr::null_mut(), |i| i.at::<i64>(n, c, at))
+    }
+
+    unsafe fn floats<T: Stored>(&self) {
+        let (x, y) = (&self.x, &self.y);
+        let [od, oh, ow] = y.spatial();
+        let (n, c) = (y.sizes[0], y.sizes[1]);
+        if by_channel(&[x, y]) {
+            let ns = 0.2 * self.work_ns() * (ow * c) as f64;
+            return split(n * od * oh, ns, &|r| {
+                for i in r {
+                    let line =
+                        Channels::<T> { p: self, n: i / (od * oh), d: i / oh % od, h: i % oh, t: Default::default() };
+                    dispatch(prim::isa(), line);
+                }
+            });
+        }
+        if self.axes.iter().any(|a| a.kernel == 0) {
+            // SAFETY: by the caller.
+            return unsafe {
+                self.one_by_one::<T>(T::narrow(Acc::of(f64::NEG_INFINITY)), |v, best| {
+                    let (v, best) = (T::number(v.widen()), T::number(best.widen()));
+                    v > best || v.is_nan()
+                })
+            };
+        }
+        let slots = n_slots(&self.axes);
+        let len = slots * line_len(&self.axes[2]);
+        split(n * c, 0.3 * self.work_ns() * (od * oh * ow) as f64, &|r| {
+            let mut tags = vec![0; slots];
+            with_scratch(Slot::A, len * size_of::<T::Acc>(), |lines| {
+                for i in r {
+                    let (n, c) = (i / c, i % c);
+                    let strides = self.indices.map_or([0; 3], |i| [i.strides[2], i.strides[3], i.strides[4]]);
+                    let plane = Plane::<T> {
+                        src: x.at(n, c, [0; 3]),
+                        dst: y.at(n, c, [0; 3]),
+                        indices: self.index_at(n, c, [0; 3]),
+                        x,
+                        y,
+                        index_strides: strides,
+                        axes: &self.axes,
+                        divisors: None,
+                        lines: lines.cast(),
+                        tags: &mut tags,
+                    };
+                    dispatch(prim::isa(), plane);
+                }
+            })
+        });
+    }
+
+    unsafe fn one_by_one<T: Copy + Send + Sync>(&self, least: T, better: impl Fn(T, T) -> bool + Sync) {
+        let (x, y, [ad, ah, aw]) = (&self.x, &self.y, self.axes);
+        let (spatial, channels) = (y.spatial(), y.sizes[1]);
+        let per_plane = spatial.iter().product::<usize>() as f64;
+        split(y.sizes[0] * channels, 1.5 * self.work_ns() * per_plane, &|r| {
+            for i in r {
+                let (n, c) = (i / channels, i % channels);
+                positions(spatial, |_, at| {
+                    let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));
+                    let mut best = least;
+                    let mut index = (sd.start * ah.input + sh.start) * aw.input + sw.start;
+                    for d in (sd.start..sd.end).step_by(ad.dilation) {
+                        for h in (sh.start..sh.end).step_by(ah.dilation) {
+                            for w in (sw.start..sw.end).step_by(aw.dilation) {
+                                // SAFETY: spans lie in the image.
+                                let v = unsafe { *x.at::<T>(n, c, [d, h, w]) };
+                                if better(v, best) {
+                                    (best, index) = (v, (d * ah.input + h) * aw.input + w);
+                                }
+                            }
+                        }
+                    }
+                    // SAFETY: the position lies in the images.
+                    unsafe {
+                        *y.at::<T>(n, c, at) = best;
+                        let to = self.index_at(n, c, at);
+                        if !to.is_null() {
+                            *to = index as i64;
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// One line of outputs, a register of channels at a time.
+struct Channels<'a, T> {
+    p: &'a MaxPool,
+    n: usize,
+    d: usize,
+    h: usize,
+    t: std::marker::PhantomData<T>,
+}
+
+impl<T: Stored> WithSimd for Channels<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let (p, n) = (self.p, self.n);
+        let [ad, ah, aw] = p.axes;
+        let (sd, sh) = (ad.span(self.d), ah.span(self.h));
+        let width = Reg::<S, T>::WIDTH;
+        for o in 0..aw.output {
+            let sw = aw.span(o);
+            let at = [self.d, self.h, o];
+            let first = (sd.start * ah.input + sh.start) * aw.input + sw.start;
+            for c in (0..p.y.sizes[1]).step_by(width) {
+                let k = width.min(p.y.sizes[1] - c);
+                let mut best = Reg::<S, T>::splat(f64::NEG_INFINITY);
+                let mut best_tap = Reg::<S, T>::splat(0.0);
+                let mut tap = 0;
+                for d in (sd.start..sd.end).step_by(ad.dilation) {
+                    for h in (sh.start..sh.end).step_by(ah.dilation) {
+                        for w in (sw.start..sw.end).step_by(aw.dilation) {
+                            let from = p.x.at::<T>(n, c, [d, h, w]);
+                            // SAFETY: `k` channels from `c` lie in the image.
+                            let v = unsafe {
+                                match k == width {
+                                    true => T::load::<S>(from),
+                                    false => T::load_partial::<S>(from, k),
+                                }
+                            };
+                            let better = v.gt(best) | v.is_nan();
+                            best = Num::select(better, v, best);
+                            best_tap = Num::select(better, Reg::<S, T>::splat(tap as f64), best_tap);
+                            tap += 1;
+                        }
+                    }
+                }
+                // SAFETY: `k` channels from `c` lie in the images.
+                unsafe {
+                    let to = p.y.at::<T>(n, c, at);
+                    match k == width {
+                        true => T::store::<S>(best, to),
+                        false => T::store_partial::<S>(best, to, k),
+                    }
+                    if let Some(indices) = &p.indices {
+                        let mut taps = [T::Acc::default(); 16];
+                        best_tap.store(taps.as_mut_ptr());
+                        // Taps are counted within the part of the window that lies in the image.
+                        let lines = (sh.end - sh.start).div_ceil(ah.dilation);
+                        let columns = (sw.end - sw.start).div_ceil(aw.dilation);
+                        for (i, tap) in taps.iter().enumerate().take(k) {
+                            let t = T::number(*tap) as usize;
+                            let (kd, kh, kw) = (t / (lines * columns), t / columns % lines, t % columns);
+                            let rel = (kd * ad.dilation * ah.input + kh * ah.dilation) * aw.input + kw * aw.dilation;
+                            *indices.at::<i64>(n, c + i, at) = (first + rel) as i64;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
+    let (g, index, gx) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let spatial = g.ndim().checked_sub(2).ok_or_else(|| Error::runtime("max_pool_backward: no image"))?;
+    let indices = Image::new(&index, spatial)?;
+    let gradient = Gradient { g: Image::new(&g, spatial)?, gx: Image::new(&gx, spatial)? };
+    let plane: usize = gradient.gx.spatial().iter().product();
+    let outputs = gradient.g.spatial();
+    // SAFETY: the views are valid by the launch's contract; an index beyond the plane is skipped.
+    by_float!("max_pool_backward", g.dtype, T => unsafe {
+        gradient.run::<T>(2.0 * outputs.iter().product::<usize>() as f64, &|n, c, sink: &mut Sink<T>| {
+            positions(outputs, |_, at| {
+                for i in 0..sink.channels {
+                    let to = *indices.at::<i64>(n, c + i, at) as usize;
+                    if to < plane {
+                        sink.add(to, i, (*gradient.g.at::<T>(n, c + i, at)).widen());
+                    }
+                }
+            })
+        });
+        Ok(())
+    })
+}
