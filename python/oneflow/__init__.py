@@ -35,7 +35,8 @@ from oneflow._functions import is_storage, is_tensor, nonzero, numel, resolve_co
 from oneflow._shape_functions import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
 from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinations, meshgrid
 from oneflow._set_functions import equal, gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
-from oneflow.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from oneflow.random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from oneflow.storage import TypedStorage, UntypedStorage
 from oneflow.serialization import load, save
 
 # isort: on

@@ -16,8 +16,10 @@ def is_tensor(obj: Any) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage object. Storages are not exposed, so never."""
-    return False
+    """Whether ``obj`` is a storage object."""
+    from oneflow.storage import TypedStorage, UntypedStorage
+
+    return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def is_floating_point(input: Tensor) -> bool:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import copyreg
+from collections import OrderedDict
 from typing import Any
 
-from oneflow import _oneflow, _tensor_str
+from oneflow import _oneflow, _tensor_str, overrides
 from oneflow._oneflow import Tensor
 
-
-def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
-    return _tensor_str.tensor_str(self, tensor_contents)
+_C = _oneflow._C
 
 
-def _format(self: Tensor, spec: str) -> str:
-    if self.dim() == 0 and type(self) is Tensor:
-        return self.item().__format__(spec)
-    return object.__format__(self, spec)
+def _asked(method: Any) -> Any:
+    """Let subclasses with ``__torch_function__`` answer a method that is written here."""
+
+    def wrapper(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if type(self) is not Tensor and _C._has_torch_function(self):
+            return overrides._ask(wrapper, (self, *args), kwargs, (self,))
+        return method(self, *args, **kwargs)
+
+    wrapper.__name__ = wrapper.__qualname__ = method.__name__
+    wrapper.__doc__ = method.__doc__
+    return wrapper
 
 
-def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    with overrides.DisableTorchFunctionSubclass():
+        return _tensor_str.tensor_str(self, tensor_contents)
+
+
+def __format__(self: Tensor, format_spec: str) -> str:
+    if self.dim() == 0 and not self.is_meta and issubclass(type(self), Tensor):
+        return self.item().__format__(format_spec)
+    return object.__format__(self, format_spec)
+
+
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
@@ -27,100 +45,206 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     from oneflow import no_grad
 
-    with no_grad():
-        copy = self.detach().clone()
+    with no_grad(), overrides.DisableTorchFunctionSubclass():
+        plain = self.is_local and not (self.is_sparse or self.is_meta or self.is_lazy)
+        if plain:
+            # Tensors that share memory share it after the copy too.
+            storage = self.untyped_storage().__deepcopy__(memo)
+            copy = self.new_empty(())
+            copy.set_(storage, self.storage_offset(), self.size(), self.stride())
+        else:
+            copy = self.detach().clone()
         if type(self) is not Tensor:
             copy = Tensor._make_subclass(type(self), copy, False)
+        memo[id(self)] = copy
         copy.requires_grad_(self.requires_grad)
         if self.grad is not None:
             copy.grad = self.grad.__deepcopy__(memo)
-    attributes = getattr(self, "__dict__", None)
-    memo[id(self)] = copy
-    if attributes:
-        import copy as copying
-
-        for name, value in attributes.items():
-            setattr(copy, name, copying.deepcopy(value, memo))
+        _copy_attributes(self, copy, memo)
     return copy
 
 
-def _reduce_ex(self: Tensor, protocol: Any) -> Any:
-    """Plain ``pickle``: the whole checkpoint format inside one bytes object."""
-    from oneflow.serialization import _tensor_from_bytes, _tensor_to_bytes
+def _copy_attributes(source: Tensor, target: Tensor, memo: dict[int, Any]) -> None:
+    import copy as copying
 
-    return _tensor_from_bytes, (_tensor_to_bytes(self),)
+    for name, value in (getattr(source, "__dict__", None) or {}).items():
+        target.__dict__[name] = copying.deepcopy(value, memo)
+    if type(source) is not Tensor:
+        for name in copyreg._slotnames(type(source)):  # type: ignore[attr-defined]
+            if hasattr(source, name):
+                setattr(target, name, copying.deepcopy(getattr(source, name), memo))
+
+
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    """Plain ``pickle`` and ``copy.copy``: the memory as a storage, which tensors share, and a layout over it."""
+    with overrides.DisableTorchFunctionSubclass():
+        if self.requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support pickling: detach() it first"
+            )
+        if self.is_sparse:
+            args: tuple[Any, ...] = (self._indices(), self._values(), tuple(self.shape), self.is_coalesced())
+            rebuilt: tuple[Any, ...] = (_rebuild_sparse, args)
+        elif self.is_meta:
+            rebuilt = (_rebuild_meta, (self.dtype, tuple(self.shape), tuple(self.stride()), self.requires_grad))
+        elif not self.is_local:
+            from oneflow.serialization import _tensor_from_bytes, _tensor_to_bytes
+
+            return _tensor_from_bytes, (_tensor_to_bytes(self),)
+        else:
+            layout = (self.storage_offset(), tuple(self.shape), tuple(self.stride()))
+            storage = _storage_of(self)
+            rebuilt = (_rebuild_tensor, (storage, self.dtype, *layout, self.requires_grad, OrderedDict()))
+        state = _attributes(self)
+    if type(self) is Tensor and not state:
+        return rebuilt
+    return _rebuild_from_type, (rebuilt[0], type(self), rebuilt[1], state)
+
+
+def _storage_of(tensor: Tensor) -> Any:
+    """One object a storage for as long as somebody pickles it: pickle keeps what is shared by identity."""
+    storage = tensor.untyped_storage()
+    found = _storages.get(storage._cdata)
+    kept = found() if found is not None else None
+    if kept is None or kept != storage:
+        import weakref
+
+        _storages[storage._cdata] = weakref.ref(storage, lambda _, key=storage._cdata: _storages.pop(key, None))
+        return storage
+    return kept
+
+
+_storages: dict[int, Any] = {}
+
+
+def _attributes(tensor: Tensor) -> Any:
+    if type(tensor) is Tensor or type(tensor).__getstate__ is object.__getstate__:  # type: ignore[attr-defined]
+        slots = [] if type(tensor) is Tensor else copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+        state = getattr(tensor, "__dict__", None) or {}
+        held = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
+        return (state, held) if held else state
+    return tensor.__getstate__()
+
+
+def _rebuild_tensor(
+    storage: Any, dtype: Any, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any
+) -> Tensor:
+    import oneflow
+
+    tensor = oneflow.empty((0,), dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Tensor:
+    import oneflow
+
+    tensor = oneflow.empty_strided(size, stride, dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _rebuild_sparse(indices: Tensor, values: Tensor, size: Any, is_coalesced: bool) -> Tensor:
+    import oneflow
+
+    return oneflow.sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+
+
+def _rebuild_from_type(function: Any, cls: type, args: tuple[Any, ...], state: Any) -> Tensor:
+    with overrides.DisableTorchFunctionSubclass():
+        tensor = function(*args)
+        if type(tensor) is not cls:
+            requires_grad = tensor.requires_grad
+            tensor = Tensor._make_subclass(cls, tensor, requires_grad)
+    _set_attributes(tensor, state)
+    return tensor
+
+
+def _set_attributes(tensor: Tensor, state: Any) -> None:
+    if hasattr(type(tensor), "__setstate__"):
+        tensor.__setstate__(state)
+        return
+    held: dict[str, Any] = {}
+    if isinstance(state, tuple):
+        state, held = state
+    for name, value in {**(state or {}), **held}.items():
+        setattr(tensor, name, value)
+
+
+def __dir__(self: Tensor) -> list[str]:
+    return sorted({*dir(type(self)), *(getattr(self, "__dict__", None) or {})})
 
 
 _nonzero_indices = Tensor.nonzero
 
 
-def _nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
     """Indices of the non-zero elements: one row each, or with ``as_tuple`` one tensor a dimension."""
     return _oneflow._C.nonzero_tuple(self) if as_tuple else _nonzero_indices(self)
 
 
-def _real(self: Tensor) -> Tensor:
-    """A view of the real parts; a real tensor itself."""
-    return _oneflow.real(self)
+def storage(self: Tensor) -> Any:
+    """The memory behind the tensor, as elements of its dtype."""
+    from oneflow.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
-def _set_real(self: Tensor, value: Any) -> None:
-    _oneflow.real(self).copy_(value if isinstance(value, Tensor) else _oneflow.tensor(value))
+def storage_type(self: Tensor) -> type:
+    """The class of ``storage()``."""
+    from oneflow.storage import TypedStorage
+
+    return TypedStorage
 
 
-def _imag(self: Tensor) -> Tensor:
-    """A view of the imaginary parts."""
-    return _oneflow.imag(self)
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the memory where forked processes share it; views move with it."""
 
-
-def _set_imag(self: Tensor, value: Any) -> None:
-    _oneflow.imag(self).copy_(value if isinstance(value, Tensor) else _oneflow.tensor(value))
-
-
-def _hermitian(self: Tensor) -> Tensor:
-    """The transpose of a matrix, conjugated where it is complex."""
-    if self.dim() not in (0, 2):
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. "
-            "For batches of matrices, consider using tensor.mH"
-        )
-    return self.t().conj()
-
-
-def _batch_hermitian(self: Tensor) -> Tensor:
-    """The last two dimensions transposed, conjugated where the tensor is complex."""
-    return self.transpose(-2, -1).conj()
-
-
-def _no_flag(self: Tensor) -> bool:
-    """Always False: conjugates and negations are computed, never flags on a tensor."""
-    return False
-
-
-def _itself(self: Tensor) -> Tensor:
-    """The tensor itself: it has no flag to resolve."""
+    self.untyped_storage().share_memory_()
     return self
 
 
-_PROPERTIES = {
-    "real": property(_real, _set_real, doc=_real.__doc__),
-    "imag": property(_imag, _set_imag, doc=_imag.__doc__),
-    "H": property(_hermitian, doc=_hermitian.__doc__),
-    "mH": property(_batch_hermitian, doc=_batch_hermitian.__doc__),
-}
+def is_shared(self: Tensor) -> bool:
+    """Whether forked processes share the memory."""
+
+    return self.untyped_storage().is_shared()
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: host memory is not pinned."""
+    return self
+
+
+def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """What NumPy calls on the result of a function of tensors."""
+    import oneflow
+
+    if array.dtype == bool:
+        # NumPy's comparisons give bools, the library's gave bytes once; tensors of bool take both.
+        array = array.astype("bool")
+    return oneflow.from_numpy(array) if getattr(array, "shape", None) is not None else oneflow.tensor(array)
+
+
+def __reversed__(self: Tensor) -> Tensor:
+    return self if self.dim() == 0 else self.flip(0)
+
 
 _METHODS = {
-    "is_conj": _no_flag,
-    "is_neg": _no_flag,
-    "resolve_conj": _itself,
-    "resolve_neg": _itself,
-    "nonzero": _nonzero,
-    "__repr__": _repr,
-    "__str__": _repr,
-    "__format__": _format,
-    "__deepcopy__": _deepcopy,
-    "__reduce_ex__": _reduce_ex,
+    "nonzero": _asked(nonzero),
+    "__repr__": _asked(__repr__),
+    "__str__": _asked(__repr__),
+    "__format__": _asked(__format__),
+    "__deepcopy__": _asked(__deepcopy__),
+    "__reduce_ex__": __reduce_ex__,
+    "__dir__": __dir__,
+    "__reversed__": _asked(__reversed__),
+    "__array_wrap__": _asked(__array_wrap__),
+    "storage": _asked(storage),
+    "_typed_storage": storage,
+    "storage_type": storage_type,
+    "share_memory_": _asked(share_memory_),
+    "is_shared": _asked(is_shared),
+    "pin_memory": _asked(pin_memory),
+    "__torch_function__": classmethod(overrides._torch_function),
 }
 
-for _name, _method in (_METHODS | _PROPERTIES).items():
+for _name, _method in _METHODS.items():
     setattr(_oneflow.Tensor, _name, _method)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator as Iterating
+from typing import Any
+
 from oneflow import _oneflow
 from oneflow._oneflow import Generator, Tensor
 
@@ -39,3 +43,27 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Put a state from :func:`get_rng_state` back."""
     default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterating[None, None, None]:
+    """Inside, draw as if nothing had been drawn; afterwards the state is what it was before.
+
+    Args:
+        devices: accepted: all devices draw from one generator.
+        enabled: False does nothing.
+    """
+    if not enabled:
+        yield
+        return
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)

@@ -28,6 +28,7 @@ from oneflow._unpickler import (
     get_safe_globals,
     safe_globals,
 )
+from oneflow.overrides import DisableTorchFunctionSubclass
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -99,6 +100,20 @@ class _Pickler(_PythonPickler):
             if attributes:
                 return _PARAMETER_WITH_STATE, (*args, attributes)
             return _PARAMETER, args
+        if type(tensor) is Tensor and not getattr(tensor, "__dict__", None):
+            return self._reduce_plain(tensor)
+        from oneflow._tensor import _attributes
+
+        with DisableTorchFunctionSubclass():
+            function, args = self._reduce_plain(tensor)
+        # The class is written by its own name: reading it back needs weights_only=False or an allowed name.
+        kind: Any = _TENSOR_CLASS if type(tensor) is Tensor else type(tensor)
+        return _FROM_TYPE, (function, kind, args, _attributes(tensor))
+
+    def _reduce_plain(self, tensor: Tensor) -> Any:
+        if tensor.is_meta:
+            layout = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
+            return _META_TENSOR, layout
         dtype = storage.dtype_name(tensor.dtype)
         key, _, n_elements = self._storage_of(tensor, dtype)
         kind = _storage_global(storage.STORAGE_NAMES[dtype])
@@ -127,6 +142,9 @@ class _StorageReference:
 
 
 _TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
+_META_TENSOR = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_FROM_TYPE = _Global("torch._tensor", "_rebuild_from_type_v2")
+_TENSOR_CLASS = _Global("torch", "Tensor")
 _PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _names: dict[str, _Global] = {}
@@ -339,6 +357,28 @@ def _rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, 
     return parameter
 
 
+def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any = False) -> Tensor:
+    _, shape, strides = storage.check_view(2**62, 0, size, stride)
+    tensor = oneflow.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
+    """A tensor of a subclass, or with attributes."""
+    tensor = (function.call if isinstance(function, Listed) else function)(*args)
+    if not isinstance(tensor, Tensor) or not isinstance(state, (dict, tuple, type(None))):
+        raise pickle.UnpicklingError("a tensor in the file has a broken description")
+    kind = kind.call if isinstance(kind, Listed) else kind
+    if kind is not Tensor:
+        if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+            raise pickle.UnpicklingError("a tensor in the file has a class that is no Tensor")
+        tensor = Tensor._make_subclass(kind, tensor, tensor.requires_grad)
+    from oneflow._tensor import _set_attributes
+
+    _set_attributes(tensor, state)
+    return tensor
+
+
 def _size(values: Any = ()) -> Any:
     return oneflow.Size([int(value) for value in values])
 
@@ -348,6 +388,9 @@ def _names_in_files() -> dict[str, Any]:
     for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):
         names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3
+        names[f"{utils}._rebuild_meta_tensor_no_storage"] = _rebuild_meta
+        names[f"{module}._tensor._rebuild_from_type_v2"] = _rebuild_from_type
+        names[f"{module}.Tensor"] = names[f"{module}._tensor.Tensor"] = Tensor
         names[f"{utils}._rebuild_parameter"] = _rebuild_parameter
         names[f"{utils}._rebuild_parameter_with_state"] = _rebuild_parameter
         names[f"{module}.Size"] = _size

@@ -35,7 +35,8 @@ def test_grad_is_one_object():
 
 def test_a_subclass_with_attributes_survives_while_only_rust_holds_it():
     leaf = tagged(flow.ones(3), name="weight").requires_grad_()
-    node = (leaf * 2).grad_fn
+    with flow.overrides.DisableTorchFunctionSubclass():
+        node = (leaf * 2).grad_fn
     alive = weakref.ref(leaf)
     identity = id(leaf)
     del leaf
@@ -199,7 +200,7 @@ def test_hash_is_identity():
 def test_constructor_of_a_subclass():
     t = Tagged([1.0, 2.0])
     assert type(t) is Tagged and t.tolist() == [1.0, 2.0]
-    assert type(t + 1) is flow.Tensor
+    assert type(t + 1) is Tagged
     assert type(t.as_subclass(flow.Tensor)) is flow.Tensor
     assert type(flow.ones(2).as_subclass(Tagged)) is Tagged
 

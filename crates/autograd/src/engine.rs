@@ -3,10 +3,12 @@
 //! Nodes are numbered in program order, so the one with the highest number has received all its gradients: no counting of
 //! dependencies, no thread, no recursion.
 
+use crate::anomaly::{check, explain, is_anomaly_enabled};
+use crate::hooks;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
-use crate::slot::{edge, requires_grad, state_mut};
-use crate::{accumulator, hooks};
+use crate::running::{InRun, Keys};
+use crate::slot::{edge, state_mut};
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
 use oneflow_core::{Fix, Grad, Tensor, bit, copy_into};
 use oneflow_ops::TensorOps;
@@ -15,6 +17,7 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 type Slots = SmallVec<[Option<Tensor>; 1]>;
 
@@ -25,6 +28,57 @@ static ACCUMULATE_RULE: OnceLock<AccumulateRule> = OnceLock::new();
 /// Installs the rule; once, at start-up.
 pub fn set_accumulate_rule(rule: AccumulateRule) {
     let _ = ACCUMULATE_RULE.set(rule);
+}
+
+/// Asks whether the run shall go on (Ctrl-C).
+type Poll = fn() -> Result<()>;
+static POLL: OnceLock<Poll> = OnceLock::new();
+
+/// Installs the question; once, at start-up.
+pub fn set_poll(poll: Poll) {
+    let _ = POLL.set(poll);
+}
+
+/// Asks at most every few hundredths of a second, as the answer needs the interpreter.
+struct Polling {
+    nodes: u32,
+    last: Instant,
+}
+
+impl Polling {
+    const EVERY_NODES: u32 = 32;
+    const EVERY: Duration = Duration::from_millis(30);
+    /// A node with gradients of this many elements may itself run for long.
+    const LONG: i64 = 1 << 16;
+
+    #[inline]
+    fn step(&mut self, grads: &[Option<Tensor>]) -> Result<()> {
+        self.nodes += 1;
+        if self.nodes % Self::EVERY_NODES != 0 && !grads.iter().flatten().any(|g| g.numel() > Self::LONG) {
+            return Ok(());
+        }
+        if self.last.elapsed() < Self::EVERY {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        POLL.get().map_or(Ok(()), |poll| poll())
+    }
+}
+
+/// Where a backward starts, or what it is taken with respect to.
+#[derive(Clone)]
+pub enum Root {
+    Tensor(Tensor),
+    Edge(Edge),
+}
+
+impl Root {
+    fn edge(&self) -> Option<Edge> {
+        match self {
+            Root::Tensor(t) => edge(t),
+            Root::Edge(e) => Some(e.clone()),
+        }
+    }
 }
 
 struct Ready(Arc<Node>);
@@ -46,13 +100,39 @@ impl Ord for Ready {
     }
 }
 
-/// Adds the gradients of `roots` to the `.grad` of leaves (only of `inputs`, where given).
+fn roots_of(tensors: &[Tensor]) -> SmallVec<[Root; 4]> {
+    tensors.iter().map(|t| Root::Tensor(t.clone())).collect()
+}
+
+/// As `backward_from`, of tensors.
 pub fn backward(
     roots: &[Tensor],
     grads: &[Option<Tensor>],
     retain: bool,
     create: bool,
     inputs: Option<&[Tensor]>,
+) -> Result<()> {
+    backward_from(&roots_of(roots), grads, retain, create, inputs.map(roots_of).as_deref())
+}
+
+/// As `grad_from`, of tensors.
+pub fn grad_of(
+    roots: &[Tensor],
+    inputs: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain: bool,
+    create: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    grad_from(&roots_of(roots), &roots_of(inputs), grads, retain, create)
+}
+
+/// Adds the gradients of `roots` to the `.grad` of leaves (only of `inputs`, where given).
+pub fn backward_from(
+    roots: &[Root],
+    grads: &[Option<Tensor>],
+    retain: bool,
+    create: bool,
+    inputs: Option<&[Root]>,
 ) -> Result<()> {
     match inputs {
         None => Engine::new(roots, grads, retain, create)?.run(),
@@ -62,7 +142,11 @@ pub fn backward(
             e.run()?;
             let captured = std::mem::take(&mut e.captured);
             for (t, g) in inputs.iter().zip(captured) {
-                if let Some(g) = g {
+                let leaf = match t {
+                    Root::Tensor(t) => Some(t),
+                    Root::Edge(e) => e.node.leaf(),
+                };
+                if let (Some(g), Some(t)) = (g, leaf) {
                     accumulate(t, g, create)?;
                 }
             }
@@ -72,9 +156,9 @@ pub fn backward(
 }
 
 /// The gradients of `roots` with respect to `inputs`, without touching `.grad`. `None` for an input that was not reached.
-pub fn grad_of(
-    roots: &[Tensor],
-    inputs: &[Tensor],
+pub fn grad_from(
+    roots: &[Root],
+    inputs: &[Root],
     grads: &[Option<Tensor>],
     retain: bool,
     create: bool,
@@ -94,7 +178,7 @@ struct Engine {
     targets: Vec<Edge>,
     captured: Vec<Option<Tensor>>,
     /// Nodes on a way to a target; `None`: all of them.
-    needed: Option<HashSet<usize>>,
+    needed: Option<Keys>,
 }
 
 fn key(n: &Arc<Node>) -> usize {
@@ -102,7 +186,7 @@ fn key(n: &Arc<Node>) -> usize {
 }
 
 impl Engine {
-    fn new(roots: &[Tensor], grads: &[Option<Tensor>], retain: bool, create: bool) -> Result<Engine> {
+    fn new(roots: &[Root], grads: &[Option<Tensor>], retain: bool, create: bool) -> Result<Engine> {
         let mut e = Engine {
             retain: retain || create,
             create,
@@ -112,14 +196,18 @@ impl Engine {
             captured: Vec::new(),
             needed: None,
         };
-        for (i, t) in roots.iter().enumerate() {
-            let Some(to) = edge(t) else {
+        for (i, root) in roots.iter().enumerate() {
+            let Some(to) = root.edge() else {
                 return Err(Error::runtime(format!(
                     "element {i} of tensors does not require grad and does not have a grad_fn"
                 )));
             };
-            let g = match grads.get(i).cloned().flatten() {
-                Some(g) => {
+            let g = match (grads.get(i).cloned().flatten(), root) {
+                (Some(g), Root::Edge(_)) => g,
+                (None, Root::Edge(_)) => {
+                    return Err(Error::runtime("a gradient must be given for each GradientEdge"));
+                }
+                (Some(g), Root::Tensor(t)) => {
                     if g.sizes() != t.sizes() {
                         return Err(Error::runtime(format!(
                             "Mismatch in shape: grad_output[{i}] has a shape of {:?} and output[{i}] has a shape of {:?}.",
@@ -129,8 +217,10 @@ impl Engine {
                     }
                     g
                 }
-                None if t.numel() == 1 => ones_like(t)?,
-                None => return Err(Error::runtime("grad can be implicitly created only for scalar outputs")),
+                (None, Root::Tensor(t)) if t.numel() == 1 => ones_like(t)?,
+                (None, Root::Tensor(_)) => {
+                    return Err(Error::runtime("grad can be implicitly created only for scalar outputs"));
+                }
             };
             e.send(&to, g)?;
         }
@@ -138,14 +228,13 @@ impl Engine {
     }
 
     /// Restricts the run to nodes that lead to these tensors.
-    fn target(&mut self, inputs: &[Tensor]) -> Result<()> {
+    fn target(&mut self, inputs: &[Root]) -> Result<()> {
         for (i, t) in inputs.iter().enumerate() {
-            if !requires_grad(t) {
+            let Some(e) = t.edge() else {
                 return Err(Error::runtime(format!(
                     "One of the differentiated Tensors does not require grad (input {i})"
                 )));
-            }
-            let e = edge(t).unwrap_or(Edge { node: accumulator(t), nr: 0 });
+            };
             self.targets.push(e);
             self.captured.push(None);
         }
@@ -164,7 +253,7 @@ impl Engine {
                 stack.extend(n.edges.iter().flatten().map(|e| (e.node.clone(), false)));
             }
         }
-        self.needed = Some(needed);
+        self.needed = Some(Arc::new(needed));
         Ok(())
     }
 
@@ -192,8 +281,12 @@ impl Engine {
 
     fn run(&mut self) -> Result<()> {
         let _mode = GradGuard::new(self.create);
+        let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
+        let anomaly = is_anomaly_enabled();
+        let mut polling = Polling { nodes: 0, last: Instant::now() };
         while let Some(Ready(node)) = self.heap.pop() {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
+            polling.step(&grads)?;
             node.hooks.run(&mut grads)?;
             if let Kind::Accumulate(leaf) = &node.kind {
                 self.leaf(&node, leaf, &mut grads)?;
@@ -203,7 +296,19 @@ impl Engine {
             if self.needed.as_ref().is_some_and(|n| !node.edges.iter().flatten().any(|e| n.contains(&key(&e.node)))) {
                 continue;
             }
-            let out = node.run(&grads, self.retain)?;
+            let hooked = node.hooks.any();
+            if hooked {
+                node.hooks.run_pre(&mut grads)?;
+            }
+            let mut out = if anomaly {
+                let checked = node.run(&grads, self.retain).and_then(|out| check(&node, &out).map(|()| out));
+                checked.map_err(|e| explain(&node, e))?
+            } else {
+                node.run(&grads, self.retain)?
+            };
+            if hooked && node.hooks.has_post() {
+                node.hooks.run_post(&mut out, &grads)?;
+            }
             drop(grads);
             let fixes = fixes(&node);
             for (i, (g, e)) in out.into_iter().zip(&node.edges).enumerate() {
@@ -238,7 +343,18 @@ impl Engine {
             self.capture(node, &[Some(g)]);
             return Ok(());
         }
-        accumulate(leaf, g, self.create)
+        if !node.hooks.any() {
+            return accumulate(leaf, g, self.create);
+        }
+        let mut g = [Some(g)];
+        node.hooks.run_pre(&mut g)?;
+        let [Some(g)] = g else { return Ok(()) };
+        let seen = node.hooks.has_post().then(|| g.clone());
+        accumulate(leaf, g, self.create)?;
+        if seen.is_some() {
+            node.hooks.run_post(&mut [], &[seen])?;
+        }
+        Ok(())
     }
 }
 

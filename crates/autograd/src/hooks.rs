@@ -1,16 +1,25 @@
-//! Hooks on gradients of tensors.
+//! Hooks on gradients of tensors and on nodes, and whatever else is rarely hung on a node.
 
-use crate::node::locked;
+use crate::node::{Node, locked};
 use crate::slot::{edge, is_leaf, requires_grad, state, state_mut};
 use oneflow_base::{Error, Result};
 use oneflow_core::Tensor;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Sees a gradient on its way and may replace it.
 pub type Hook = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
 /// Sees a leaf after its gradient was accumulated.
 pub type PostHook = Arc<dyn Fn(&Tensor) -> Result<()> + Send + Sync>;
+
+/// Sees the gradients that arrive at a node's outputs and may replace them all.
+pub type NodePreHook = Arc<dyn Fn(&[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> + Send + Sync>;
+/// Sees the gradients of a node's inputs, and those of its outputs; may replace the former.
+pub type NodePostHook =
+    Arc<dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> + Send + Sync>;
+/// What the binding hangs on a node.
+pub type Payload = Arc<dyn Any + Send + Sync>;
 
 /// Names a registered hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +29,16 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Hooks of a node's outputs, and outputs that want their gradient kept.
 #[derive(Default)]
-pub(crate) struct NodeHooks(Mutex<Option<Box<Registered>>>);
+pub(crate) struct NodeHooks(Mutex<Option<Box<Registered>>>, AtomicBool);
 
 #[derive(Default)]
 struct Registered {
     hooks: Vec<(u32, u64, Hook)>,
     retained: Vec<(u32, usize)>,
+    pre: Vec<(u64, NodePreHook)>,
+    post: Vec<(u64, NodePostHook)>,
+    payload: Option<Payload>,
+    trace: Option<Box<str>>,
 }
 
 #[derive(Default)]
@@ -37,6 +50,9 @@ pub(crate) struct LeafHooks {
 impl NodeHooks {
     /// Lets hooks see (and replace) the gradients that arrive at a node's outputs.
     pub fn run(&self, grads: &mut [Option<Tensor>]) -> Result<()> {
+        if !self.any() {
+            return Ok(());
+        }
         let (hooks, retained) = match &*locked(&self.0) {
             None => return Ok(()),
             // SAFETY: a retained tensor's state takes this lock before the tensor's memory goes.
@@ -61,8 +77,52 @@ impl NodeHooks {
         Ok(())
     }
 
-    fn add(&self, f: impl FnOnce(&mut Registered)) {
-        f(locked(&self.0).get_or_insert_default());
+    fn add<R>(&self, f: impl FnOnce(&mut Registered) -> R) -> R {
+        let mut registered = locked(&self.0);
+        self.1.store(true, Ordering::Release);
+        f(registered.get_or_insert_default())
+    }
+
+    /// Whether anything was ever hung here; asked first, without the lock.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.1.load(Ordering::Acquire)
+    }
+
+    fn list<T>(&self, f: impl FnOnce(&Registered) -> Vec<T>) -> Vec<T> {
+        locked(&self.0).as_deref().map_or(Vec::new(), f)
+    }
+
+    /// Hooks of the node itself, before it runs.
+    pub fn run_pre(&self, grads: &mut [Option<Tensor>]) -> Result<()> {
+        for hook in self.list(|r| r.pre.iter().map(|(_, h)| h.clone()).collect()) {
+            if let Some(new) = hook(grads)? {
+                replace(grads, new, "pre hook")?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn has_post(&self) -> bool {
+        locked(&self.0).as_ref().is_some_and(|r| !r.post.is_empty())
+    }
+
+    /// Hooks of the node itself, after it ran.
+    pub fn run_post(&self, inputs: &mut [Option<Tensor>], outputs: &[Option<Tensor>]) -> Result<()> {
+        for hook in self.list(|r| r.post.iter().map(|(_, h)| h.clone()).collect()) {
+            if let Some(new) = hook(inputs, outputs)? {
+                replace(inputs, new, "hook")?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn set_trace(&self, text: String) {
+        self.add(|r| r.trace = Some(text.into()));
+    }
+
+    pub fn trace(&self) -> Option<String> {
+        locked(&self.0).as_ref().and_then(|r| r.trace.as_deref().map(str::to_owned))
     }
 
     pub fn forget_retained(&self, id: usize) {
@@ -70,6 +130,62 @@ impl NodeHooks {
             r.retained.retain(|(_, i)| *i != id);
         }
     }
+}
+
+fn replace(slots: &mut [Option<Tensor>], new: Vec<Option<Tensor>>, what: &str) -> Result<()> {
+    if new.len() != slots.len() {
+        return Err(Error::runtime(format!(
+            "{what} of a node returned an incorrect number of gradients (expected {}, got {})",
+            slots.len(),
+            new.len()
+        )));
+    }
+    slots.iter_mut().zip(new).for_each(|(slot, g)| *slot = g);
+    Ok(())
+}
+
+impl Node {
+    /// Calls `hook` before the node runs.
+    pub fn register_prehook(&self, hook: NodePreHook) -> HookHandle {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.hooks.add(|r| r.pre.push((id, hook)));
+        HookHandle(id)
+    }
+
+    /// Calls `hook` after the node ran.
+    pub fn register_hook(&self, hook: NodePostHook) -> HookHandle {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.hooks.add(|r| r.post.push((id, hook)));
+        HookHandle(id)
+    }
+
+    /// Takes a hook of the node or of one of its outputs away.
+    pub fn remove_hook(&self, handle: HookHandle) {
+        let gone = match &mut *locked(&self.hooks.0) {
+            Some(r) => (
+                take_out(&mut r.hooks, |(_, id, _)| *id == handle.0),
+                take_out(&mut r.pre, |(id, _)| *id == handle.0),
+                take_out(&mut r.post, |(id, _)| *id == handle.0),
+            ),
+            None => return,
+        };
+        drop(gone);
+    }
+
+    /// What the binding hung on this node, made by `make` at first use.
+    pub fn payload(&self, make: impl FnOnce() -> Payload) -> Payload {
+        self.hooks.add(|r| r.payload.get_or_insert_with(make).clone())
+    }
+
+    /// What the binding hung on this node.
+    pub fn existing_payload(&self) -> Option<Payload> {
+        locked(&self.hooks.0).as_ref().and_then(|r| r.payload.clone())
+    }
+}
+
+/// Removes what fits; the caller drops it once no lock is held.
+fn take_out<T>(list: &mut Vec<T>, fits: impl Fn(&T) -> bool) -> Option<T> {
+    list.iter().position(fits).map(|i| list.remove(i))
 }
 
 fn must_require(t: &Tensor) -> Result<()> {
@@ -110,10 +226,8 @@ pub fn remove_hook(t: &Tensor, handle: HookHandle) {
         s.leaf_hooks.post.retain(|(id, _)| *id != handle.0);
         s.node.clone()
     });
-    if let Some(n) = node
-        && let Some(r) = &mut *locked(&n.hooks.0)
-    {
-        r.hooks.retain(|(_, id, _)| *id != handle.0);
+    if let Some(n) = node {
+        n.remove_hook(handle);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The layer: runs the op below and records a node.
 
-use crate::node::{Kept, Kind, Node, OpNode, Saved, differentiable};
+use crate::node::{Kind, Node, OpNode, Saved, differentiable};
+use crate::saved::Kept;
 use crate::slot::{edge, is_leaf, link, requires_grad};
 use crate::view;
 use oneflow_base::{Attrs, Error, Meta, Result};
@@ -61,6 +62,9 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
                 d.dtype()
             )));
         }
+        if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view()) && differentiable {
+            return Err(view_in_place(d));
+        }
         if let Some(b) = d.base()
             && requires_grad(b)
             && is_leaf(b)
@@ -74,6 +78,20 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cold]
+fn view_in_place(d: &Tensor) -> Error {
+    if d.is_no_grad_view() {
+        return Error::runtime(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
+        );
+    }
+    let maker = crate::grad_fn(d).map_or("a function".to_owned(), |n| n.name());
+    Error::runtime(format!(
+        "Output {} of {maker} is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+        crate::output_nr(d)
+    ))
 }
 
 fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
@@ -94,13 +112,13 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
         match *s {
             Save::In(i, mask) if wanted(needs, mask) => {
                 if let Some(t) = c.opt(i as usize) {
-                    saved.ins.push((i, Kept::new(keep_input(c, t)?)));
+                    saved.ins.push((i, Kept::new(keep_input(c, t)?)?));
                 }
             }
             Save::InsFrom(i, mask) if wanted(needs, mask) => {
                 for k in i as usize..c.ins.len() {
                     if let Some(t) = c.opt(k) {
-                        saved.ins.push((k as u8, Kept::new(keep_input(c, t)?)));
+                        saved.ins.push((k as u8, Kept::new(keep_input(c, t)?)?));
                     }
                 }
             }
@@ -113,7 +131,7 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
             && wanted(needs, mask)
             && (i as usize) < outs.len()
         {
-            saved.outs.push((i, Kept::new(outs[i as usize].shallow())));
+            saved.outs.push((i, Kept::new(outs[i as usize].shallow())?));
         }
     }
     let node = Arc::new(Node::new(

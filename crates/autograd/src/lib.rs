@@ -4,25 +4,35 @@
 //! ops again. It therefore works on local, global and traced tensors alike and knows none of them. It names a few structural
 //! ops only: addition, sums, reshapes, casts and strided views.
 
+mod anomaly;
 mod engine;
 mod function;
 mod hooks;
 mod layer;
 mod mode;
 mod node;
+mod running;
+mod saved;
 mod slot;
 mod view;
 
-pub use engine::set_accumulate_rule;
-pub use engine::{backward, grad_of};
+pub use anomaly::{
+    AnomalyHooks, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_hooks, set_anomaly_mode,
+};
+pub use engine::{Root, backward, backward_from, grad_from, grad_of, set_accumulate_rule, set_poll};
 pub use function::{custom_node, relinked};
-pub use hooks::{Hook, HookHandle, PostHook, register_hook, register_post_accumulate_hook, remove_hook, retain_grad};
+pub use hooks::{
+    Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, register_hook, register_post_accumulate_hook,
+    remove_hook, retain_grad,
+};
 pub use layer::register;
 pub use mode::{
     GradGuard, InferenceGuard, is_grad_enabled, is_inference_mode_enabled, set_grad_enabled, set_inference_mode,
 };
 pub use node::{Edge, Node};
+pub use running::{backward_is_partial, backward_number, will_run};
+pub use saved::{Kept, Pack, Unpack, pop_saved_hooks, push_saved_hooks, refuse_saved_hooks};
 pub use slot::{
-    accumulator, detach, detach_, grad, grad_fn, is_leaf, output_nr, requires_grad, retains_grad, set_data, set_grad,
-    set_requires_grad,
+    accumulator, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node, requires_grad,
+    retains_grad, set_data, set_grad, set_requires_grad,
 };

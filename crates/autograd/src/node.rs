@@ -1,6 +1,7 @@
 //! Nodes of the tape: what a gradient needs, and where it goes next.
 
 use crate::hooks::NodeHooks;
+use crate::saved::Kept;
 use oneflow_base::{Attrs, Error, Meta, Result};
 use oneflow_core::{GradCall, Grads, OpDef, Tensor};
 use smallvec::SmallVec;
@@ -53,24 +54,16 @@ pub(crate) struct Saved {
     pub outs: SmallVec<[(u8, Kept); 1]>,
 }
 
-#[derive(Clone)]
-pub(crate) struct Kept {
-    pub tensor: Tensor,
-    pub version: u32,
-}
-
-impl Kept {
-    pub fn new(tensor: Tensor) -> Kept {
-        let version = tensor.version();
-        Kept { tensor, version }
-    }
-}
-
 static SEQ: AtomicU64 = AtomicU64::new(1);
 
 impl Node {
     pub(crate) fn new(kind: Kind, edges: SmallVec<[Option<Edge>; 2]>, n_outputs: u32) -> Node {
-        Node { seq: SEQ.fetch_add(1, Ordering::Relaxed), kind, edges, n_outputs, hooks: NodeHooks::default() }
+        let seq = SEQ.fetch_add(1, Ordering::Relaxed);
+        let node = Node { seq, kind, edges, n_outputs, hooks: NodeHooks::default() };
+        if crate::anomaly::is_anomaly_enabled() {
+            crate::anomaly::remember(&node);
+        }
+        node
     }
 
     /// "AddBackward0".
@@ -80,6 +73,16 @@ impl Node {
             Kind::Accumulate(_) => "AccumulateGrad".into(),
             Kind::Custom { name, .. } => name.clone(),
         }
+    }
+
+    /// Position in program order.
+    pub fn sequence_nr(&self) -> u64 {
+        self.seq
+    }
+
+    /// Number of outputs, hence of gradients that arrive.
+    pub fn n_outputs(&self) -> usize {
+        self.n_outputs as usize
     }
 
     /// Where gradients go next, one entry an input.
@@ -134,17 +137,18 @@ impl Node {
         let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
         for (i, k) in saved.ins {
             check_version(o, &k, "input")?;
-            ins[i as usize] = Some(k.tensor);
+            ins[i as usize] = Some(k.open(self.edges.get(i as usize).and_then(Option::as_ref))?);
         }
         let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
         for (i, k) in saved.outs {
             check_version(o, &k, "output")?;
-            if crate::is_grad_enabled() && differentiable(o.op, i as usize, &k.tensor) {
-                let linked = k.tensor.shallow();
+            let tensor = k.open(None)?;
+            if crate::is_grad_enabled() && differentiable(o.op, i as usize, &tensor) {
+                let linked = tensor.shallow();
                 crate::slot::link(&linked, self.clone(), i as u32);
                 outs[i as usize] = Some(linked);
             } else {
-                outs[i as usize] = Some(k.tensor);
+                outs[i as usize] = Some(tensor);
             }
         }
         let args = o.attrs.args();
@@ -178,17 +182,23 @@ fn twice() -> Error {
 }
 
 fn check_version(o: &OpNode, k: &Kept, what: &str) -> Result<()> {
-    if k.tensor.version() == k.version {
-        return Ok(());
+    match k.plain() {
+        Some((t, version)) if t.version() != version => {
+            Err(written(t, version, &format!("an {what} of {}", o.op.name())))
+        }
+        _ => Ok(()),
     }
-    Err(Error::runtime(format!(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}], which is an {what} of {}, is at version {}; expected version {} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with oneflow.autograd.set_detect_anomaly(True).",
-        k.tensor.dtype(),
-        k.tensor.sizes(),
-        o.op.name(),
-        k.tensor.version(),
-        k.version
-    )))
+}
+
+/// A kept tensor was written since.
+#[cold]
+pub(crate) fn written(t: &Tensor, version: u32, what: &str) -> Error {
+    Error::runtime(format!(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}], which is {what}, is at version {}; expected version {version} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with oneflow.autograd.set_detect_anomaly(True).",
+        t.dtype(),
+        t.sizes(),
+        t.version(),
+    ))
 }
 
 pub(crate) fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -164,6 +164,18 @@ pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
     edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())
 }
 
+/// The node and output at which gradients of this tensor arrive; a leaf's accumulator.
+pub fn gradient_edge(t: &Tensor) -> Option<Edge> {
+    edge(t)
+}
+
+/// The node that made this tensor, if nothing but the tensor holds it.
+pub fn own_node(t: &Tensor) -> Option<Arc<Node>> {
+    let node = t.with_slot(|s| state(s).and_then(|s| s.node.clone()))?;
+    // The slot's count, and the one taken here.
+    (Arc::strong_count(&node) == 2).then_some(node)
+}
+
 pub fn output_nr(t: &Tensor) -> u32 {
     t.with_slot(|s| state(s).map_or(0, |s| s.nr))
 }

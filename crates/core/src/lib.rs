@@ -19,6 +19,7 @@ mod sig;
 mod storage;
 mod table;
 mod tensor;
+mod warning;
 
 pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
@@ -39,3 +40,4 @@ pub use sig::{Param, Return, Sig, Ty};
 pub use storage::Storage;
 pub use table::{op_by_name, ops, overloads, register_ops};
 pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, set_py_hooks};
+pub use warning::{set_warn, warn};

@@ -136,9 +136,13 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     match outs.alias_of() {
         Some(input) => {
             let base = c.t(input)?;
+            let several = matches!(c.op.sig.returns(), [r] if r.list) || outs.len() > 1;
             for t in outs.tensors() {
                 t.adopt(base, t.offset());
                 t.set_base(base);
+                if several {
+                    t.set_multi_view();
+                }
             }
             Ok(())
         }
@@ -234,6 +238,9 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
                 shell.sizes()
             )));
         }
+        if d.numel() > 0 {
+            crate::warning::warn(&resized(d, shell))?;
+        }
         resize(d, shell.sizes())?;
     }
     if has_internal_overlap(d) {
@@ -243,6 +250,15 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cold]
+fn resized(d: &Tensor, shell: &Tensor) -> String {
+    format!(
+        "An output with one or more elements was resized since it had shape {:?}, which does not match the required output shape {:?}. This behavior is deprecated, and in a future release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+        d.sizes(),
+        shell.sizes()
+    )
 }
 
 /// Gives a tensor other sizes, contiguous, growing its storage where needed.
@@ -388,7 +404,7 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     let first = l.outs.iter().chain(&l.ins).flatten().next();
     let device = first.map(|o| find(o.slot)).transpose()?.map_or(Device::CPU, Tensor::device);
     if let (Some(i), Some(out)) = (l.init, outs.first()) {
-        let src = find(Slot::In(i))?;
+        let src = find(Slot::In(i.into()))?;
         if !(src.data_ptr() == out.data_ptr() && src.strides() == out.strides()) {
             copy_into(out, src)?;
         }

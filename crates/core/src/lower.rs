@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 /// A tensor of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
-    In(u8),
-    Out(u8),
+    In(u16),
+    Out(u16),
 }
 
 /// One operand of the launch.
@@ -39,17 +39,17 @@ impl Lowered {
     }
     /// Input `i` of the call in its own layout.
     pub fn input(&mut self, i: usize) -> &mut Self {
-        self.ins.push(Some(Operand { slot: Slot::In(i as u8), layout: None }));
+        self.ins.push(Some(Operand { slot: Slot::In(i as u16), layout: None }));
         self
     }
     /// Input `i` if it was given.
     pub fn opt_input(&mut self, i: usize, present: bool) -> &mut Self {
-        self.ins.push(present.then_some(Operand { slot: Slot::In(i as u8), layout: None }));
+        self.ins.push(present.then_some(Operand { slot: Slot::In(i as u16), layout: None }));
         self
     }
     /// Input `i` in another layout of the same storage.
     pub fn input_as(&mut self, i: usize, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
-        self.ins.push(Some(Operand { slot: Slot::In(i as u8), layout: Some((sizes, strides, offset)) }));
+        self.ins.push(Some(Operand { slot: Slot::In(i as u16), layout: Some((sizes, strides, offset)) }));
         self
     }
     /// Input `i` (tensor `t`) broadcast to `sizes`.
@@ -61,16 +61,16 @@ impl Lowered {
         self.input_as(i, Dims::from_slice(sizes), strides, t.offset())
     }
     pub fn output(&mut self, i: usize) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::Out(i as u8), layout: None }));
+        self.outs.push(Some(Operand { slot: Slot::Out(i as u16), layout: None }));
         self
     }
     pub fn output_as(&mut self, i: usize, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::Out(i as u8), layout: Some((sizes, strides, offset)) }));
+        self.outs.push(Some(Operand { slot: Slot::Out(i as u16), layout: Some((sizes, strides, offset)) }));
         self
     }
     /// A call input that the primitive writes (optimizer updates).
     pub fn written_input(&mut self, i: usize) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::In(i as u8), layout: None }));
+        self.outs.push(Some(Operand { slot: Slot::In(i as u16), layout: None }));
         self
     }
     pub fn no_output(&mut self) -> &mut Self {

@@ -84,6 +84,10 @@ impl Storage {
     pub fn same(&self, other: &Storage) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+    /// An address that identifies the storage while it lives, whatever its memory.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
     /// Number of handles on this storage.
     pub fn use_count(&self) -> usize {
         Arc::strong_count(&self.0)
@@ -107,6 +111,27 @@ impl Storage {
         let old = unsafe { std::mem::replace(&mut *self.0.memory.get(), new) };
         release(d, old);
         Ok(())
+    }
+
+    /// Moves the bytes into memory that `keep` owns (shared between processes, say).
+    ///
+    /// # Safety
+    /// As for `resize` and `foreign`; this is host memory, and `ptr` is valid for as many bytes as there are here.
+    pub unsafe fn move_into(&self, ptr: *mut u8, keep: Box<dyn Any + Send + Sync>) {
+        let (from, bytes) = (self.ptr(), self.bytes());
+        if bytes > 0 {
+            // SAFETY: two blocks of host memory of this size, by this function's contract.
+            unsafe { std::ptr::copy_nonoverlapping(from, ptr, bytes) };
+        }
+        let new = Memory { ptr, bytes, owner: Owner::Foreign { _keep: keep } };
+        // SAFETY: exclusive by this function's contract.
+        let old = unsafe { std::mem::replace(&mut *self.0.memory.get(), new) };
+        release(self.device(), old);
+    }
+
+    /// Whether the memory is a provider's, not somebody else's.
+    pub fn is_own(&self) -> bool {
+        matches!(self.memory().owner, Owner::Block(_))
     }
 }
 

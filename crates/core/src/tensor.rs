@@ -59,6 +59,8 @@ const ONE_WITH_PY: usize = ONE | HAS_PY;
 
 const NO_VERSION: u8 = 1;
 const INFERENCE: u8 = 2;
+const MULTI_VIEW: u8 = 4;
+const NO_GRAD_VIEW: u8 = 8;
 
 // SAFETY: counts and keys are atomic, the slot has its lock, and the body is replaced only through `set_body_from`, whose
 // callers hold the language's global lock or own the only handle.
@@ -316,6 +318,21 @@ impl Tensor {
         self.inner().flags.fetch_or(INFERENCE, Ordering::Relaxed);
     }
 
+    /// Whether the tensor is one of several views that one call made (or a view of such a one).
+    pub fn is_multi_view(&self) -> bool {
+        self.inner().flags.load(Ordering::Relaxed) & MULTI_VIEW != 0
+    }
+    pub(crate) fn set_multi_view(&self) {
+        self.inner().flags.fetch_or(MULTI_VIEW, Ordering::Relaxed);
+    }
+    /// Whether the view was made while nothing was recorded (or is a view of such a one).
+    pub fn is_no_grad_view(&self) -> bool {
+        self.inner().flags.load(Ordering::Relaxed) & NO_GRAD_VIEW != 0
+    }
+    pub fn set_no_grad_view(&self) {
+        self.inner().flags.fetch_or(NO_GRAD_VIEW, Ordering::Relaxed);
+    }
+
     /// A new tensor over the same data with another layout, without autograd. The layout must lie inside the storage.
     #[inline]
     pub fn alias(&self, sizes: Dims, strides: Dims, offset: i64) -> Result<Tensor> {
@@ -402,7 +419,9 @@ impl Tensor {
             },
             self.keys() & !(1 << bit::AUTOGRAD),
         );
-        t.inner().flags.store(self.inner().flags.load(Ordering::Relaxed), Ordering::Relaxed);
+        // It is no view any more: writes to it are nobody else's business.
+        let flags = self.inner().flags.load(Ordering::Relaxed) & (NO_VERSION | INFERENCE);
+        t.inner().flags.store(flags, Ordering::Relaxed);
         t
     }
 

@@ -3,6 +3,8 @@
 use crate::gate::{OrPending, checked, enter};
 use crate::object::{get_dict, is_tensor, self_tensor, set_dict, tensor_of, track, wrap};
 use crate::operators as ops;
+use crate::overrides::{Function, answers, ask};
+use crate::parse::Given;
 use crate::{autograd, classes, size, value};
 use oneflow_autograd as ag;
 use oneflow_core::base::{Arg, DeviceType, Error, Result};
@@ -31,14 +33,21 @@ unsafe fn none() -> *mut PyObject {
 
 macro_rules! getters {
     ($($f:ident = |$py:ident, $o:ident, $t:ident| $body:expr;)*) => {$(
-        unsafe extern "C" fn $f(o: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+        unsafe extern "C" fn $f(o: *mut PyObject, name: *mut c_void) -> *mut PyObject {
             let get: Get = |$py, $o, $t| {
                 #[allow(unused_unsafe)]
                 // SAFETY: a getter of the class, the interpreter is held.
                 unsafe { $body }
             };
             // SAFETY: a getter of the class: `o` is a tensor object.
-            enter(null_mut(), |py| unsafe { get(py, o, self_tensor(o)?) })
+            enter(null_mut(), |py| unsafe {
+                if answers(o) {
+                    let name = CStr::from_ptr(name.cast()).to_str().unwrap_or_default();
+                    let none = Given { args: null_mut(), n: 0, names: null_mut() };
+                    return ask(py, Function::Getter(name), o, none, &[o]);
+                }
+                get(py, o, self_tensor(o)?)
+            })
         }
     )*};
 }
@@ -150,13 +159,16 @@ setters! {
 }
 
 fn property(name: &'static CStr, get: ffi::getter, set: Option<ffi::setter>, doc: &'static CStr) -> ffi::PyGetSetDef {
-    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set, doc: doc.as_ptr(), closure: null_mut() }
+    // The closure is the name, which classes that answer for themselves are asked by.
+    let closure = name.as_ptr() as *mut c_void;
+    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set, doc: doc.as_ptr(), closure }
 }
 
 /// The table of attributes, ended by an empty entry.
 pub fn table() -> Vec<ffi::PyGetSetDef> {
     vec![
-        property(c"__dict__", get_dict, Some(set_dict), c""),
+        // Python's own functions read the closure: it stays null.
+        ffi::PyGetSetDef { closure: null_mut(), ..property(c"__dict__", get_dict, Some(set_dict), c"") },
         property(c"shape", shape, None, c"Sizes of the dimensions."),
         property(c"dtype", dtype, None, c"Type of the elements."),
         property(c"device", device, None, c"Where the elements are."),

@@ -5,13 +5,13 @@ use crate::object::{bound, get, hooks_of, self_tensor, wrap};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
@@ -36,6 +36,9 @@ pub fn owned_objects(t: &Tensor) -> SmallVec<[*mut PyObject; 1]> {
             found.push(g.py().cast());
         }
     }
+    if let Some(objects) = ag::own_node(t).and_then(|n| node_objects(&n)) {
+        found.extend([objects.hooks.as_ptr(), objects.metadata.as_ptr()]);
+    }
     found
 }
 
@@ -43,6 +46,12 @@ pub fn owned_objects(t: &Tensor) -> SmallVec<[*mut PyObject; 1]> {
 pub fn clear_owned(t: &Tensor) {
     if ag::grad(t).is_some() {
         let _ = ag::set_grad(t, None);
+    }
+    if let Some(objects) = ag::own_node(t).and_then(|n| node_objects(&n)) {
+        for d in [&objects.hooks, &objects.metadata] {
+            // SAFETY: a dict, and the collector holds the interpreter.
+            unsafe { pyo3::ffi::PyDict_Clear(d.as_ptr()) };
+        }
     }
 }
 
@@ -56,16 +65,37 @@ pub fn assign_grad(t: &Tensor, g: Option<&Tensor>) -> Result<()> {
     ag::set_grad(t, g.cloned())
 }
 
-/// A Python hook: of a node, owned here; of a leaf, by its number in the leaf's object, where the collector sees it.
+/// Python objects of a node. The tensor that alone holds the node shows them to the collector.
+struct NodeObjects {
+    /// Hooks by number.
+    hooks: Shared,
+    metadata: Shared,
+}
+
+fn node_objects(node: &ag::Node) -> Option<Arc<NodeObjects>> {
+    node.existing_payload()?.downcast::<NodeObjects>().ok()
+}
+
+fn make_node_objects(py: Python<'_>, node: &ag::Node) -> PyResult<Arc<NodeObjects>> {
+    let (hooks, metadata) = (PyDict::new(py).into_any(), PyDict::new(py).into_any());
+    let fresh = Arc::new(NodeObjects { hooks: Shared::new(hooks), metadata: Shared::new(metadata) });
+    let found = node.payload(|| fresh);
+    found.downcast::<NodeObjects>().map_err(|_| PyRuntimeError::new_err("the node holds foreign objects"))
+}
+
+/// A Python hook, by its number: in the object of a leaf, or with the node, where the collector sees it.
 enum Callable {
-    Owned(Shared),
+    Node { node: Weak<ag::Node>, number: u64 },
     Leaf { tensor: usize, number: u64 },
 }
 
 impl Callable {
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self {
-            Callable::Owned(f) => Ok(Some(f.bind(py))),
+            Callable::Node { node, number } => {
+                let Some(objects) = node.upgrade().and_then(|n| node_objects(&n)) else { return Ok(None) };
+                objects.hooks.bind(py).cast::<PyDict>()?.get_item(number)
+            }
             Callable::Leaf { tensor, number } => {
                 let raw = *tensor as *mut ();
                 // SAFETY: a leaf's hooks are called while the engine holds the leaf.
@@ -95,11 +125,17 @@ impl Callable {
 }
 
 /// Takes a hook away again.
-#[pyclass(frozen, module = "oneflow", name = "_HookHandle")]
+#[pyclass(frozen, weakref, module = "oneflow", name = "_HookHandle")]
 pub struct HookHandle {
-    tensor: Shared,
+    owner: Owner,
     handle: ag::HookHandle,
     number: u64,
+}
+
+/// Whose hook it is. Neither is kept alive: a handle is often kept longer than what it hooks.
+enum Owner {
+    Leaf(Py<PyAny>),
+    Node(Weak<ag::Node>),
 }
 
 #[pymethods]
@@ -109,14 +145,28 @@ impl HookHandle {
         self.number
     }
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
-        let object = self.tensor.bind(py);
-        let Some(t) = get(&object) else { return Ok(()) };
-        ag::remove_hook(t, self.handle);
-        // SAFETY: the interpreter is held and the object is alive.
-        if let Some(hooks) = unsafe { hooks_of(py, t, false)? }
-            && hooks.contains(self.number)?
-        {
-            hooks.del_item(self.number)?;
+        match &self.owner {
+            Owner::Leaf(reference) => {
+                let object = reference.bind(py).call0()?;
+                let Some(t) = get(&object) else { return Ok(()) };
+                ag::remove_hook(t, self.handle);
+                // SAFETY: the interpreter is held and the object is alive.
+                if let Some(hooks) = unsafe { hooks_of(py, t, false)? }
+                    && hooks.contains(self.number)?
+                {
+                    hooks.del_item(self.number)?;
+                }
+            }
+            Owner::Node(node) => {
+                let Some(node) = node.upgrade() else { return Ok(()) };
+                node.remove_hook(self.handle);
+                if let Some(objects) = node_objects(&node) {
+                    let hooks = objects.hooks.bind(py).cast_into::<PyDict>()?;
+                    if hooks.contains(self.number)? {
+                        hooks.del_item(self.number)?;
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -128,16 +178,32 @@ impl HookHandle {
     }
 }
 
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+fn keep_with_node(py: Python<'_>, node: &ag::Node, hook: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    make_node_objects(py, node)?.hooks.bind(py).cast::<PyDict>()?.set_item(number, hook)?;
+    Ok(number)
+}
+
 /// `x.register_hook(f)`; `after`: once the gradient is in `.grad`, with the tensor.
 pub fn register_hook(tensor: &Bound<'_, PyAny>, hook: Bound<'_, PyAny>, after: bool) -> PyResult<HookHandle> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let py = tensor.py();
     if !hook.is_callable() {
         return Err(PyTypeError::new_err("register_hook(): a hook must be callable"));
     }
     let Some(t) = get(tensor) else { return Err(PyTypeError::new_err("register_hook(): not a Tensor")) };
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let leaf = ag::is_leaf(t);
-    let f = if leaf { Callable::Leaf { tensor: t.id(), number } } else { Callable::Owned(Shared::new(hook.clone())) };
+    let node = ag::grad_fn(t);
+    let (number, f) = match &node {
+        Some(n) => {
+            let number = keep_with_node(py, n, &hook)?;
+            (number, Callable::Node { node: Arc::downgrade(n), number })
+        }
+        None => {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            (number, Callable::Leaf { tensor: t.id(), number })
+        }
+    };
     let handle = run(|| {
         if after {
             ag::register_post_accumulate_hook(t, Arc::new(move |t| f.call(t).map(|_| ())))
@@ -145,11 +211,48 @@ pub fn register_hook(tensor: &Bound<'_, PyAny>, hook: Bound<'_, PyAny>, after: b
             ag::register_hook(t, Arc::new(move |g| f.call(g)))
         }
     })?;
-    // SAFETY: the interpreter is held and the object is alive.
-    if leaf && let Some(hooks) = unsafe { hooks_of(tensor.py(), t, true)? } {
-        hooks.set_item(number, hook)?;
-    }
-    Ok(HookHandle { tensor: Shared::new(tensor.clone()), handle, number })
+    let owner = match node {
+        Some(n) => Owner::Node(Arc::downgrade(&n)),
+        None => {
+            // SAFETY: the interpreter is held and the object is alive.
+            if let Some(hooks) = unsafe { hooks_of(py, t, true)? } {
+                hooks.set_item(number, hook)?;
+            }
+            Owner::Leaf(py.import("weakref")?.getattr("ref")?.call1((tensor,))?.unbind())
+        }
+    };
+    Ok(HookHandle { owner, handle, number })
+}
+
+fn gradient_objects<'py>(py: Python<'py>, grads: &[Option<Tensor>]) -> PyResult<Bound<'py, PyTuple>> {
+    let objects = grads.iter().map(|g| g.clone().map(|g| bound(py, g)).transpose()).collect::<PyResult<Vec<_>>>()?;
+    PyTuple::new(py, objects)
+}
+
+/// Calls a node's hook with tuples of gradients; a tensor or tuple that it returns replaces the first of them.
+fn call_node_hook(
+    f: &Callable,
+    grads: &[Option<Tensor>],
+    more: Option<&[Option<Tensor>]>,
+) -> Result<Option<Vec<Option<Tensor>>>> {
+    gate::attach(|py| {
+        let call = || -> PyResult<Option<Vec<Option<Tensor>>>> {
+            let Some(hook) = f.get(py)? else { return Ok(None) };
+            let first = gradient_objects(py, grads)?;
+            let result = match more {
+                Some(m) => hook.call1((first, gradient_objects(py, m)?))?,
+                None => hook.call1((first,))?,
+            };
+            if result.is_none() {
+                return Ok(None);
+            }
+            match get(&result) {
+                Some(t) => Ok(Some(vec![Some(t.clone())])),
+                None => optional_tensors(&result, "gradients returned by a hook").map(Some),
+            }
+        };
+        call().pend(py)
+    })
 }
 
 /// A node of the tape (`x.grad_fn`). Compared by identity of the node.
@@ -189,6 +292,32 @@ impl PyNode {
             ))),
         }
     }
+    /// Anything the user wants to keep with the node.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(make_node_objects(py, &self.0)?.metadata.bind(py))
+    }
+    fn _sequence_nr(&self) -> u64 {
+        self.0.sequence_nr()
+    }
+    /// Calls `hook(grad_inputs, grad_outputs)` after the node ran; a tuple that it returns replaces `grad_inputs`.
+    fn register_hook(&self, py: Python<'_>, hook: &Bound<'_, PyAny>) -> PyResult<HookHandle> {
+        let number = keep_with_node(py, &self.0, hook)?;
+        let f = Callable::Node { node: Arc::downgrade(&self.0), number };
+        let handle = self.0.register_hook(Arc::new(move |i, o| call_node_hook(&f, i, Some(o))));
+        Ok(HookHandle { owner: Owner::Node(Arc::downgrade(&self.0)), handle, number })
+    }
+    /// Calls `hook(grad_outputs)` before the node runs; a tuple that it returns replaces them.
+    fn register_prehook(&self, py: Python<'_>, hook: &Bound<'_, PyAny>) -> PyResult<HookHandle> {
+        let number = keep_with_node(py, &self.0, hook)?;
+        let f = Callable::Node { node: Arc::downgrade(&self.0), number };
+        let handle = self.0.register_prehook(Arc::new(move |g| call_node_hook(&f, g, None)));
+        Ok(HookHandle { owner: Owner::Node(Arc::downgrade(&self.0)), handle, number })
+    }
+    #[getter]
+    fn _n_outputs(&self) -> usize {
+        self.0.n_outputs()
+    }
     fn __repr__(&self) -> String {
         format!("<{} object at {:p}>", self.0.name(), Arc::as_ptr(&self.0))
     }
@@ -221,13 +350,6 @@ fn _set_inference_mode(mode: bool) {
     ag::set_inference_mode(mode);
 }
 
-fn tensors(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Tensor>> {
-    optional_tensors(o, what)?
-        .into_iter()
-        .map(|t| t.ok_or_else(|| PyTypeError::new_err(format!("{what} must be Tensors, not None"))))
-        .collect()
-}
-
 fn optional_tensors(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Option<Tensor>>> {
     o.try_iter()?
         .map(|item| {
@@ -239,6 +361,28 @@ fn optional_tensors(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Option<Ten
             }
         })
         .collect()
+}
+
+/// A tensor, or a pair of a node and the number of one of its outputs.
+fn root(item: &Bound<'_, PyAny>, what: &str) -> PyResult<ag::Root> {
+    if let Some(t) = get(item) {
+        return Ok(ag::Root::Tensor(t.clone()));
+    }
+    if let Ok(pair) = item.cast::<PyTuple>()
+        && pair.len() == 2
+        && let Ok(node) = pair.get_item(0)?.cast::<PyNode>()
+    {
+        let (node, nr): (Arc<ag::Node>, u32) = (node.get().0.clone(), pair.get_item(1)?.extract()?);
+        if nr as usize >= node.n_outputs() {
+            return Err(PyIndexError::new_err(format!("{} has no output {nr}", node.name())));
+        }
+        return Ok(ag::Root::Edge(ag::Edge { node, nr }));
+    }
+    Err(PyTypeError::new_err(format!("{what} must be Tensors or GradientEdges, not {}", item.get_type().name()?)))
+}
+
+fn roots(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ag::Root>> {
+    o.try_iter()?.map(|item| root(&item?, what)).collect()
 }
 
 /// Runs the engine: into `.grad` where `accumulate`, else returns the gradients of `inputs`.
@@ -253,15 +397,15 @@ fn _run_backward<'py>(
     allow_unused: bool,
     accumulate: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let roots = tensors(outputs, "outputs")?;
+    let from = roots(outputs, "outputs")?;
     let grads = optional_tensors(grads, "gradients")?;
-    let inputs = if inputs.is_none() { None } else { Some(tensors(inputs, "inputs")?) };
+    let inputs = if inputs.is_none() { None } else { Some(roots(inputs, "inputs")?) };
     if accumulate {
-        run(|| gate::detach(py, || ag::backward(&roots, &grads, retain_graph, create_graph, inputs.as_deref())))?;
+        run(|| gate::detach(py, || ag::backward_from(&from, &grads, retain_graph, create_graph, inputs.as_deref())))?;
         return Ok(PyList::empty(py));
     }
     let inputs = inputs.unwrap_or_default();
-    let found = run(|| gate::detach(py, || ag::grad_of(&roots, &inputs, &grads, retain_graph, create_graph)))?;
+    let found = run(|| gate::detach(py, || ag::grad_from(&from, &inputs, &grads, retain_graph, create_graph)))?;
     let list = PyList::empty(py);
     for g in found {
         match g {
@@ -287,6 +431,130 @@ pub unsafe fn grad_fn(py: Python<'_>, slf: *mut PyObject) -> Result<Option<*mut 
     ag::grad_fn(t).map(|n| Ok(node_object(py, n).pend(py)?.into_ptr())).transpose()
 }
 
+/// The node and output number at which gradients of a tensor arrive.
+#[pyfunction]
+fn _gradient_edge<'py>(py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, u32)> {
+    let e = get(tensor).and_then(ag::gradient_edge).ok_or_else(|| {
+        PyRuntimeError::new_err(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients",
+        )
+    })?;
+    Ok((node_object(py, e.node)?, e.nr))
+}
+
+/// Packs whatever this thread keeps for backward by `pack(tensor)`, and brings it back by `unpack(packed)`.
+#[pyfunction]
+fn _push_saved_hooks(pack: Bound<'_, PyAny>, unpack: Bound<'_, PyAny>) -> PyResult<()> {
+    let (pack, unpack) = (Shared::new(pack), Arc::new(Shared::new(unpack)));
+    let hook: ag::Pack = Arc::new(move |t| {
+        gate::attach(|py| {
+            let packed = pack.bind(py).call1((bound(py, t.clone()).pend(py)?,)).pend(py)?;
+            let (packed, unpack) = (Shared::new(packed), unpack.clone());
+            Ok(Arc::new(move || gate::attach(|py| unpacked(py, &unpack, &packed))) as ag::Unpack)
+        })
+    });
+    run(|| ag::push_saved_hooks(hook))
+}
+
+fn unpacked(py: Python<'_>, unpack: &Shared, packed: &Shared) -> Result<Tensor> {
+    let result = unpack.bind(py).call1((packed.bind(py),)).pend(py)?;
+    get(&result).cloned().ok_or_else(|| {
+        Error::type_(format!(
+            "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
+            crate::value::type_name(py, result.as_ptr())
+        ))
+    })
+}
+
+#[pyfunction]
+fn _pop_saved_hooks() {
+    ag::pop_saved_hooks();
+}
+
+/// Refuses saved-tensor hooks with this text, or allows them again; returns what was said before.
+#[pyfunction]
+fn _refuse_saved_hooks(why: Option<String>) -> PyResult<Option<String>> {
+    run(|| ag::refuse_saved_hooks(why))
+}
+
+#[pyfunction]
+fn _set_anomaly(on: bool, check_nan: bool) {
+    ag::set_anomaly_mode(on, check_nan);
+}
+
+#[pyfunction]
+fn _anomaly() -> (bool, bool) {
+    (ag::is_anomaly_enabled(), ag::is_anomaly_check_nan_enabled())
+}
+
+/// Says that the data was written.
+#[pyfunction]
+fn _increment_version(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    let t = get(tensor).ok_or_else(|| PyTypeError::new_err("increment_version expects a Tensor"))?;
+    if t.is_inference() {
+        return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
+    }
+    t.bump_version();
+    Ok(())
+}
+
+/// The lines of the program that run now, as a traceback shows them.
+fn whereabouts() -> String {
+    gate::attach(|py| {
+        let lines = || -> PyResult<String> {
+            let stack = py.import("traceback")?.call_method0("format_stack")?;
+            Ok(stack.extract::<Vec<String>>()?.concat())
+        };
+        lines().unwrap_or_default()
+    })
+}
+
+/// A warning for the user; an error where warnings are errors.
+fn warn(text: &str) -> Result<()> {
+    gate::attach(|py| {
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1).pend(py)
+    })
+}
+
+fn poll() -> Result<()> {
+    gate::attach(gate::check_signals)
+}
+
+/// The number of the backward that runs; 0 outside.
+#[pyfunction]
+fn _backward_number() -> u64 {
+    ag::backward_number()
+}
+
+#[pyfunction]
+fn _backward_is_partial() -> bool {
+    ag::backward_is_partial()
+}
+
+/// Whether the backward that runs reaches a node.
+#[pyfunction]
+fn _will_run(node: &Bound<'_, PyNode>) -> bool {
+    ag::will_run(&node.get().0)
+}
+
+/// Adds the functions that only the package itself calls.
+pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
+    ag::set_anomaly_hooks(ag::AnomalyHooks { whereabouts, report: warn });
+    ag::set_poll(poll);
+    oneflow_core::set_warn(warn);
+    private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
+    private.setattr("_push_saved_hooks", wrap_pyfunction!(_push_saved_hooks, private)?)?;
+    private.setattr("_pop_saved_hooks", wrap_pyfunction!(_pop_saved_hooks, private)?)?;
+    private.setattr("_refuse_saved_hooks", wrap_pyfunction!(_refuse_saved_hooks, private)?)?;
+    private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;
+    private.setattr("_anomaly", wrap_pyfunction!(_anomaly, private)?)?;
+    private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;
+    private.setattr("_backward_is_partial", wrap_pyfunction!(_backward_is_partial, private)?)?;
+    private.setattr("_will_run", wrap_pyfunction!(_will_run, private)?)?;
+    private.setattr("_increment_version", wrap_pyfunction!(_increment_version, private)?)
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<HookHandle>()?;
     m.add_class::<PyNode>()?;
@@ -308,14 +576,14 @@ pub fn backward(
 ) -> Result<()> {
     let inputs = match inputs {
         None => None,
-        Some(i) if get(&i).is_some() => get(&i).map(|t| vec![t.clone()]),
-        Some(i) => Some(tensors(&i, "inputs").pend(py)?),
+        Some(i) if get(&i).is_some() => Some(vec![root(&i, "inputs").pend(py)?]),
+        Some(i) => Some(roots(&i, "inputs").pend(py)?),
     };
     if inputs.as_ref().is_some_and(Vec::is_empty) {
         return Err(Error::runtime("`inputs` argument to `backward` cannot be empty."));
     }
-    let roots = [t.clone()];
+    let from = [ag::Root::Tensor(t.clone())];
     let grads = [gradient];
-    gate::detach(py, || ag::backward(&roots, &grads, retain, create, inputs.as_deref()))?;
+    gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()))?;
     gate::check_signals(py)
 }

@@ -3,10 +3,11 @@
 use crate::gate::{self, checked, pending_set};
 use crate::object::{tensor_of, wrap};
 use crate::overload::{Form, Overload};
+use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, value};
 use oneflow_core::base::{Error, Result};
-use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, Traits, bit, dispatch};
+use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -35,7 +36,8 @@ pub unsafe fn call_op(
         // SAFETY: the caller's promise.
         unsafe {
             match frame.parse(py, o, form, slf, given)? {
-                Ok(()) => return finish(py, o, form, &mut frame),
+                Ok(()) if frame.answering.is_empty() && !has_modes() => return finish(py, o, form, &mut frame),
+                Ok(()) => return ask(py, Function::Op(o.op.sig.name, form), slf, given, &frame.answering),
                 Err(w) => why = w,
             }
         }
@@ -56,6 +58,9 @@ pub unsafe fn call_binary(
 ) -> Result<Option<*mut PyObject>> {
     // SAFETY: the caller's promise.
     unsafe {
+        if has_modes() || answers(a) || answers(b) {
+            return ask_binary(py, overloads, form, a, b).map(Some);
+        }
         if let (Some(x), [o]) = (tensor_of(a), overloads)
             && let Some(arg) = o.binary
         {
@@ -82,6 +87,28 @@ pub unsafe fn call_binary(
     }
 }
 
+/// An operator whose operands answer it themselves, as the method that it stands for.
+#[cold]
+unsafe fn ask_binary(
+    py: Python<'_>,
+    overloads: &[Overload],
+    form: Form,
+    a: *mut PyObject,
+    b: *mut PyObject,
+) -> Result<*mut PyObject> {
+    // SAFETY: live objects, the interpreter is held.
+    unsafe {
+        let op = overloads[0].op;
+        let form = match form {
+            Form::Function if op.faces.has(Faces::METHOD) => Form::Method,
+            f => f,
+        };
+        let who: SmallVec<[*mut PyObject; 2]> = [a, b].into_iter().filter(|o| answers(*o)).collect();
+        let given = Given { args: &b, n: 1, names: null_mut() };
+        ask(py, Function::Op(op.sig.name, form), a, given, &who)
+    }
+}
+
 /// Runs a parsed call.
 #[inline]
 unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>) -> Result<*mut PyObject> {
@@ -91,6 +118,11 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
         let Some(dest) = frame.ins[o.self_input] else {
             return Err(Error::type_(format!("{}_(): argument 'input' must be Tensor", o.op.sig.name)));
         };
+        if dest.is_inference() && !autograd::in_inference_mode() {
+            return Err(Error::runtime(
+                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update.",
+            ));
+        }
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&[dest]) }, &mut outs)?;
     } else if !frame.out.is_null() {
         // SAFETY: the object is an argument of the call.
@@ -102,6 +134,9 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
             // What is made in inference mode can never be recorded; a view is what its base is.
             let viewed = o.op.sig.params().iter().any(|p| p.alias);
             outs.tensors().iter().filter(|_| !viewed).for_each(Tensor::set_inference);
+        }
+        if !oneflow_autograd::is_grad_enabled() && outs.tensors().first().is_some_and(|t| t.base().is_some()) {
+            outs.tensors().iter().for_each(Tensor::set_no_grad_view);
         }
         if o.requires_grad.is_some_and(|i| frame.args[i as usize].bool()) {
             for t in outs.tensors() {

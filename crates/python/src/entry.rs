@@ -4,6 +4,7 @@
 use crate::call::call_op;
 use crate::gate::{checked, enter};
 use crate::overload::{Form, Overload};
+use crate::overrides::{Function, answers, ask};
 use crate::parse::Given;
 use oneflow_core::base::Result;
 use pyo3::ffi::{self, PyObject};
@@ -57,12 +58,19 @@ unsafe fn call_entry(
 ) -> *mut PyObject {
     enter(null_mut(), |py| {
         let given = Given { args, n: n as usize, names };
-        match ENTRIES.get().and_then(|t| t.get(i)).map(|e| &e.action) {
-            // SAFETY: Python's fast call protocol: the arguments are alive during the call.
-            Some(Action::Op { form, overloads }) => unsafe { call_op(py, overloads, *form, slf, given) },
-            // SAFETY: as above.
-            Some(Action::Hand(f)) => unsafe { f(py, slf, given) },
-            None => checked(null_mut()),
+        let Some(entry) = ENTRIES.get().and_then(|t| t.get(i)) else { return checked(null_mut()) };
+        // SAFETY: Python's fast call protocol: the arguments are alive during the call.
+        unsafe {
+            match &entry.action {
+                Action::Op { form, overloads } => call_op(py, overloads, *form, slf, given),
+                Action::Hand(f) => {
+                    // Of the methods written by hand only `self` is asked. The way out of a subclass is never in its hands.
+                    if !slf.is_null() && answers(slf) && entry.name != "as_subclass" {
+                        return ask(py, Function::Method(&entry.name), slf, given, &[slf]);
+                    }
+                    f(py, slf, given)
+                }
+            }
         }
     })
 }

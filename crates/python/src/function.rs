@@ -26,9 +26,10 @@ struct State {
 
 /// A tensor kept for backward. An output is kept without its history, which would keep this very node alive.
 struct Saved {
-    tensor: Tensor,
-    version: u32,
+    kept: ag::Kept,
     output: Option<u32>,
+    /// History of an input, where the user's hooks took it away.
+    history: Option<ag::Edge>,
 }
 
 impl Context {
@@ -79,18 +80,10 @@ impl Context {
                 .iter()
                 .map(|s| {
                     let Some(s) = s else { return Ok(None) };
-                    if s.tensor.version() != s.version {
-                        return Err(Error::runtime(format!(
-                            "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}] is at version {}; expected version {} instead.",
-                            s.tensor.dtype(),
-                            s.tensor.sizes(),
-                            s.tensor.version(),
-                            s.version
-                        )));
-                    }
+                    let tensor = s.kept.checked(s.history.as_ref(), "a tensor saved for backward")?;
                     Ok(Some(match (&node, s.output) {
-                        (Some(n), Some(i)) => ag::relinked(n, i, &s.tensor),
-                        _ => s.tensor.clone(),
+                        (Some(n), Some(i)) => ag::relinked(n, i, &tensor),
+                        _ => tensor,
                     }))
                 })
                 .collect::<Result<Vec<_>>>()
@@ -188,7 +181,8 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
     };
     if !recorded {
         let state = &mut *ctx.get().state();
-        state.saved = state.to_save.drain(..).map(|t| t.map(kept)).collect();
+        let kept = state.to_save.drain(..).map(|t| t.map(kept).transpose()).collect::<Result<_>>();
+        state.saved = run(|| kept)?;
         return Ok(output);
     }
     let many = output.cast::<PyTuple>().ok().cloned();
@@ -210,9 +204,9 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
     }
 }
 
-fn kept(tensor: Tensor) -> Saved {
-    let version = tensor.version();
-    Saved { tensor, version, output: None }
+fn kept(tensor: Tensor) -> Result<Saved> {
+    let history = ag::gradient_edge(&tensor);
+    Ok(Saved { kept: ag::Kept::new(tensor)?, output: None, history })
 }
 
 /// Links the outputs to a node whose backward calls the class. Gives the tensors to return in place of the outputs.
@@ -280,16 +274,16 @@ fn record(
         .into_iter()
         .map(|t| {
             t.map(|t| {
-                let version = t.version();
                 let is_input = ins.iter().flatten().any(|i| i.same(&t));
                 let output = results.iter().position(|r| r.as_ref().is_some_and(|r| r.same(&t)));
                 match output.filter(|_| !is_input) {
-                    Some(i) => Saved { tensor: t.shallow(), version, output: Some(i as u32) },
-                    None => Saved { tensor: t, version, output: None },
+                    Some(i) => Ok(Saved { kept: ag::Kept::new(t.shallow())?, output: Some(i as u32), history: None }),
+                    None => kept(t),
                 }
             })
+            .transpose()
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let free = (std::mem::take(&mut state.dirty), std::mem::take(&mut state.not_differentiable));
     drop(state);
     drop(free);

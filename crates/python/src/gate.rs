@@ -227,6 +227,10 @@ impl Shared {
     pub fn new(object: Bound<'_, PyAny>) -> Shared {
         Shared(object.into_ptr() as usize)
     }
+    /// The object, borrowed.
+    pub fn as_ptr(&self) -> *mut PyObject {
+        self.0 as *mut PyObject
+    }
     pub fn bind<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         // SAFETY: this owns a reference.
         unsafe { Bound::from_borrowed_ptr(py, self.0 as *mut PyObject) }

@@ -3,6 +3,7 @@
 use crate::gate::{self, checked, enter};
 use crate::object::{self_tensor, tensor_of, wrap};
 use crate::operators as ops;
+use crate::overrides::{answers, ask_slot};
 use crate::{autograd, create, scalar, value};
 use oneflow_core::base::{Arg, DType, Device, Dims, Error, Result, Scalar};
 use oneflow_core::{Tensor, bit};
@@ -375,10 +376,18 @@ pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut
     enter(null_mut(), |py| {
         // SAFETY: a slot call: live objects, `o` is a tensor object.
         unsafe {
+            if answers(o) || answers(index) {
+                let who: Vec<_> = [o, index].into_iter().filter(|x| answers(*x)).collect();
+                return ask_slot(py, "__getitem__", o, &[index], &who);
+            }
             let t = self_tensor(o)?;
             let p = plan(py, t, index)?;
             if p.tensors.is_empty() {
-                return wrap(py, view(py, t, &p)?);
+                let v = view(py, t, &p)?;
+                if !oneflow_autograd::is_grad_enabled() {
+                    v.set_no_grad_view();
+                }
+                return wrap(py, v);
             }
             let viewed = if p.steps.is_empty() { None } else { Some(view(py, t, &p)?) };
             let x = viewed.as_ref().unwrap_or(t);
@@ -397,6 +406,11 @@ pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut
         unsafe {
             if v.is_null() {
                 return Err(Error::type_("Tensor does not support deleting items"));
+            }
+            if answers(o) || answers(v) {
+                let who: Vec<_> = [o, v].into_iter().filter(|x| answers(*x)).collect();
+                ffi::Py_DECREF(ask_slot(py, "__setitem__", o, &[index, v], &who)?);
+                return Ok(0);
             }
             let t = self_tensor(o)?;
             let p = plan(py, t, index)?;
@@ -485,6 +499,13 @@ pub unsafe extern "C" fn iter(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a slot call; the tuple is ours.
         unsafe {
+            if answers(o) {
+                // The parts are what the class answers, not this iterator.
+                let parts = ask_slot(py, "unbind", o, &[], &[o])?;
+                let iterator = ffi::PyObject_GetIter(parts);
+                ffi::Py_DECREF(parts);
+                return checked(iterator);
+            }
             let t = self_tensor(o)?;
             if t.ndim() == 0 {
                 return Err(Error::type_("iteration over a 0-d tensor"));
@@ -512,6 +533,12 @@ pub unsafe extern "C" fn sequence_item(o: *mut PyObject, i: ffi::Py_ssize_t) -> 
     enter(null_mut(), |py| {
         // SAFETY: a slot call.
         unsafe {
+            if answers(o) {
+                let index = checked(ffi::PyLong_FromSsize_t(i))?;
+                let r = ask_slot(py, "__getitem__", o, &[index], &[o]);
+                ffi::Py_DECREF(index);
+                return r;
+            }
             let t = self_tensor(o)?;
             let mut p = Plan::of(t);
             p.select(0, 0, i as i64, t.ndim())?;

@@ -4,6 +4,7 @@
 //! its functions, methods, in-place and `out=` forms are made from there.
 
 mod attrs;
+mod autocast;
 mod autograd;
 mod call;
 mod class;
@@ -27,6 +28,7 @@ mod numpy;
 mod object;
 mod operators;
 mod overload;
+mod overrides;
 mod parse;
 mod scalar;
 mod settings;
@@ -49,8 +51,10 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     size::add(m)?;
     classes::add(m)?;
     generator::add(m)?;
+    autocast::add(m)?;
     autograd::add(m)?;
     function::add(m)?;
+    storage::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
     cuda::add(m)?;

@@ -9,7 +9,7 @@ use crate::parse::Given;
 use crate::{autograd, classes, create, scalar, size, storage, value};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
-use oneflow_core::base::{Dims, Error, Result, Scalar, contiguous_strides, wrap_dim};
+use oneflow_core::base::{Error, Result, Scalar, contiguous_strides, wrap_dim};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
@@ -69,7 +69,16 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
         "resize_($self, *sizes, memory_format=None)\n--\n\nOther sizes, with more memory where needed.",
         resize_,
     ),
-    ("set_", "set_($self, source)\n--\n\nThe memory and layout of another tensor.", set_),
+    (
+        "set_",
+        "set_($self, source=None, storage_offset=0, size=None, stride=None)\n--\n\nThe memory and layout of another tensor, or a layout over a storage.",
+        storage::set_,
+    ),
+    (
+        "resize_as_",
+        "resize_as_($self, the_template, memory_format=None)\n--\n\nThe sizes of another tensor.",
+        storage::resize_as_,
+    ),
     (
         "new_tensor",
         "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor of this dtype and device with a copy of `data`.",
@@ -352,47 +361,7 @@ unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
                 }
             }
         }
-        resize(t, &sizes)?;
-        Ok(again(o))
-    }
-}
-
-fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
-    let storage = t.storage().ok_or_else(|| Error::not_implemented("resize_(): the tensor has no data"))?;
-    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
-    let need = (t.offset() as usize + shell.numel() as usize).checked_mul(t.dtype().size());
-    let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
-    if need > storage.bytes() {
-        // SAFETY: the interpreter is held and no op runs on this storage; pointers are not kept across calls.
-        unsafe { storage.resize(need)? };
-    }
-    let new = Tensor::from_storage(
-        storage.clone(),
-        t.dtype(),
-        Dims::from_slice(sizes),
-        contiguous_strides(sizes),
-        t.offset(),
-    )?;
-    // SAFETY: the interpreter is held, and nobody keeps a borrow of the sizes.
-    unsafe { t.set_body_from(&new) };
-    t.bump_version();
-    Ok(())
-}
-
-unsafe fn set_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
-    // SAFETY: a method call.
-    unsafe {
-        let [source] = bind("set_", ["source"], 1, 1, g)?;
-        let s = tensor_of(source).ok_or_else(|| wrong(py, "set_", "source", "Tensor", source))?;
-        let t = self_tensor(o)?;
-        if s.dtype() != t.dtype() {
-            return Err(Error::runtime(format!(
-                "Could not set tensor of type {} to a tensor of type {}",
-                s.dtype().scalar_type_name(),
-                t.dtype().scalar_type_name()
-            )));
-        }
-        ag::set_data(t, s)?;
+        storage::resize(t, &sizes)?;
         Ok(again(o))
     }
 }

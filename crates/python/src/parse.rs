@@ -6,6 +6,7 @@ use crate::gate::{OrPending, pending_set};
 use crate::generator::PyGenerator;
 use crate::object::tensor_of;
 use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
+use crate::overrides::answers;
 use crate::{classes, scalar, value};
 use oneflow_core::base::{Arg, Error, Result, Scalar, intern};
 use oneflow_core::{Generator, Tensor, Ty, default_dtype, default_generator};
@@ -63,6 +64,8 @@ pub struct Frame<'a> {
     made: Vec<Box<Tensor>>,
     rng: Option<(u8, Option<Generator>)>,
     pub out: *mut PyObject,
+    /// Arguments whose classes answer the call themselves.
+    pub answering: Vec<*mut PyObject>,
 }
 
 impl<'a> Frame<'a> {
@@ -80,6 +83,7 @@ impl<'a> Frame<'a> {
             made: Vec::new(),
             rng: None,
             out: null_mut(),
+            answering: Vec::new(),
         }
     }
 
@@ -90,6 +94,27 @@ impl<'a> Frame<'a> {
         self.n_ints = 0;
         self.rng = None;
         self.out = null_mut();
+        self.answering.clear();
+    }
+
+    /// The tensor of an argument. Classes other than Tensor itself may want to answer the call.
+    #[inline]
+    unsafe fn operand(&mut self, object: *mut PyObject) -> Option<&'a Tensor> {
+        // SAFETY: live objects that outlive the call, the interpreter is held.
+        unsafe {
+            let t = tensor_of(object);
+            if t.is_some() && answers(object) {
+                self.answer(object);
+            }
+            t
+        }
+    }
+
+    #[cold]
+    fn answer(&mut self, object: *mut PyObject) {
+        if !self.answering.contains(&object) {
+            self.answering.push(object);
+        }
     }
 
     /// Binds and converts. `Ok(Err(_))`: these arguments are not for this overload.
@@ -206,6 +231,9 @@ impl<'a> Frame<'a> {
                 "out" if o.takes_out => {
                     if object != ffi::Py_None() {
                         self.out = object;
+                        if answers(object) {
+                            self.answer(object);
+                        }
                     }
                 }
                 // One layout, and no pinned memory without a device that profits: accepted where it changes nothing.
@@ -265,14 +293,14 @@ impl<'a> Frame<'a> {
         // SAFETY: live objects that outlive the call, the interpreter is held.
         unsafe {
             let fits = match p.ty {
-                Ty::Tensor => match tensor_of(object) {
+                Ty::Tensor => match self.operand(object) {
                     Some(t) => {
                         self.ins.push(Some(t));
                         true
                     }
                     None => return self.no_tensor(py, o, i, p, object),
                 },
-                Ty::TensorOrScalar => match tensor_of(object) {
+                Ty::TensorOrScalar => match self.operand(object) {
                     Some(t) => {
                         self.ins.push(Some(t));
                         self.args[p.arg as usize] = Arg::None;
@@ -287,7 +315,7 @@ impl<'a> Frame<'a> {
                             }
                             None => {
                                 self.args[p.arg as usize] = Arg::None;
-                                p.optional && object == ffi::Py_None()
+                                p.optional && object == ffi::Py_None() || self.duck(object)
                             }
                         }
                     }
@@ -348,6 +376,16 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Whether an object that is no tensor answers the call in a tensor's place.
+    unsafe fn duck(&mut self, object: *mut PyObject) -> bool {
+        // SAFETY: live objects, the interpreter is held.
+        let answers = unsafe { answers(object) };
+        if answers {
+            self.answer(object);
+        }
+        answers
+    }
+
     /// A tensor parameter that was given something else.
     #[cold]
     unsafe fn no_tensor(
@@ -361,6 +399,10 @@ impl<'a> Frame<'a> {
         // SAFETY: live objects, the interpreter is held.
         unsafe {
             if p.optional && object == ffi::Py_None() {
+                self.ins.push(None);
+                return Ok(Ok(()));
+            }
+            if self.duck(object) {
                 self.ins.push(None);
                 return Ok(Ok(()));
             }
@@ -390,14 +432,13 @@ impl<'a> Frame<'a> {
                 return Ok(Ok(()));
             }
             let mut wrong = None;
-            let ins = &mut self.ins;
             let all = value::each(object, |k, item| {
-                let t = tensor_of(item);
-                let ok = t.is_some() || (p.optional_items && item == ffi::Py_None());
+                let t = self.operand(item);
+                let ok = t.is_some() || (p.optional_items && item == ffi::Py_None()) || self.duck(item);
                 if !ok {
                     wrong = Some(k);
                 }
-                ins.push(t);
+                self.ins.push(t);
                 Ok(ok)
             })?;
             if all != Some(true) {

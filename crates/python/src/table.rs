@@ -101,5 +101,7 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
             }
         }
     }
+    crate::overrides::add(&private)?;
+    crate::autograd::add_private(&private)?;
     m.setattr("_C", private)
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.autograd.graph import GradientEdge
+
+# What a graph with a gradient scaler does to every loss whose backward its build asks for.
+loss_scale: Callable[[Any], Any] | None = None
 
 
 def _initial_gradients(outputs: Sequence[Tensor], gradients: Any, owner: str) -> list[Tensor | None]:
@@ -15,6 +19,9 @@ def _initial_gradients(outputs: Sequence[Tensor], gradients: Any, owner: str) ->
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     result: list[Tensor | None] = []
     for output, gradient in zip(outputs, given, strict=True):
+        if isinstance(output, GradientEdge):
+            result.append(gradient)
+            continue
         if gradient is not None:
             if not isinstance(gradient, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
@@ -32,7 +39,7 @@ def _initial_gradients(outputs: Sequence[Tensor], gradients: Any, owner: str) ->
 
 
 def _as_list(value: Any) -> list[Any]:
-    return [value] if isinstance(value, Tensor) or value is None else list(value)
+    return [value] if isinstance(value, (Tensor, GradientEdge)) or value is None else list(value)
 
 
 def backward(
@@ -56,6 +63,8 @@ def backward(
         RuntimeError: nothing requires a gradient, shapes differ, or what was saved is gone.
     """
     outputs = _as_list(tensors)
+    if loss_scale is not None:
+        outputs = [loss_scale(output) for output in outputs]
     gradients = _initial_gradients(outputs, grad_variables if grad_tensors is None else grad_tensors, "grad_output")
     if retain_graph is None:
         retain_graph = create_graph
@@ -85,6 +94,7 @@ def grad(
         retain_graph: keep what was saved; defaults to ``create_graph``.
         create_graph: record backward itself, for higher derivatives.
         allow_unused: None instead of an error for an input that the outputs do not depend on.
+        is_grads_batched: ``grad_outputs`` have one more, leading dimension; one backward runs for each entry of it.
         materialize_grads: zeros instead of that None.
 
     Example::
@@ -93,11 +103,13 @@ def grad(
         >>> oneflow.autograd.grad(x * x, x)
         (tensor(6.),)
     """
-    if is_grads_batched:
-        raise NotImplementedError("autograd.grad: is_grads_batched=True is not implemented")
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
     output_list, input_list = _as_list(outputs), _as_list(inputs)
+    if is_grads_batched:
+        return _one_by_one(
+            output_list, input_list, _as_list(grad_outputs), create_graph, allow_unused, materialize_grads
+        )
     gradients = _initial_gradients(output_list, grad_outputs, "grad_output")
     if retain_graph is None:
         retain_graph = create_graph
@@ -105,5 +117,30 @@ def grad(
         output_list, gradients, retain_graph, create_graph, input_list, bool(allow_unused) or materialize_grads, False
     )
     if materialize_grads:
+        if any(isinstance(x, GradientEdge) for x in input_list):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         result = [oneflow.zeros_like(x) if g is None else g for x, g in zip(input_list, result, strict=True)]
     return tuple(result)
+
+
+def _one_by_one(
+    outputs: list[Any], inputs: list[Any], gradients: list[Any], create_graph: bool, *options: Any
+) -> tuple[Tensor, ...]:
+    """Gradients for each entry of the first dimension of ``gradients``, stacked."""
+    allow_unused, materialize_grads = options
+    sizes = {g.shape[0] for g in gradients if g is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(f"is_grads_batched=True needs gradients of one batch size, got {sorted(sizes)}")
+    rows = [
+        grad(
+            outputs,
+            inputs,
+            [None if g is None else g[i] for g in gradients],
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize_grads,
+        )
+        for i in range(sizes.pop())
+    ]
+    return tuple(None if column[0] is None else oneflow.stack(column) for column in zip(*rows, strict=True))

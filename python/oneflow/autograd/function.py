@@ -1,7 +1,82 @@
-"""Custom differentiable functions."""
+"""Custom differentiable functions. The class itself and its context are compiled."""
 
 from __future__ import annotations
 
-from oneflow._oneflow import Function
+import functools
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["Function"]
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._oneflow import Function, FunctionCtx
+
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the ``backward`` of a :class:`Function` that is not itself made of differentiable calls.
+
+    It runs without recording; differentiating what it returns raises RuntimeError.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        with oneflow.no_grad():
+            outputs = fn(ctx, *args)
+        if not oneflow.is_grad_enabled():
+            return outputs
+        if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
+            return outputs
+        many = isinstance(outputs, tuple)
+        values = outputs if many else (outputs,)
+        tensors = [v for v in values if v is not None]
+        sources = [arg for arg in args if isinstance(arg, Tensor) and arg.requires_grad]
+        replaced = iter(_DelayedError.apply(len(tensors), *tensors, *sources))
+        made = tuple(None if v is None else next(replaced) for v in values)
+        return made if many else made[0]
+
+    return wrapper
+
+
+class _DelayedError(Function):
+    """Identity on the first tensors; backward is the error."""
+
+    @staticmethod
+    def forward(ctx: Any, n: int, *tensors: Tensor) -> Any:
+        return tuple(t.detach() for t in tensors[:n])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class InplaceFunction(Function):
+    """A :class:`Function` that old code derives from where it may write its input.
+
+    Args:
+        inplace: kept as ``self.inplace``.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+
+class _Missing:
+    """What a Function does not offer, with the reason."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(self.text)
+
+
+_oneflow.Function.vmap = staticmethod(  # type: ignore[attr-defined]
+    _Missing("autograd.Function has no vmap here: oneflow has no vmap; call the function once per example")
+)
+_oneflow.Function.jvp = staticmethod(  # type: ignore[attr-defined]
+    _Missing(
+        "You must implement the jvp function for custom autograd.Function to use it with forward mode AD, "
+        "which oneflow does not have: use autograd.functional.jvp"
+    )
+)

@@ -180,3 +180,21 @@ class inference_mode(_GradContext):
         grad, inference = self._previous.pop()
         _oneflow._set_inference_mode(inference)
         _oneflow.set_grad_enabled(grad)
+
+
+class set_multithreading_enabled(_GradContext):
+    """Accepted: backward runs on the thread that calls it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass

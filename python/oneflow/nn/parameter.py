@@ -6,10 +6,19 @@ from collections import OrderedDict
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
-class Parameter(Tensor):
+class _ParameterType(type(Tensor)):  # type: ignore[misc]
+    """``isinstance(x, Parameter)`` holds for subclasses of Tensor made by ``Parameter(x)`` too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterType):
     """A tensor that a :class:`~oneflow.nn.Module` lists among its parameters.
 
     Args:
@@ -23,10 +32,23 @@ class Parameter(Tensor):
         True
     """
 
+    __torch_function__ = _oneflow._C._disabled_torch_function_impl
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = oneflow.empty(0)
-        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        if type(data) is Tensor or type(data) is Parameter or isinstance(data, cls):
+            return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        # A subclass with a behaviour of its own stays what it is, and counts as a parameter.
+        own = data.detach().requires_grad_(requires_grad)
+        if type(own) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
+                f"an instance of the same type, but return type {type(own).__name__} was found instead. To use the "
+                "type as a Parameter, please correct what its __torch_function__ makes of detach()."
+            )
+        own._is_param = True
+        return own
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:
@@ -53,6 +75,7 @@ class Buffer(Tensor):
         persistent: whether ``state_dict`` holds it.
     """
 
+    __torch_function__ = _oneflow._C._disabled_torch_function_impl
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
@@ -61,6 +84,10 @@ class Buffer(Tensor):
         buffer = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
         buffer.persistent = persistent
         return buffer
+
+
+_oneflow._C._plain_class(Parameter)
+_oneflow._C._plain_class(Buffer)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from oneflow.utils import data, hooks
 
-__all__ = ["data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import checkpointing on first use: it needs the rest of the package."""
+    if name in ("checkpoint", "_pytree"):
+        return importlib.import_module(f"oneflow.utils.{name}")
+    raise AttributeError(f"module 'oneflow.utils' has no attribute '{name}'")

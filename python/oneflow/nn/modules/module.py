@@ -14,8 +14,17 @@ from oneflow.utils.hooks import RemovableHandle, register
 
 T = TypeVar("T", bound="Module")
 
-_global_forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-_global_forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_Hooks = OrderedDict[int, Callable[..., Any]]
+
+_global_forward_pre_hooks: _Hooks = OrderedDict()
+_global_forward_hooks: _Hooks = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_backward_pre_hooks: _Hooks = OrderedDict()
+_global_backward_hooks: _Hooks = OrderedDict()
+_global_buffer_registration_hooks: _Hooks = OrderedDict()
+_global_module_registration_hooks: _Hooks = OrderedDict()
+_global_parameter_registration_hooks: _Hooks = OrderedDict()
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -23,9 +32,47 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     return register(_global_forward_pre_hooks, hook)
 
 
-def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after every module's forward."""
-    return register(_global_forward_hooks, hook)
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after every module's forward; options as for one module's hook."""
+    flags = ((_global_forward_hooks_with_kwargs, with_kwargs), (_global_forward_hooks_always_called, always_call))
+    return register(_global_forward_hooks, hook, flags=flags)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` whenever the gradient of a module's inputs is computed."""
+    return register(_global_backward_hooks, hook)
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` before a module's gradients are propagated."""
+    return register(_global_backward_pre_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` when a buffer is registered; a result that is not None replaces it."""
+    return register(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, child)`` when a child is registered; a result that is not None replaces it."""
+    return register(_global_module_registration_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, parameter)`` when a parameter is registered; a result that is not None replaces it."""
+    return register(_global_parameter_registration_hooks, hook)
+
+
+def _registered(hooks: _Hooks, module: Any, name: str, value: Any) -> Any:
+    for hook in hooks.values():
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
 
 
 class Module(StateDictMixin):
@@ -74,9 +121,14 @@ class Module(StateDictMixin):
             or self._backward_pre_hooks
             or _global_forward_pre_hooks
             or _global_forward_hooks
+            or _global_backward_pre_hooks
+            or _global_backward_hooks
         ):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return Module.__call__(self, *args, **kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
@@ -102,15 +154,17 @@ class Module(StateDictMixin):
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
         watch = None
-        if self._backward_hooks or self._backward_pre_hooks:
+        hooks = [*_global_backward_hooks.values(), *self._backward_hooks.values()]
+        pre_hooks = [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        if hooks or pre_hooks:
             from oneflow.nn.modules._backward_hooks import BackwardHooks
 
-            watch = BackwardHooks(self, list(self._backward_hooks.values()), list(self._backward_pre_hooks.values()))
+            watch = BackwardHooks(self, hooks, pre_hooks)
             args = watch.setup_input(args)
         result = self.forward(*args, **kwargs)
         for i, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
             called.add(i)
-            with_kwargs = i in self._forward_hooks_with_kwargs
+            with_kwargs = i in self._forward_hooks_with_kwargs or i in _global_forward_hooks_with_kwargs
             changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             if changed is not None:
                 result = changed
@@ -118,10 +172,12 @@ class Module(StateDictMixin):
 
     def _call_always_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
         """Run the hooks registered with ``always_call`` that an exception would have skipped."""
-        for i, hook in self._forward_hooks.items():
-            if i in self._forward_hooks_always_called and i not in called:
+        for i, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+            always = i in self._forward_hooks_always_called or i in _global_forward_hooks_always_called
+            if always and i not in called:
+                with_kwargs = i in self._forward_hooks_with_kwargs or i in _global_forward_hooks_with_kwargs
                 try:
-                    hook(self, args, kwargs, None) if i in self._forward_hooks_with_kwargs else hook(self, args, None)
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
                 except Exception as error:
                     import warnings
 
@@ -167,6 +223,8 @@ class Module(StateDictMixin):
         """Call ``hook(module, grad_output)`` before it is propagated; a result that is not None replaces it."""
         return register(self._backward_pre_hooks, hook, prepend=prepend)
 
+    register_backward_hook = register_full_backward_hook
+
     # ---- registration
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -184,7 +242,7 @@ class Module(StateDictMixin):
                     f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
                     "forward() method."
                 )
-        self._parameters[name] = param
+        self._parameters[name] = _registered(_global_parameter_registration_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not trained, such as a running mean.
@@ -199,7 +257,7 @@ class Module(StateDictMixin):
             raise TypeError(
                 f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = _registered(_global_buffer_registration_hooks, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -210,9 +268,11 @@ class Module(StateDictMixin):
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{_type_name(module)} is not a Module subclass")
         self._check_new_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._modules[name] = _registered(_global_module_registration_hooks, self, name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as :meth:`add_module`."""
+        self.add_module(name, module)
 
     def _check_new_name(self, name: str, kind: str, own: Mapping[str, Any]) -> None:
         if "_parameters" not in self.__dict__:
@@ -263,7 +323,7 @@ class Module(StateDictMixin):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, keep="_modules")
-            modules[name] = value
+            modules[name] = _registered(_global_module_registration_hooks, self, name, value)
             return
         if modules is not None and name in modules:
             if value is not None:
@@ -282,7 +342,7 @@ class Module(StateDictMixin):
                     "(torch.nn.Buffer, torch.Tensor or None expected)"
                 )
             if name in buffers:
-                buffers[name] = value
+                buffers[name] = _registered(_global_buffer_registration_hooks, self, name, value)
                 return
             self._forget(name, keep="_buffers")
             self.register_buffer(name, value, persistent=getattr(value, "persistent", True))
@@ -394,11 +454,15 @@ class Module(StateDictMixin):
             module = child
         return module
 
-    def set_submodule(self, target: str, module: Module) -> None:
-        """Put ``module`` at the dotted path ``target``."""
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put ``module`` at the dotted path ``target``; with ``strict`` something must be there already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, _, name = target.rpartition(".")
+        if strict and not hasattr(self.get_submodule(path), name):
+            raise AttributeError(f"{type(self.get_submodule(path)).__name__} has no attribute `{name}`")
         setattr(self.get_submodule(path), name, module)
 
     def get_parameter(self, target: str) -> Parameter:
@@ -484,6 +548,14 @@ class Module(StateDictMixin):
             device = f"cuda:{device}"
         return self._apply(lambda t: t.to(device))
 
+    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
+        """Move parameters and buffers to ``device`` without their content."""
+        return self._apply(lambda t: oneflow.empty_like(t, device=device), recurse=recurse)
+
+    def share_memory(self: T) -> T:
+        """Move parameters and buffers into memory that forked processes share."""
+        return self._apply(lambda t: t.share_memory_())
+
     @overload
     def to(self: T, device: Any = ..., dtype: Any = ..., non_blocking: bool = ...) -> T: ...
     @overload
@@ -491,12 +563,12 @@ class Module(StateDictMixin):
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Move and cast in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``.
 
-        Integral tensors move but keep their dtype.
+        Integral tensors move but keep their dtype. ``memory_format`` is given to the tensors of 4 or 5 dimensions.
 
         Raises:
             TypeError: the dtype is not floating-point.
         """
-        device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -508,6 +580,8 @@ class Module(StateDictMixin):
                 options["device"] = device
             if dtype is not None and (t.is_floating_point() or t.is_complex()):
                 options["dtype"] = dtype
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
             return t.to(**options) if options else t
 
         return self._apply(convert)
@@ -607,8 +681,14 @@ _HOOK_DICTS = (
 
 
 def _parse_to(
-    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, tensor: Any = None, **other: Any
-) -> tuple[Any, Any, bool]:
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    tensor: Any = None,
+    memory_format: Any = None,
+    **other: Any,
+) -> tuple[Any, Any, bool, Any]:
     if other:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(other))}'")
     for arg in args:
@@ -626,7 +706,7 @@ def _parse_to(
         device, dtype = tensor.device, tensor.dtype
     if isinstance(device, int):
         device = f"cuda:{device}"
-    return (None if device is None else oneflow.device(device)), dtype, non_blocking
+    return (None if device is None else oneflow.device(device)), dtype, non_blocking, memory_format
 
 
 def _type_name(value: Any) -> str:

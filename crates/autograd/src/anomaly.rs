@@ -1,0 +1,92 @@
+//! Anomaly mode: nodes remember where they were recorded, and gradients that are NaN are errors.
+//!
+//! Does not know languages: the binding says where the program is and how to tell the user.
+
+use crate::node::Node;
+use oneflow_base::{Error, ErrorKind, Result};
+use oneflow_core::Tensor;
+use oneflow_ops::TensorOps;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const ON: u8 = 1;
+const CHECK_NAN: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(0);
+
+/// What the binding knows: the lines of the program that are running, and how to say something to the user.
+#[derive(Clone, Copy)]
+pub struct AnomalyHooks {
+    pub whereabouts: fn() -> String,
+    pub report: fn(&str) -> Result<()>,
+}
+
+static HOOKS: OnceLock<AnomalyHooks> = OnceLock::new();
+
+/// Installs the binding's part; once, at start-up.
+pub fn set_anomaly_hooks(hooks: AnomalyHooks) {
+    let _ = HOOKS.set(hooks);
+}
+
+/// Switches the mode for all threads.
+pub fn set_anomaly_mode(on: bool, check_nan: bool) {
+    MODE.store(if on { ON | if check_nan { CHECK_NAN } else { 0 } } else { 0 }, Ordering::Relaxed);
+}
+
+#[inline]
+pub fn is_anomaly_enabled() -> bool {
+    MODE.load(Ordering::Relaxed) != 0
+}
+
+pub fn is_anomaly_check_nan_enabled() -> bool {
+    MODE.load(Ordering::Relaxed) & CHECK_NAN != 0
+}
+
+/// Lets a new node remember where it was recorded.
+#[cold]
+pub(crate) fn remember(node: &Node) {
+    if let Some(h) = HOOKS.get() {
+        node.hooks.set_trace((h.whereabouts)());
+    }
+}
+
+/// Tells the user where the node that failed was recorded, and adds it to the error.
+#[cold]
+pub(crate) fn explain(node: &Node, e: Error) -> Error {
+    let Some(trace) = node.hooks.trace() else { return e };
+    let text = format!("Error detected in {}. Traceback of forward call that caused the error:\n{trace}", node.name());
+    if let Some(h) = HOOKS.get()
+        && let Err(raised) = (h.report)(&text)
+    {
+        return raised;
+    }
+    match trace.trim_end().lines().rev().find(|l| l.trim_start().starts_with("File ")) {
+        Some(line) if e.kind() != ErrorKind::Pending => {
+            Error::new(e.kind(), format!("{} (recorded at {})", e.text(), line.trim()))
+        }
+        _ => e,
+    }
+}
+
+/// Refuses gradients that hold NaN.
+#[cold]
+pub(crate) fn check(node: &Node, grads: &[Option<Tensor>]) -> Result<()> {
+    if !is_anomaly_check_nan_enabled() {
+        return Ok(());
+    }
+    for (i, g) in grads.iter().enumerate() {
+        let Some(g) = g else { continue };
+        if !g.dtype().is_differentiable() || g.device().is_meta() {
+            continue;
+        }
+        let _off = crate::GradGuard::new(false);
+        let g = g.shallow();
+        let odd = g.ne(&g)?.any(None::<&[i64]>, false)?;
+        let host = oneflow_core::copy_to_host(&odd)?;
+        // SAFETY: one element of bool, on the host.
+        if unsafe { *host.data_ptr() } != 0 {
+            return Err(Error::runtime(format!("Function '{}' returned nan values in its {i}th output.", node.name())));
+        }
+    }
+    Ok(())
+}

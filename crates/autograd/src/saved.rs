@@ -1,0 +1,124 @@
+//! Tensors kept for backward: as they are, or as what the user's hooks made of them.
+//!
+//! Knows nothing of what the hooks do with a tensor (other memory, recomputation).
+
+use crate::node::Edge;
+use crate::slot::link;
+use oneflow_base::{Error, Result};
+use oneflow_core::Tensor;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Brings a packed tensor back.
+pub type Unpack = Arc<dyn Fn() -> Result<Tensor> + Send + Sync>;
+/// Takes a tensor that is to be kept, and says how to bring it back.
+pub type Pack = Arc<dyn Fn(&Tensor) -> Result<Unpack> + Send + Sync>;
+
+#[derive(Default)]
+struct Hooks {
+    stack: Vec<Pack>,
+    /// Why hooks may not be used now.
+    refused: Option<String>,
+}
+
+thread_local! {
+    static HOOKS: RefCell<Hooks> = const { RefCell::new(Hooks { stack: Vec::new(), refused: None }) };
+}
+
+/// Hooks in use on any thread: where there are none, nothing else is asked.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Packs whatever this thread keeps for backward from now on.
+pub fn push_saved_hooks(pack: Pack) -> Result<()> {
+    HOOKS.with_borrow_mut(|h| {
+        if let Some(why) = &h.refused {
+            return Err(Error::runtime(why.clone()));
+        }
+        h.stack.push(pack);
+        IN_USE.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// Ends the latest `push_saved_hooks`.
+pub fn pop_saved_hooks() {
+    let gone = HOOKS.with_borrow_mut(|h| h.stack.pop());
+    if gone.is_some() {
+        IN_USE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Refuses hooks on this thread with this text (`None`: allows them again). Returns what was said before.
+pub fn refuse_saved_hooks(why: Option<String>) -> Result<Option<String>> {
+    HOOKS.with_borrow_mut(|h| match &why {
+        Some(text) if !h.stack.is_empty() => Err(Error::runtime(text.clone())),
+        _ => Ok(std::mem::replace(&mut h.refused, why)),
+    })
+}
+
+#[cold]
+fn packer() -> Option<Pack> {
+    HOOKS.with_borrow(|h| h.stack.last().cloned())
+}
+
+/// One kept tensor.
+#[derive(Clone)]
+pub struct Kept {
+    value: Value,
+    version: u32,
+}
+
+#[derive(Clone)]
+enum Value {
+    Plain(Tensor),
+    Packed(Unpack),
+}
+
+impl Kept {
+    #[inline]
+    pub fn new(tensor: Tensor) -> Result<Kept> {
+        let version = tensor.version();
+        if IN_USE.load(Ordering::Relaxed) != 0
+            && let Some(pack) = packer()
+        {
+            return Ok(Kept { value: Value::Packed(pack(&tensor.shallow())?), version });
+        }
+        Ok(Kept { value: Value::Plain(tensor), version })
+    }
+
+    /// The tensor if it was kept as it is, and the version it should have.
+    #[inline]
+    pub fn plain(&self) -> Option<(&Tensor, u32)> {
+        match &self.value {
+            Value::Plain(t) => Some((t, self.version)),
+            Value::Packed(_) => None,
+        }
+    }
+
+    /// The tensor, with `history` where it had to be brought back.
+    #[inline]
+    pub fn open(&self, history: Option<&Edge>) -> Result<Tensor> {
+        match &self.value {
+            Value::Plain(t) => Ok(t.clone()),
+            Value::Packed(unpack) => reopened(unpack()?, history),
+        }
+    }
+
+    /// As `open`; an error where the tensor was written since. `what` it is, for the text.
+    pub fn checked(&self, history: Option<&Edge>, what: &str) -> Result<Tensor> {
+        match self.plain() {
+            Some((t, version)) if t.version() != version => Err(crate::node::written(t, version, what)),
+            _ => self.open(history),
+        }
+    }
+}
+
+#[cold]
+fn reopened(t: Tensor, history: Option<&Edge>) -> Result<Tensor> {
+    let t = t.shallow();
+    if let Some(e) = history {
+        link(&t, e.node.clone(), e.nr);
+    }
+    Ok(t)
+}

@@ -1,0 +1,79 @@
+//! Autocast's switches, by device type name. The context managers over them are Python's.
+
+use crate::classes::{PyDType, dtype_object, dtype_of};
+use crate::gate::run;
+use oneflow_core::base::{DeviceType, Error, Result};
+use pyo3::prelude::*;
+
+fn kind(device_type: &str) -> Result<DeviceType> {
+    match device_type {
+        "cpu" => Ok(DeviceType::CPU),
+        "cuda" => Ok(DeviceType::CUDA),
+        other => Err(Error::runtime(format!("User specified an unsupported autocast device_type '{other}'"))),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (device_type=None))]
+fn is_autocast_enabled(device_type: Option<&str>) -> PyResult<bool> {
+    run(|| Ok(oneflow_autocast::state().is_enabled(kind(device_type.unwrap_or("cuda"))?)))
+}
+
+#[pyfunction]
+fn set_autocast_enabled(device_type: &str, enabled: bool) -> PyResult<()> {
+    run(|| {
+        oneflow_autocast::set_enabled(kind(device_type)?, enabled);
+        Ok(())
+    })
+}
+
+#[pyfunction]
+fn get_autocast_dtype<'py>(py: Python<'py>, device_type: &str) -> PyResult<&'py Py<PyDType>> {
+    dtype_object(py, run(|| Ok(oneflow_autocast::state().dtype(kind(device_type)?)))?)
+}
+
+#[pyfunction]
+fn set_autocast_dtype(device_type: &str, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
+    run(|| {
+        let dtype = dtype_of(dtype).ok_or_else(|| Error::type_("set_autocast_dtype(): dtype must be a dtype"))?;
+        oneflow_autocast::set_dtype(kind(device_type)?, dtype)
+    })
+}
+
+#[pyfunction]
+fn is_autocast_cache_enabled() -> bool {
+    oneflow_autocast::state().cache_enabled
+}
+
+#[pyfunction]
+fn set_autocast_cache_enabled(enabled: bool) {
+    oneflow_autocast::set_cache_enabled(enabled);
+}
+
+#[pyfunction]
+fn clear_autocast_cache() {
+    oneflow_autocast::clear_cache();
+}
+
+#[pyfunction]
+fn autocast_increment_nesting() -> u32 {
+    oneflow_autocast::increment_nesting()
+}
+
+#[pyfunction]
+fn autocast_decrement_nesting() -> u32 {
+    oneflow_autocast::decrement_nesting()
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    oneflow_autocast::register();
+    m.add_function(wrap_pyfunction!(is_autocast_enabled, m)?)?;
+    m.add_function(wrap_pyfunction!(set_autocast_enabled, m)?)?;
+    m.add_function(wrap_pyfunction!(get_autocast_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(set_autocast_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(is_autocast_cache_enabled, m)?)?;
+    m.add_function(wrap_pyfunction!(set_autocast_cache_enabled, m)?)?;
+    m.add_function(wrap_pyfunction!(clear_autocast_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(autocast_increment_nesting, m)?)?;
+    m.add_function(wrap_pyfunction!(autocast_decrement_nesting, m)?)
+}

@@ -1,0 +1,252 @@
+//! `__torch_function__`: calls handed to classes that answer for themselves.
+//!
+//! The plain path only compares an argument's class with `Tensor`. How an overriding class is asked stands in
+//! `oneflow/overrides.py`.
+
+use crate::gate::{OrPending, checked};
+use crate::object::tensor_type;
+use crate::overload::Form;
+use crate::parse::Given;
+use oneflow_core::base::Result;
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+thread_local! {
+    static ENABLED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Modes that are active on any thread.
+static MODES: AtomicUsize = AtomicUsize::new(0);
+
+/// Subclasses of Tensor that are known to answer nothing (Parameter).
+static PLAIN: [AtomicPtr<PyTypeObject>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
+
+/// The mark of classes that answer nothing.
+static DISABLED: AtomicPtr<PyObject> = AtomicPtr::new(null_mut());
+
+fn name() -> *mut PyObject {
+    static NAME: OnceLock<usize> = OnceLock::new();
+    // SAFETY: the interpreter is held; the name is kept for ever.
+    *NAME.get_or_init(|| unsafe { ffi::PyUnicode_InternFromString(c"__torch_function__".as_ptr()) as usize })
+        as *mut PyObject
+}
+
+/// Whether an object wants to answer calls it is part of.
+///
+/// # Safety
+/// A live object; the interpreter is held.
+#[inline]
+pub unsafe fn answers(o: *mut PyObject) -> bool {
+    // SAFETY: a live object has a live type.
+    let class = unsafe { ffi::Py_TYPE(o) };
+    if class == tensor_type() || PLAIN.iter().any(|p| p.load(Ordering::Relaxed) == class) {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { asks(o, class) }
+}
+
+#[cold]
+unsafe fn asks(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
+    // SAFETY: a live object, the interpreter is held.
+    unsafe {
+        if !ENABLED.get() || is_basic(o, class) {
+            return false;
+        }
+        let f = ffi::PyObject_GetAttr(class.cast(), name());
+        if f.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let disabled = f == DISABLED.load(Ordering::Relaxed);
+        ffi::Py_DECREF(f);
+        !disabled
+    }
+}
+
+/// Classes of the language itself, which never answer.
+unsafe fn is_basic(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
+    // SAFETY: comparing addresses of built-in objects.
+    unsafe {
+        o == ffi::Py_None()
+            || o == ffi::Py_Ellipsis()
+            || [
+                &raw mut ffi::PyLong_Type,
+                &raw mut ffi::PyFloat_Type,
+                &raw mut ffi::PyBool_Type,
+                &raw mut ffi::PyComplex_Type,
+                &raw mut ffi::PyUnicode_Type,
+                &raw mut ffi::PyTuple_Type,
+                &raw mut ffi::PyList_Type,
+                &raw mut ffi::PyDict_Type,
+                &raw mut ffi::PySlice_Type,
+                &raw mut ffi::PyBytes_Type,
+            ]
+            .contains(&class)
+    }
+}
+
+/// Whether a mode wants to see every call.
+#[inline]
+pub fn has_modes() -> bool {
+    MODES.load(Ordering::Relaxed) != 0 && ENABLED.get()
+}
+
+/// What is called, as users know it.
+pub enum Function<'a> {
+    Op(&'a str, Form),
+    Method(&'a str),
+    Getter(&'a str),
+}
+
+impl Function<'_> {
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the class lives for ever.
+        let class = unsafe { Bound::from_borrowed_ptr(py, tensor_type().cast::<PyObject>()) };
+        match self {
+            Function::Getter(n) => class.getattr(*n)?.getattr("__get__"),
+            Function::Method(n) => class.getattr(*n),
+            Function::Op(n, form) => {
+                let name = if form.is_inplace() { format!("{n}_") } else { (*n).to_owned() };
+                if form.is_method() {
+                    return class.getattr(name);
+                }
+                let module = py.import("oneflow._oneflow")?;
+                module.getattr(name.as_str()).or_else(|_| module.getattr("_C")?.getattr(name))
+            }
+        }
+    }
+}
+
+/// Asks the classes of `who` (none: the modes alone) to answer a call.
+///
+/// # Safety
+/// The objects of the call are alive and the interpreter is held; `slf` may be null.
+#[cold]
+pub unsafe fn ask(
+    py: Python<'_>,
+    function: Function<'_>,
+    slf: *mut PyObject,
+    given: Given,
+    who: &[*mut PyObject],
+) -> Result<*mut PyObject> {
+    let call = || -> PyResult<Bound<'_, PyAny>> {
+        // SAFETY: the caller's promise.
+        let borrowed = |o: *mut PyObject| unsafe { Bound::from_borrowed_ptr(py, o) };
+        let mut args: Vec<Bound<'_, PyAny>> = Vec::new();
+        if !slf.is_null() {
+            args.push(borrowed(slf));
+        }
+        // SAFETY: as many arguments are there, and as many more as there are names.
+        args.extend((0..given.n).map(|i| borrowed(unsafe { *given.args.add(i) })));
+        let kwargs = PyDict::new(py);
+        if !given.names.is_null() {
+            let names = borrowed(given.names).cast_into::<PyTuple>()?;
+            for (k, name) in names.iter().enumerate() {
+                // SAFETY: as above.
+                kwargs.set_item(name, borrowed(unsafe { *given.args.add(given.n + k) }))?;
+            }
+        }
+        let who = PyTuple::new(py, who.iter().map(|o| borrowed(*o)))?;
+        let ask = py.import("oneflow.overrides")?.getattr("_ask")?;
+        ask.call1((function.object(py)?, PyTuple::new(py, args)?, kwargs, who))
+    };
+    Ok(call().pend(py)?.into_ptr())
+}
+
+/// As `ask`, for a slot with an object and up to two operands.
+///
+/// # Safety
+/// Live objects, the interpreter is held.
+#[cold]
+pub unsafe fn ask_slot(
+    py: Python<'_>,
+    name: &str,
+    slf: *mut PyObject,
+    operands: &[*mut PyObject],
+    who: &[*mut PyObject],
+) -> Result<*mut PyObject> {
+    let given = Given { args: operands.as_ptr(), n: operands.len(), names: null_mut() };
+    // SAFETY: the caller's promise.
+    checked(unsafe { ask(py, Function::Method(name), slf, given, who)? })
+}
+
+/// Whether any of the objects would answer a call.
+#[pyfunction]
+#[pyo3(signature = (*objects))]
+fn _has_torch_function(objects: &Bound<'_, PyTuple>) -> bool {
+    // SAFETY: the tuple keeps the objects alive.
+    has_modes() || objects.iter().any(|o| unsafe { answers(o.as_ptr()) })
+}
+
+/// Switches whether classes are asked on this thread; returns what it was.
+#[pyfunction]
+fn _set_torch_function_enabled(on: bool) -> bool {
+    ENABLED.replace(on)
+}
+
+#[pyfunction]
+fn _is_torch_function_enabled() -> bool {
+    ENABLED.get()
+}
+
+/// Counts the active modes.
+#[pyfunction]
+fn _count_torch_function_modes(entered: bool) {
+    if entered {
+        MODES.fetch_add(1, Ordering::Relaxed);
+    } else {
+        MODES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Says that a subclass of Tensor answers nothing, so that nobody has to look.
+#[pyfunction]
+fn _plain_class(class: &Bound<'_, PyAny>) {
+    for p in &PLAIN {
+        let class = class.as_ptr().cast::<PyTypeObject>();
+        if p.compare_exchange(null_mut(), class, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // SAFETY: the class is kept for ever, so that its address is never another's.
+            unsafe { ffi::Py_INCREF(class.cast()) };
+            return;
+        }
+    }
+}
+
+/// What `__torch_function__` is of classes that answer nothing.
+#[pyfunction]
+#[pyo3(signature = (func, types, args=None, kwargs=None))]
+fn _disabled_torch_function_impl<'py>(
+    py: Python<'py>,
+    func: &Bound<'py, PyAny>,
+    types: &Bound<'py, PyAny>,
+    args: Option<Bound<'py, PyTuple>>,
+    kwargs: Option<Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            ENABLED.set(self.0);
+        }
+    }
+    let _ = types;
+    let _back = Back(ENABLED.replace(false));
+    func.call(args.unwrap_or_else(|| PyTuple::empty(py)), kwargs.as_ref())
+}
+
+/// Adds the functions to the private module.
+pub fn add(private: &Bound<'_, PyModule>) -> PyResult<()> {
+    let disabled = wrap_pyfunction!(_disabled_torch_function_impl, private)?;
+    DISABLED.store(disabled.as_ptr(), Ordering::Relaxed);
+    private.setattr("_disabled_torch_function_impl", disabled)?;
+    private.setattr("_has_torch_function", wrap_pyfunction!(_has_torch_function, private)?)?;
+    private.setattr("_set_torch_function_enabled", wrap_pyfunction!(_set_torch_function_enabled, private)?)?;
+    private.setattr("_is_torch_function_enabled", wrap_pyfunction!(_is_torch_function_enabled, private)?)?;
+    private.setattr("_count_torch_function_modes", wrap_pyfunction!(_count_torch_function_modes, private)?)?;
+    private.setattr("_plain_class", wrap_pyfunction!(_plain_class, private)?)
+}

@@ -1,0 +1,177 @@
+"""The recorded graph: edges, hooks on what is saved for backward, hooks on several tensors at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+from oneflow import _oneflow
+from oneflow._oneflow import Node, Tensor
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]
+
+_C = _oneflow._C
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor arrives: output ``output_nr`` of ``node``. Takes a tensor's place in ``grad``."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return the edge at which gradients of ``tensor`` arrive; for a leaf that of its accumulator.
+
+    Raises:
+        RuntimeError: the tensor requires no gradient.
+    """
+    return GradientEdge(*_C._gradient_edge(tensor))
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Say that the data of ``tensor`` was written by something the library did not see."""
+    for t in [tensor] if isinstance(tensor, Tensor) else tensor:
+        _C._increment_version(t)
+
+
+class saved_tensors_hooks:
+    """Context manager: what is saved for backward inside is handed to ``pack_hook``, and brought back by ``unpack_hook``.
+
+    Args:
+        pack_hook: called with each tensor that is to be saved; returns anything.
+        unpack_hook: called in backward with what ``pack_hook`` returned; returns the tensor.
+
+    Example::
+
+        >>> x = oneflow.ones(2, requires_grad=True)
+        >>> with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        ...     y = x * x
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        _C._push_saved_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _C._pop_saved_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved for backward in host memory.
+
+    Args:
+        pin_memory: accepted; host memory is not pinned.
+        device_type: the device the tensors come from.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+            return tensor.device, tensor.cpu()
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            device, tensor = packed
+            return tensor.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
+    """Refuse :class:`saved_tensors_hooks` inside, with ``error_message``."""
+    was = _C._refuse_saved_hooks(error_message)
+    try:
+        yield
+    finally:
+        _C._refuse_saved_hooks(was)
+
+
+class _Handles:
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Remove the hook from all tensors."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: Literal["all", "any"] = "all"
+) -> _Handles:
+    """Call ``fn`` once in each backward: with the gradients of all ``tensors``, or with the first that is computed.
+
+    Args:
+        tensors: tensors that require a gradient.
+        fn: with ``mode="all"`` called with a list of gradients, None for a tensor that was not reached; with
+            ``mode="any"`` with one gradient.
+        mode: "all" or "any".
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    if mode == "any":
+        ran: set[int] = set()
+
+        def first(grad: Tensor) -> None:
+            run = _C._backward_number()
+            with lock:
+                if run in ran:
+                    return
+                ran.clear()
+                ran.add(run)
+            fn(grad)
+
+        return _Handles([t.register_hook(first) for t in tensors])
+
+    edges = [get_gradient_edge(t) for t in tensors]
+    seen: dict[int, list[Any]] = {}
+    counts: dict[int, list[int]] = {}
+
+    def make(i: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            run = _C._backward_number()
+            with lock:
+                if run not in seen:
+                    seen[run] = [None] * len(tensors)
+                    expected = sum(map(_C._will_run, (e.node for e in edges)))
+                    counts[run] = [0, expected]
+                seen[run][i] = grad if seen[run][i] is None else seen[run][i] + grad
+                counts[run][0] += 1
+                if counts[run][0] < counts[run][1]:
+                    return
+                grads = seen.pop(run)
+                del counts[run]
+            fn(grads)
+
+        return hook
+
+    return _Handles([t.register_hook(make(i)) for i, t in enumerate(tensors)])
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accepted: gradients are accumulated on the stream of the backward that computed them."""

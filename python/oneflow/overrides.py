@@ -1,0 +1,233 @@
+"""``__torch_function__``: how classes answer calls of the library's functions themselves.
+
+A class with that method is asked wherever one of its objects stands in a tensor's place. The compiled module finds such
+objects; this file asks them.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor
+
+__all__ = [
+    "TorchFunctionMode",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]
+
+_C = _oneflow._C
+_disabled_torch_function_impl = _C._disabled_torch_function_impl
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether one of the arguments wants to answer the call it is part of."""
+    return _C._has_torch_function(*relevant_args)
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    """As :func:`has_torch_function`, of one argument."""
+    return _C._has_torch_function(arg)
+
+
+has_torch_function_variadic: Callable[..., bool] = _C._has_torch_function
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether ``inp`` is a Tensor or has ``__torch_function__``."""
+    return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Ask the classes of ``relevant_args`` to answer ``public_api(*args, **kwargs)``.
+
+    Raises:
+        TypeError: all of them answered NotImplemented.
+    """
+    who = [arg for arg in relevant_args if _C._has_torch_function(arg)]
+    return _ask(public_api, args, kwargs, who)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function so that classes are asked; ``dispatcher`` maps its arguments to the relevant ones."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def _ask(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: Iterable[Any]) -> Any:
+    """Ask the active mode and then each class, subclasses before the classes they derive from."""
+    order: list[Any] = []
+    for arg in who:
+        if any(type(arg) is type(other) for other in order):
+            continue
+        place = next((i for i, other in enumerate(order) if issubclass(type(arg), type(other))), len(order))
+        order.insert(place, arg)
+    types = tuple(type(arg) for arg in order)
+    if modes := _modes():
+        mode = modes.pop()
+        _C._count_torch_function_modes(False)
+        try:
+            result = mode.__torch_function__(function, types, args, kwargs)
+        finally:
+            modes.append(mode)
+            _C._count_torch_function_modes(True)
+        if result is not NotImplemented:
+            return result
+    elif not order:
+        # A mode of another thread: not ours to ask.
+        was = _C._set_torch_function_enabled(False)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _C._set_torch_function_enabled(was)
+    for arg in order:
+        result = type(arg).__torch_function__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    name = resolve_name(function) or getattr(function, "__name__", repr(function))
+    kinds = "".join(f"\n\n  - tensor subclass {type(arg)}" for arg in order)
+    raise TypeError(
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented:{kinds}"
+    )
+
+
+# ---- the answer of Tensor itself, which its subclasses inherit
+
+
+def _torch_function(
+    cls: type, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Run ``func`` on the plain tensors and make what it returns a ``cls``."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    was = _C._set_torch_function_enabled(False)
+    try:
+        result = func(*args, **(kwargs or {}))
+        return result if func in _kept_as_they_are() else _converted(result, cls)
+    finally:
+        _C._set_torch_function_enabled(was)
+
+
+def _converted(value: Any, cls: type) -> Any:
+    if isinstance(value, Tensor):
+        return value if cls is Tensor or isinstance(value, cls) else value.as_subclass(cls)
+    if isinstance(value, (tuple, list)):
+        made = [_converted(item, cls) for item in value]
+        # Named tuples of several results take one sequence, those of the standard library one argument a field.
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+@functools.cache
+def _kept_as_they_are() -> set[Any]:
+    """Functions whose result is somebody's own tensor, not a new one."""
+    return {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]
+
+
+class DisableTorchFunctionSubclass:
+    """Context manager: no class is asked inside."""
+
+    def __enter__(self) -> None:
+        self._was = _C._set_torch_function_enabled(False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _C._set_torch_function_enabled(self._was)
+
+
+# ---- modes
+
+_local = threading.local()
+
+
+def _modes() -> list[TorchFunctionMode]:
+    try:
+        return _local.modes
+    except AttributeError:
+        _local.modes = []
+        return _local.modes
+
+
+class TorchFunctionMode:
+    """A context manager whose ``__torch_function__`` sees every call made inside, whatever its arguments.
+
+    Inside the method the mode itself is off; the modes entered before it are asked in turn.
+
+    Example::
+
+        >>> class Names(TorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         print(func.__name__)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Names():
+        ...     _ = oneflow.ones(2) + 1
+        ones
+        add
+    """
+
+    def __torch_function__(
+        self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> TorchFunctionMode:
+        _modes().append(self)
+        _C._count_torch_function_modes(True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _modes().pop()
+        _C._count_torch_function_modes(False)
+
+
+# ---- names
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether ``func`` is a method of Tensor, or the getter of one of its properties."""
+    name = getattr(func, "__name__", None)
+    return name == "__get__" or (name is not None and getattr(Tensor, name, None) is func)
+
+
+def resolve_name(f: Callable[..., Any]) -> str | None:
+    """The public name of a function, such as "oneflow.Tensor.add"; None where it has none."""
+    name = getattr(f, "__name__", None)
+    if name is None:
+        return None
+    if name == "__get__":
+        owner = getattr(f, "__self__", None)
+        return f"oneflow.Tensor.{getattr(owner, '__name__', '?')}.__get__"
+    if getattr(Tensor, name, None) is f:
+        return f"oneflow.Tensor.{name}"
+    import oneflow
+
+    for place, module in (("oneflow", oneflow), ("oneflow.nn.functional", oneflow.nn.functional)):
+        if getattr(module, name, None) is f:
+            return f"{place}.{name}"
+    return f"{getattr(f, '__module__', None) or 'oneflow'}.{name}"

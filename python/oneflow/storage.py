@@ -1,0 +1,255 @@
+"""Storages with a dtype: the flat memory behind tensors, as old checkpoints and code name it.
+
+``UntypedStorage`` itself, plain bytes, is compiled; the methods it is given here need no speed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow._oneflow import UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+
+def _share(self: UntypedStorage) -> UntypedStorage:
+    """Move the bytes into memory that forked processes share. Nothing happens where they are shared already."""
+    if self.device.type != "cpu" or self.is_shared() or self.nbytes() == 0:
+        return self
+    memory = mmap.mmap(-1, self.nbytes())
+    self._move_into(ctypes.addressof(ctypes.c_char.from_buffer(memory)), memory)
+    _shared[self._cdata] = self.data_ptr()
+    return self
+
+
+# Address of a storage and of its memory: the latter tells a later storage at the same place apart.
+_shared: dict[int, int] = {}
+
+
+def _is_shared(self: UntypedStorage) -> bool:
+    return self.device.type == "cuda" or (not self._is_own and _shared.get(self._cdata) == self.data_ptr())
+
+
+def _clone(self: UntypedStorage) -> UntypedStorage:
+    copy = UntypedStorage(self.nbytes(), device=self.device)
+    copy._tensor().copy_(self._tensor())
+    return copy
+
+
+def _deepcopy(self: UntypedStorage, memo: dict[int, Any]) -> UntypedStorage:
+    # Copies are remembered by the storage, of which every tensor makes a new object.
+    copies = memo.setdefault(_MEMO, {})  # type: ignore[call-overload]
+    if self._cdata not in copies:
+        copies[self._cdata] = (_clone(self), self)
+    return copies[self._cdata][0]
+
+
+_MEMO = "oneflow"
+
+
+def _copy_from(self: UntypedStorage, source: Any, non_blocking: bool = False) -> UntypedStorage:
+    inner = source._untyped_storage if isinstance(source, TypedStorage) else source
+    self._tensor().copy_(inner._tensor())
+    return self
+
+
+def _fill(self: UntypedStorage, value: int) -> UntypedStorage:
+    self._tensor().fill_(value)
+    return self
+
+
+def _getitem(self: UntypedStorage, index: Any) -> Any:
+    found = self._tensor()[index]
+    if found.dim() == 0:
+        return found.item()
+    part = UntypedStorage(found.numel(), device=self.device)
+    part._tensor().copy_(found)
+    return part
+
+
+def _setitem(self: UntypedStorage, index: Any, value: Any) -> None:
+    self._tensor()[index] = value
+
+
+def _to_list(self: UntypedStorage) -> list[int]:
+    return self._tensor().tolist()
+
+
+def _iterate(self: UntypedStorage) -> Iterator[int]:
+    return iter(_to_list(self))
+
+
+def _on_cpu(self: UntypedStorage) -> UntypedStorage:
+    if self.device.type == "cpu":
+        return self
+    copy = UntypedStorage(self.nbytes())
+    copy._tensor().copy_(self._tensor())
+    return copy
+
+
+def _show(self: UntypedStorage) -> str:
+    lines = "\n".join(f" {value}" for value in _to_list(self))
+    return f"{lines}\n[oneflow.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+
+def _reduce(self: UntypedStorage, protocol: Any) -> Any:
+    return _from_bytes, (ctypes.string_at(_on_cpu(self).data_ptr(), self.nbytes()) if self.nbytes() else b"",)
+
+
+def _from_bytes(data: bytes) -> UntypedStorage:
+    storage = UntypedStorage(len(data))
+    if data:
+        ctypes.memmove(storage.data_ptr(), data, len(data))
+    return storage
+
+
+for _name, _method in {
+    "share_memory_": _share,
+    "is_shared": _is_shared,
+    "is_pinned": lambda self, device="cuda": False,
+    "clone": _clone,
+    "__copy__": _clone,
+    "__deepcopy__": _deepcopy,
+    "copy_": _copy_from,
+    "fill_": _fill,
+    "__getitem__": _getitem,
+    "__setitem__": _setitem,
+    "__iter__": _iterate,
+    "tolist": _to_list,
+    "cpu": _on_cpu,
+    "untyped": lambda self: self,
+    "__repr__": _show,
+    "__reduce_ex__": _reduce,
+    "is_cuda": property(lambda self: self.device.type == "cuda"),
+}.items():
+    setattr(UntypedStorage, _name, _method)
+
+
+class TypedStorage:
+    """An :class:`UntypedStorage` seen as elements of one dtype.
+
+    Args:
+        size: number of elements, or a sequence of numbers; left out where ``wrap_storage`` is given.
+        wrap_storage: the bytes.
+        dtype: type of the elements.
+    """
+
+    dtype: Any = None
+
+    def __init__(
+        self, size: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
+    ) -> None:
+        self.dtype = type(self).dtype or dtype or oneflow.get_default_dtype()
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+        elif isinstance(size, int):
+            item = oneflow.empty((), dtype=self.dtype).element_size()
+            self._untyped_storage = UntypedStorage(size * item, device=device)
+        else:
+            self._untyped_storage = oneflow.tensor(size, dtype=self.dtype, device=device).untyped_storage()
+
+    def _tensor(self) -> Tensor:
+        """The elements as a 1-D tensor that shares them."""
+        return oneflow.empty((0,), dtype=self.dtype, device=self.device).set_(self._untyped_storage)
+
+    @property
+    def device(self) -> Any:
+        """Where the bytes are."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the bytes are in a CUDA device's memory."""
+        return self._untyped_storage.device.type == "cuda"
+
+    def untyped(self) -> UntypedStorage:
+        """The bytes."""
+        return self._untyped_storage
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return oneflow.empty((), dtype=self.dtype).element_size()
+
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._untyped_storage.nbytes()
+
+    def size(self) -> int:
+        """Number of elements."""
+        return self.nbytes() // self.element_size()
+
+    __len__ = size
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    @property
+    def _cdata(self) -> int:
+        return self._untyped_storage._cdata
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Make room for ``size`` elements, keeping what fits."""
+        self._untyped_storage.resize_(size * self.element_size())
+        return self
+
+    def share_memory_(self) -> TypedStorage:
+        """Move the elements into memory that forked processes share."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether forked processes share the memory."""
+        return self._untyped_storage.is_shared()
+
+    def clone(self) -> TypedStorage:
+        """A copy."""
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage.__deepcopy__(memo), dtype=self.dtype)
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> TypedStorage:
+        """Copy the elements of another storage, cast to this dtype."""
+        self._tensor().copy_(source._tensor(), non_blocking)
+        return self
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Set every element."""
+        self._tensor().fill_(value)
+        return self
+
+    def cpu(self) -> TypedStorage:
+        """The storage in host memory."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return self._tensor().tolist()
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, int):
+            raise RuntimeError(f"slices are only supported in UntypedStorage.__getitem__, got {type(index).__name__}")
+        return self._tensor()[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._tensor()[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage
+
+    def __hash__(self) -> int:
+        return hash(self._untyped_storage)
+
+    def __repr__(self) -> str:
+        lines = "\n".join(f" {value}" for value in self.tolist())
+        text = f"[oneflow.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+        return f"{lines}\n{text}"
