@@ -12,7 +12,7 @@ const VIEW: OpDef =
 const I: Scalar = Scalar::Complex(0.0, 1.0);
 
 /// The groups of a view whose dimensions are those of the input.
-fn same_dims(c: &Call<'_>, groups: &mut SmallVec<[DimGroup; 6]>) -> Result<()> {
+pub(super) fn same_dims(c: &Call<'_>, groups: &mut SmallVec<[DimGroup; 6]>) -> Result<()> {
     for i in 0..c.t(0)?.ndim() as u8 {
         groups.push(DimGroup { ins: SmallVec::from_slice(&[i]), outs: SmallVec::from_slice(&[i]) });
     }

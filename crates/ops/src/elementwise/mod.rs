@@ -40,6 +40,7 @@ pub mod minimum;
 pub mod mul;
 pub mod ne;
 pub mod neg;
+pub mod pairs;
 pub mod pow;
 pub mod reciprocal;
 pub mod relu;
@@ -50,8 +51,10 @@ pub mod shrink;
 pub mod sigmoid;
 pub mod sign;
 pub mod silu;
+pub mod simple;
 pub mod sin;
 pub mod softplus;
+pub mod special;
 pub mod sqrt;
 pub mod square;
 pub mod sub;
@@ -257,10 +260,22 @@ pub mod unary {
     pub fn floating(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         let d = c.t(0)?.dtype();
         if !d.is_float() {
-            let name = d.scalar_type_name();
-            return Err(Error::not_implemented(format!("\"{}_cpu\" not implemented for '{name}'", c.name())));
+            return Err(not_implemented(c, d));
         }
         push_broadcast(c, d, outs)
+    }
+    /// Results are floats and inputs no complex numbers.
+    pub fn real_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        let d = c.t(0)?.dtype();
+        if d.is_complex() {
+            return Err(not_implemented(c, d));
+        }
+        float(c, outs)
+    }
+    /// What torch says of a dtype that an op has no meaning for.
+    #[cold]
+    pub fn not_implemented(c: &Call<'_>, d: DType) -> Error {
+        Error::not_implemented(format!("\"{}_cpu\" not implemented for '{}'", c.name(), d.scalar_type_name()))
     }
     /// The expression, computed in the output's compute dtype, with the first `n` arguments as scalars.
     pub fn with_scalars(

@@ -1,0 +1,648 @@
+//! Functions of two numbers beside arithmetic: logarithms of sums, distances, signs, neighbours, greatest and least.
+
+use super::{binary, dual, two_tensors, unary};
+use crate::prelude::*;
+
+static LOGADDEXP_EXPR: Expr = expr!(float "logaddexp", |x, y| special::logaddexp(x, y));
+static LOGADDEXP2_EXPR: Expr = expr!(float "logaddexp2", |x, y| special::logaddexp2(x, y));
+static HYPOT_EXPR: Expr = expr!(float "hypot", |x, y| Cx::new(x, y).abs());
+static COPYSIGN_EXPR: Expr = expr!(float "copysign", |x, y| x.copysign(y));
+static COPYSIGN_SCALAR: Expr = expr!(float "copysign_scalar", |x; p| x.copysign(p[0]));
+static NEXTAFTER_EXPR: Expr = expr!(float "nextafter", |x, y| x.next_after(y));
+static FMAX_EXPR: Expr = expr!(num "fmax", |x, y| L::select(y.is_nan(), x, L::select(x.is_nan(), y, x.maximum(y))));
+static FMIN_EXPR: Expr = expr!(num "fmin", |x, y| L::select(y.is_nan(), x, L::select(x.is_nan(), y, x.minimum(y))));
+static HEAVISIDE_EXPR: Expr = expr!(num "heaviside", |x, v| {
+    let zero = L::splat(0.0);
+    L::select(x.eq(zero), v, L::from_mask(zero.lt(x)))
+});
+static XLOGY_EXPR: Expr = expr!(float "xlogy", |x, y| {
+    let zero = L::splat(0.0);
+    L::select(y.is_nan(), y, L::select(x.eq(zero), zero, x * y.log()))
+});
+static XLOG1PY_EXPR: Expr = expr!(float "xlog1py", |x, y| {
+    let zero = L::splat(0.0);
+    L::select(y.is_nan(), y, L::select(x.eq(zero), zero, x * y.log1p()))
+});
+static ZETA_EXPR: Expr = expr!(float "zeta", |x, q| special::zeta(x, q));
+static GCD_EXPR: Expr = expr!(int "gcd", |x, y| x.gcd(y));
+static LCM_EXPR: Expr = expr!(int "lcm", |x, y| {
+    let g = x.gcd(y);
+    L::select(g.eq(L::splat(0.0)), g, (x.div_trunc(g) * y).abs())
+});
+static SHIFT_LEFT: Expr = expr!(int "bitwise_left_shift", |x, y| x.shl(y));
+static SHIFT_LEFT_SCALAR: Expr = expr!(int "bitwise_left_shift_scalar", |x; p| x.shl(p[0]));
+static SHIFT_RIGHT: Expr = expr!(int "bitwise_right_shift", |x, y| x.shr(y));
+static SHIFT_RIGHT_SCALAR: Expr = expr!(int "bitwise_right_shift_scalar", |x; p| x.shr(p[0]));
+
+/// The promoted dtype, which must be a float (or none of those refused).
+fn real(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let d = binary::common(c);
+    if d.is_complex() {
+        return Err(unary::not_implemented(c, d));
+    }
+    binary::infer(c, outs)
+}
+
+fn float_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let d = binary::common(c);
+    if !d.is_float() {
+        return Err(unary::not_implemented(c, d));
+    }
+    binary::infer(c, outs)
+}
+
+fn to_real_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let d = binary::common(c);
+    if d.is_complex() {
+        return Err(unary::not_implemented(c, d));
+    }
+    binary::infer_float(c, outs)
+}
+
+pub static LOGADDEXP: OpDef = OpDef {
+    sig: Sig::parse("logaddexp(Tensor input, Tensor other) -> Tensor"),
+    doc: "`log(exp(input) + exp(other))`, without overflow.
+
+Example::
+
+    >>> oneflow.logaddexp(oneflow.tensor([0.]), oneflow.tensor([0.]))
+    tensor([0.6931])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: float_only,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOGADDEXP_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let apart = c.x(1)?.sub(c.x(0)?)?;
+            out.set(0, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
+            out.set(1, || c.g()?.mul(&apart.sigmoid()?))
+        },
+    },
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static LOGADDEXP2: OpDef = OpDef {
+    sig: Sig::parse("logaddexp2(Tensor input, Tensor other) -> Tensor"),
+    doc: "`log2(2 ** input + 2 ** other)`, without overflow.
+
+Example::
+
+    >>> oneflow.logaddexp2(oneflow.tensor([1.]), oneflow.tensor([1.]))
+    tensor([2.])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: float_only,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOGADDEXP2_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let apart = c.x(1)?.sub(c.x(0)?)?.mul(std::f64::consts::LN_2)?;
+            out.set(0, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
+            out.set(1, || c.g()?.mul(&apart.sigmoid()?))
+        },
+    },
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static HYPOT: OpDef = OpDef {
+    sig: Sig::parse("hypot(Tensor input, Tensor other) -> Tensor"),
+    doc: "`sqrt(input ** 2 + other ** 2)`, without overflow.
+
+Example::
+
+    >>> oneflow.hypot(oneflow.tensor([3.]), oneflow.tensor([4.]))
+    tensor([5.])",
+    infer: float_only,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &HYPOT_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b01), Save::In(1, 0b10), Save::Out(0, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || c.g()?.mul(&c.x(0)?.div(c.y(0)?)?))?;
+            out.set(1, || c.g()?.mul(&c.x(1)?.div(c.y(0)?)?))
+        },
+    },
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static COPYSIGN: OpDef = OpDef {
+    sig: Sig::parse("copysign(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "The magnitude of `input` with the sign of `other`.
+
+Example::
+
+    >>> oneflow.copysign(oneflow.tensor([1., 2.]), -1)
+    tensor([-1., -2.])",
+    infer: to_real_float,
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[0].dtype().compute(), p, &COPYSIGN_EXPR, &COPYSIGN_SCALAR)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b01), Save::Out(0, 0b01)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let ratio = c.y(0)?.div(c.x(0)?)?;
+                c.x(0)?.eq(0.0)?.r#where(0.0, &c.g()?.mul(&ratio)?)
+            })?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
+    ..binary::ARITH
+};
+
+pub static NEXTAFTER: OpDef = OpDef {
+    sig: Sig::parse("nextafter(Tensor input, Tensor other) -> Tensor"),
+    doc: "The next number after `input` towards `other`.
+
+Example::
+
+    >>> oneflow.nextafter(oneflow.tensor([1.]), oneflow.tensor([2.])) > 1
+    tensor([True])",
+    infer: |c, outs| {
+        let d = binary::common(c);
+        if !matches!(d, DType::F32 | DType::F64) {
+            return Err(unary::not_implemented(c, d));
+        }
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NEXTAFTER_EXPR)),
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+/// The gradient goes to the operand that was taken; a tie is shared.
+fn taken(c: &GradCall<'_>, out: &mut Grads, first: Result<Tensor>) -> Result<()> {
+    let (x, y) = (c.x(0)?, c.x(1)?);
+    let first = first?.logical_or(&y.isnan()?)?;
+    let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
+    let tie = x.eq(y)?;
+    out.set(0, || first.logical_or(&tie)?.r#where(&half, 0.0))?;
+    out.set(1, || first.logical_not()?.logical_or(&tie)?.r#where(&half, 0.0))
+}
+
+pub static FMAX: OpDef = OpDef {
+    sig: Sig::parse("fmax(Tensor input, Tensor other) -> Tensor"),
+    doc: "The greater of both operands; where one is NaN the other.
+
+Example::
+
+    >>> oneflow.fmax(oneflow.tensor([1., float('nan')]), oneflow.tensor([3., 2.]))
+    tensor([3., 2.])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: real,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMAX_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| taken(c, out, c.x(0)?.gt(c.x(1)?)),
+    },
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static FMIN: OpDef = OpDef {
+    sig: Sig::parse("fmin(Tensor input, Tensor other) -> Tensor"),
+    doc: "The smaller of both operands; where one is NaN the other.
+
+Example::
+
+    >>> oneflow.fmin(oneflow.tensor([1., float('nan')]), oneflow.tensor([3., 2.]))
+    tensor([1., 2.])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: real,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMIN_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| taken(c, out, c.x(0)?.lt(c.x(1)?)),
+    },
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static HEAVISIDE: OpDef = OpDef {
+    sig: Sig::parse("heaviside(Tensor input, Tensor values) -> Tensor"),
+    doc: "Zero where `input` is negative, one where it is positive, `values` where it is zero.
+
+Example::
+
+    >>> oneflow.heaviside(oneflow.tensor([-1., 0., 2.]), oneflow.tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])",
+    infer: |c, outs| {
+        let (x, v) = (c.t(0)?, c.t(1)?);
+        if x.dtype() != v.dtype() {
+            return Err(Error::runtime("heaviside is not yet implemented for tensors with different dtypes."));
+        }
+        if x.dtype().is_complex() {
+            return Err(Error::runtime("heaviside is not yet implemented for complex tensors."));
+        }
+        binary::infer(c, outs)
+    },
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &HEAVISIDE_EXPR)),
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static XLOGY: OpDef = OpDef {
+    sig: Sig::parse("xlogy(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "`input * log(other)`, zero where `input` is zero.
+
+Example::
+
+    >>> oneflow.xlogy(oneflow.tensor([0., 2.]), oneflow.tensor([0., 1.]))
+    tensor([0., 0.])",
+    infer: to_real_float,
+    compose: Some(|c, outs| {
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        outs.give(c.t(0)?.xlogy_pair(&other)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: positive_second,
+    ..binary::ARITH
+};
+
+pub static XLOGY_SELF: OpDef = OpDef {
+    sig: Sig::parse("xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    faces: Faces::FN,
+    infer: to_real_float_first,
+    compose: Some(|c, outs| {
+        outs.give(first_number(c)?.xlogy_pair(c.t(0)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::Float(1.5), SampleArg::range(&[3], 0.5, 2.0)])],
+    ..binary::ARITH
+};
+
+pub static XLOGY_PAIR: OpDef = OpDef {
+    sig: Sig::parse("xlogy_pair(Tensor input, Tensor other) -> Tensor"),
+    doc: "xlogy of two tensors.",
+    faces: Faces::PRIVATE,
+    infer: to_real_float,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOGY_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (x, y) = (c.x(0)?, c.x(1)?);
+            out.set(0, || {
+                let flat = x.eq(0.0)?.logical_and(&y.le(0.0)?)?;
+                c.g()?.mul(&flat.r#where(0.0, &y.log()?)?)
+            })?;
+            out.set(1, || c.g()?.mul(&x.div(y)?))
+        },
+    },
+    samples: positive_second,
+    ..binary::ARITH
+};
+
+pub static XLOG1PY: OpDef = OpDef {
+    sig: Sig::parse("special_xlog1py(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "`input * log1p(other)`, zero where `input` is zero.
+
+Example::
+
+    >>> oneflow.special.xlog1py(oneflow.tensor([0., 2.]), oneflow.tensor([-1., 0.]))
+    tensor([0., 0.])",
+    faces: Faces::PRIVATE.or(Faces::OUT),
+    infer: to_real_float,
+    compose: Some(|c, outs| {
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        outs.give(c.t(0)?.xlog1py_pair(&other)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: positive_second,
+    ..binary::ARITH
+};
+
+pub static XLOG1PY_SELF: OpDef = OpDef {
+    sig: Sig::parse("special_xlog1py.self_scalar(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    faces: Faces::PRIVATE,
+    infer: to_real_float_first,
+    compose: Some(|c, outs| {
+        outs.give(first_number(c)?.xlog1py_pair(c.t(0)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::Float(1.5), SampleArg::range(&[3], 0.5, 2.0)])],
+    ..binary::ARITH
+};
+
+pub static XLOG1PY_PAIR: OpDef = OpDef {
+    sig: Sig::parse("xlog1py_pair(Tensor input, Tensor other) -> Tensor"),
+    doc: "xlog1py of two tensors.",
+    faces: Faces::PRIVATE,
+    infer: to_real_float,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOG1PY_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (x, y) = (c.x(0)?, c.x(1)?);
+            out.set(0, || {
+                let flat = x.eq(0.0)?.logical_and(&y.le(-1.0)?)?;
+                c.g()?.mul(&flat.r#where(0.0, &y.log1p()?)?)
+            })?;
+            out.set(1, || c.g()?.mul(&x.div(&y.add(1.0)?)?))
+        },
+    },
+    samples: positive_second,
+    ..binary::ARITH
+};
+
+pub static ZETA: OpDef = OpDef {
+    sig: Sig::parse("special_zeta(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "Hurwitz's zeta function, elementwise.
+
+Example::
+
+    >>> oneflow.special.zeta(oneflow.tensor([2.]), 1)
+    tensor([1.6449])",
+    faces: Faces::PRIVATE.or(Faces::OUT),
+    infer: to_real_float,
+    compose: Some(|c, outs| {
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        outs.give(c.t(0)?.zeta_pair(&other)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[4], 2.0, 4.0), SampleArg::range(&[4], 1.0, 3.0)])],
+    ..binary::ARITH
+};
+
+pub static ZETA_SELF: OpDef = OpDef {
+    sig: Sig::parse("special_zeta.self_scalar(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    faces: Faces::PRIVATE,
+    infer: to_real_float_first,
+    compose: Some(|c, outs| {
+        outs.give(first_number(c)?.zeta_pair(c.t(0)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::Float(2.5), SampleArg::range(&[3], 0.5, 2.0)])],
+    ..binary::ARITH
+};
+
+pub static ZETA_PAIR: OpDef = OpDef {
+    sig: Sig::parse("zeta_pair(Tensor input, Tensor other) -> Tensor"),
+    doc: "zeta of two tensors.",
+    faces: Faces::PRIVATE,
+    infer: to_real_float,
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ZETA_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let (x, q) = (c.x(0)?, c.x(1)?);
+            out.set(0, || Err(Error::not_implemented("the derivative for 'self' is not implemented: zeta(x, q) in x")))?;
+            out.set(1, || c.g()?.mul(&x.neg()?.mul(&x.add(1.0)?.zeta_pair(q)?)?))
+        },
+    },
+    samples: || vec![Sample::new(vec![SampleArg::range(&[4], 2.0, 4.0), SampleArg::range(&[4], 1.0, 3.0)])],
+    ..binary::ARITH
+};
+
+fn positive_second() -> Vec<Sample> {
+    let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::range(b, 0.2, 3.0)]);
+    vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[], &[])]
+}
+
+/// The dtype of a number with a tensor.
+fn to_real_float_first(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+    if d.is_complex() {
+        return Err(unary::not_implemented(c, d));
+    }
+    super::push_broadcast(c, promote::to_float(d), outs)
+}
+
+/// The second operand as a tensor: argument `i` where it is a number.
+pub(super) fn number_as_tensor(c: &Call<'_>, like: &Tensor, i: usize, dtype: DType) -> Result<Tensor> {
+    match c.arg(i).scalar() {
+        Some(s) => like.new_full_with(&[], s, Some(promote::to_float(dtype)), None, false),
+        None => Ok(c.t(1)?.clone()),
+    }
+}
+
+/// The number of argument 0 in the dtype it has with the tensor.
+pub(super) fn first_number(c: &Call<'_>) -> Result<Tensor> {
+    let s = c.arg(0).scalar().unwrap_or(Scalar::Int(0));
+    let d = promote::to_float(result_type(c.ins.iter().flatten().copied(), Some(s)));
+    c.t(0)?.new_full_with(&[], s, Some(d), None, false)
+}
+
+const INTEGERS: OpDef = OpDef {
+    infer: |c, outs| {
+        let d = binary::common(c);
+        if !d.is_int() {
+            return Err(unary::not_implemented(c, d));
+        }
+        binary::infer(c, outs)
+    },
+    samples: || {
+        let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::i64(a, -20, 20), SampleArg::i64(b, 0, 9)]);
+        vec![t(&[5], &[5]), t(&[3, 4], &[4])]
+    },
+    ..binary::ARITH
+};
+
+pub static GCD: OpDef = OpDef {
+    sig: Sig::parse("gcd(Tensor input, Tensor other) -> Tensor"),
+    doc: "The greatest common divisor, elementwise.
+
+Example::
+
+    >>> oneflow.gcd(oneflow.tensor([12]), oneflow.tensor([18]))
+    tensor([6])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &GCD_EXPR)),
+    ..INTEGERS
+};
+
+pub static LCM: OpDef = OpDef {
+    sig: Sig::parse("lcm(Tensor input, Tensor other) -> Tensor"),
+    doc: "The least common multiple, elementwise.
+
+Example::
+
+    >>> oneflow.lcm(oneflow.tensor([4]), oneflow.tensor([6]))
+    tensor([12])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LCM_EXPR)),
+    ..INTEGERS
+};
+
+/// Shifts are of the result's own width: what a distance of eight does to a byte is not what it does to a long.
+fn shift(
+    c: &Call<'_>,
+    o: &Outs,
+    p: &mut Params,
+    tensor: &'static Expr,
+    scalar: &'static Expr,
+) -> Result<&'static Expr> {
+    binary::lower(c, o[0].dtype().compute(), p, tensor, scalar)
+}
+
+pub static LEFT_SHIFT: OpDef = OpDef {
+    sig: Sig::parse("bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "`input` shifted left by `other` bits.
+
+Example::
+
+    >>> oneflow.bitwise_left_shift(oneflow.tensor([1, 3]), 2)
+    tensor([ 4, 12])",
+    kernel: Kernel::Elementwise(|c, o, p| shift(c, o, p, &SHIFT_LEFT, &SHIFT_LEFT_SCALAR)),
+    ..INTEGERS
+};
+
+pub static RIGHT_SHIFT: OpDef = OpDef {
+    sig: Sig::parse("bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor"),
+    doc: "`input` shifted right by `other` bits, with its sign.
+
+Example::
+
+    >>> oneflow.bitwise_right_shift(oneflow.tensor([-8, 12]), 2)
+    tensor([-2,  3])",
+    kernel: Kernel::Elementwise(|c, o, p| shift(c, o, p, &SHIFT_RIGHT, &SHIFT_RIGHT_SCALAR)),
+    ..INTEGERS
+};
+
+/// A number with a tensor, by the op of two tensors.
+macro_rules! number_first {
+    ($c:ident, $outs:ident, $method:ident) => {{
+        let s = $c.arg(0).scalar().unwrap_or(Scalar::Int(0));
+        let d = result_type($c.ins.iter().flatten().copied(), Some(s));
+        $outs.give($c.t(0)?.new_full_with(&[], s, Some(d), None, false)?.$method($c.t(0)?)?);
+        Ok(())
+    }};
+}
+
+const NUMBER_FIRST: OpDef = OpDef {
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        super::push_broadcast(c, d, outs)
+    },
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::Int(7), SampleArg::i64(&[4], 1, 5)])],
+    ..binary::ARITH
+};
+
+pub static LEFT_SHIFT_SELF: OpDef = OpDef {
+    sig: Sig::parse("bitwise_left_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    compose: Some(|c, outs| number_first!(c, outs, bitwise_left_shift)),
+    ..NUMBER_FIRST
+};
+
+pub static RIGHT_SHIFT_SELF: OpDef = OpDef {
+    sig: Sig::parse("bitwise_right_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    compose: Some(|c, outs| number_first!(c, outs, bitwise_right_shift)),
+    ..NUMBER_FIRST
+};
+
+pub static REMAINDER_SELF: OpDef = OpDef {
+    sig: Sig::parse("remainder.Scalar_Tensor(Scalar input, Tensor other) -> Tensor"),
+    doc: "",
+    compose: Some(|c, outs| number_first!(c, outs, remainder)),
+    ..NUMBER_FIRST
+};
+
+pub static LDEXP: OpDef = OpDef {
+    sig: Sig::parse("ldexp(Tensor input, Tensor other) -> Tensor"),
+    doc: "`input * 2 ** other`.
+
+Example::
+
+    >>> oneflow.ldexp(oneflow.tensor([1.]), oneflow.tensor([3]))
+    tensor([8.])",
+    infer: |c, outs| {
+        // Two to an integer is the default float, to a float that float.
+        let (x, y) = (c.t(0)?, c.t(1)?);
+        let power = promote::to_float(y.dtype());
+        let (mut dim, mut zero) = (None, None);
+        for (t, d) in [(x, x.dtype()), (y, power)] {
+            let slot: &mut Option<DType> = if t.ndim() > 0 { &mut dim } else { &mut zero };
+            *slot = Some(slot.map_or(d, |p| oneflow_base::promote(p, d)));
+        }
+        super::push_broadcast(c, promote::combine(dim, zero, None), outs)
+    },
+    compose: Some(|c, outs| {
+        let power = f::pow_scalar(Scalar::Float(2.0), c.t(1)?)?;
+        outs.give(c.t(0)?.mul(&power)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: two_tensors,
+    ..binary::ARITH
+};
+
+pub static FLOAT_POWER: OpDef = OpDef {
+    sig: Sig::parse("float_power(Tensor input, Tensor|Scalar exponent) -> Tensor"),
+    doc: "`input ** exponent` in double precision.
+
+Example::
+
+    >>> oneflow.float_power(oneflow.tensor([2]), 3)
+    tensor([8.], dtype=oneflow.float64)",
+    infer: |c, outs| {
+        let d = binary::common(c);
+        super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
+    },
+    compose: Some(|c, outs| {
+        let d = if binary::common(c).is_complex() { DType::C128 } else { DType::F64 };
+        let x = c.t(0)?.to_copy_with(Some(d), None)?;
+        outs.give(match c.arg(0).scalar() {
+            Some(s) => x.pow(s)?,
+            None => x.pow(&c.t(1)?.to_copy_with(Some(d), None)?)?,
+        });
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.2, 2.0), SampleArg::Float(1.5)])],
+    ..binary::ARITH
+};
+
+pub static FLOAT_POWER_SELF: OpDef = OpDef {
+    sig: Sig::parse("float_power.Scalar(Scalar input, Tensor exponent) -> Tensor"),
+    doc: "",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
+    },
+    compose: Some(|c, outs| {
+        let s = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
+        let complex = result_type(c.ins.iter().flatten().copied(), Some(s)).is_complex();
+        let e = c.t(0)?.to_copy_with(Some(if complex { DType::C128 } else { DType::F64 }), None)?;
+        outs.give(f::pow_scalar(s, &e)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::Float(2.0), SampleArg::f32(&[3])])],
+    ..binary::ARITH
+};
+
+/// `g * conj(d)`.
+pub(super) fn chain(g: &Tensor, d: &Tensor) -> Result<Tensor> {
+    g.mul(&dual(d)?)
+}

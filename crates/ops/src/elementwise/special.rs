@@ -1,0 +1,477 @@
+//! Special functions of one tensor. Their formulas stand in the lanes' vocabulary; derivatives are ops of the table.
+
+use super::{dual, unary};
+use crate::prelude::*;
+use oneflow_kernels_prim::special as s;
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10, PI};
+
+static EXP2_EXPR: Expr =
+    expr!(float "exp2", |x| x.exp2()).complex(complex!(|x| x.scale(L::splat(std::f64::consts::LN_2)).exp()));
+static LOG10_EXPR: Expr = expr!(float "log10", |x| x.log10())
+    .complex(complex!(|x| x.log().scale(L::splat(std::f64::consts::LOG10_E))));
+static ERFC_EXPR: Expr = expr!(float "erfc", |x| x.erfc());
+static ERFINV_EXPR: Expr = expr!(float "erfinv", |x| s::erfinv(x));
+static ERFCX_EXPR: Expr = expr!(float "erfcx", |x| s::erfcx(x));
+static LGAMMA_EXPR: Expr = expr!(float "lgamma", |x| x.lgamma());
+static DIGAMMA_EXPR: Expr = expr!(float "digamma", |x| s::digamma(x));
+static TRIGAMMA_EXPR: Expr = expr!(float "trigamma", |x| s::trigamma(x));
+// p: n + 1, (-1)^(n + 1) n!
+static POLYGAMMA_EXPR: Expr = expr!(float "polygamma", |x; p| s::zeta(p[0], x) * p[1]);
+static I0_EXPR: Expr = expr!(float "i0", |x| s::i0(x));
+static I0E_EXPR: Expr = expr!(float "i0e", |x| s::i0e(x));
+static I1_EXPR: Expr = expr!(float "i1", |x| s::i1(x));
+static I1E_EXPR: Expr = expr!(float "i1e", |x| s::i1e(x));
+static NDTR_EXPR: Expr = expr!(float "ndtr", |x| s::ndtr(x));
+static NDTRI_EXPR: Expr = expr!(float "ndtri", |x| s::ndtri(x));
+static LOG_NDTR_EXPR: Expr = expr!(float "log_ndtr", |x| s::log_ndtr(x));
+static SINC_EXPR: Expr = expr!(float "sinc", |x| s::sinc(x)).complex(complex!(|x| {
+    let t = x.scale(L::splat(PI));
+    Cx::select(x.eq(Cx::splat(0.0)), Cx::splat(1.0), t.sin() / t)
+}));
+static ENTR_EXPR: Expr = expr!(float "entr", |x| {
+    let zero = L::splat(0.0);
+    let y = L::select(x.eq(zero), zero, -(x * x.log()));
+    L::select(x.lt(zero), L::splat(f64::NEG_INFINITY), y)
+});
+static LOGIT_EXPR: Expr = expr!(float "logit", |x| (x / (L::splat(1.0) - x)).log());
+static LOGIT_EPS: Expr = expr!(float "logit_eps", |x; p| {
+    let one = L::splat(1.0);
+    let z = L::select(x.lt(p[0]), p[0], L::select((one - p[0]).lt(x), one - p[0], x));
+    (z / (one - z)).log()
+});
+
+/// Inputs inside (0, 1).
+fn unit() -> Vec<Sample> {
+    let t = |s: &[i64]| Sample::new(vec![SampleArg::range(s, 0.05, 0.95)]);
+    vec![t(&[5]), t(&[3, 4]), t(&[]), t(&[0, 3])]
+}
+
+/// Inputs inside (-1, 1).
+fn within_one() -> Vec<Sample> {
+    let t = |s: &[i64]| Sample::new(vec![SampleArg::range(s, -0.9, 0.9)]);
+    vec![t(&[5]), t(&[3, 4]), t(&[]), t(&[0, 3])]
+}
+
+/// `g * scale * exp(exponent)`.
+fn bell(g: &Tensor, exponent: &Tensor, scale: f64) -> Result<Tensor> {
+    g.mul(&exponent.exp()?.mul(scale)?)
+}
+
+const REAL: OpDef = OpDef { infer: unary::real_float, ..unary::FLOAT };
+const SPECIAL: OpDef = OpDef { faces: Faces::PRIVATE.or(Faces::OUT), ..REAL };
+
+pub static EXP2: OpDef = OpDef {
+    sig: Sig::parse("exp2(Tensor input) -> Tensor"),
+    doc: "Two to the power of each element.
+
+Example::
+
+    >>> oneflow.exp2(oneflow.tensor([3.]))
+    tensor([8.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXP2_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?.mul(LN_2)?)),
+    },
+    ..unary::FLOAT
+};
+
+pub static LOG10: OpDef = OpDef {
+    sig: Sig::parse("log10(Tensor input) -> Tensor"),
+    doc: "Logarithm to base ten, elementwise.
+
+Example::
+
+    >>> oneflow.log10(oneflow.tensor([100.]))
+    tensor([2.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG10_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.div(&dual(c.x(0)?)?.mul(LN_10)?)),
+    },
+    samples: unary::samples_positive,
+    ..unary::FLOAT
+};
+
+pub static ERFC: OpDef = OpDef {
+    sig: Sig::parse("erfc(Tensor input) -> Tensor"),
+    doc: "`1 - erf(x)`, exact where that is small.
+
+Example::
+
+    >>> oneflow.erfc(oneflow.tensor([0.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFC_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || bell(c.g()?, &c.x(0)?.square()?.neg()?, -FRAC_2_SQRT_PI)),
+    },
+    ..REAL
+};
+
+pub static ERFINV: OpDef = OpDef {
+    sig: Sig::parse("erfinv(Tensor input) -> Tensor"),
+    doc: "The inverse of the error function on (-1, 1).
+
+Example::
+
+    >>> oneflow.erfinv(oneflow.tensor([0.5]))
+    tensor([0.4769])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFINV_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || bell(c.g()?, &c.y(0)?.square()?, 1.0 / FRAC_2_SQRT_PI)),
+    },
+    samples: within_one,
+    ..REAL
+};
+
+pub static ERFCX: OpDef = OpDef {
+    sig: Sig::parse("special_erfcx(Tensor input) -> Tensor"),
+    doc: "`exp(x ** 2) * erfc(x)`.
+
+Example::
+
+    >>> oneflow.special.erfcx(oneflow.tensor([0.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFCX_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.mul(c.y(0)?)?.mul(2.0)?.sub(FRAC_2_SQRT_PI)?)),
+    },
+    ..SPECIAL
+};
+
+pub static LGAMMA: OpDef = OpDef {
+    sig: Sig::parse("lgamma(Tensor input) -> Tensor"),
+    doc: "Logarithm of the absolute value of the gamma function.
+
+Example::
+
+    >>> oneflow.lgamma(oneflow.tensor([3.]))
+    tensor([0.6931])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LGAMMA_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.digamma()?)),
+    },
+    samples: unary::samples_positive,
+    ..REAL
+};
+
+pub static DIGAMMA: OpDef = OpDef {
+    sig: Sig::parse("digamma(Tensor input) -> Tensor"),
+    doc: "The logarithmic derivative of the gamma function.
+
+Example::
+
+    >>> oneflow.digamma(oneflow.tensor([1.]))
+    tensor([-0.5772])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &DIGAMMA_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&f::polygamma(1, c.x(0)?)?)),
+    },
+    samples: unary::samples_positive,
+    ..REAL
+};
+
+fn order(c: &Call<'_>) -> Result<i64> {
+    let n = c.int(0)?;
+    if n < 0 {
+        return Err(Error::runtime("polygamma(n, x) does not support negative n."));
+    }
+    Ok(n)
+}
+
+pub static POLYGAMMA: OpDef = OpDef {
+    sig: Sig::parse("polygamma(int n, Tensor input) -> Tensor"),
+    doc: "The n-th derivative of digamma.
+
+Example::
+
+    >>> oneflow.polygamma(1, oneflow.tensor([1.]))
+    tensor([1.6449])",
+    faces: Faces::FN.or(Faces::OUT),
+    infer: |c, outs| {
+        order(c)?;
+        unary::real_float(c, outs)
+    },
+    kernel: Kernel::Elementwise(|c, o, p| {
+        let n = order(c)?;
+        let expr = match n {
+            0 => return unary::by_output(o, p, &DIGAMMA_EXPR),
+            1 => return unary::by_output(o, p, &TRIGAMMA_EXPR),
+            _ => unary::by_output(o, p, &POLYGAMMA_EXPR)?,
+        };
+        let factorial: f64 = (1..=n).map(|k| k as f64).product();
+        p.push((n as f64 + 1.0).into());
+        p.push((if n % 2 == 0 { -factorial } else { factorial }).into());
+        Ok(expr)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&f::polygamma(c.arg(0).int().unwrap_or(0) + 1, c.x(0)?)?)),
+    },
+    samples: || {
+        let t = |n| Sample::new(vec![SampleArg::Int(n), SampleArg::range(&[3, 4], 0.3, 3.0)]);
+        vec![t(0), t(1), t(2)]
+    },
+    ..REAL
+};
+
+pub static MVLGAMMA: OpDef = OpDef {
+    sig: Sig::parse("mvlgamma(Tensor input, int p) -> Tensor"),
+    doc: "Logarithm of the multivariate gamma function of dimension `p`.
+
+Example::
+
+    >>> oneflow.mvlgamma(oneflow.tensor([3.]), 2)
+    tensor([1.5501])",
+    infer: |c, outs| {
+        if c.int(0)? < 1 {
+            return Err(Error::runtime("p has to be greater than or equal to 1"));
+        }
+        unary::real_float(c, outs)
+    },
+    compose: Some(|c, outs| {
+        let (x, p) = (c.t(0)?, c.int(0)?);
+        let d = promote::to_float(x.dtype());
+        let x = if d == x.dtype() { x.clone() } else { x.to_copy_with(Some(d), None)? };
+        // A constant in p, and lgamma at x, x - 1/2, ...
+        let mut sum = x.lgamma()?.add(p as f64 * (p - 1) as f64 / 4.0 * PI.ln())?;
+        for k in 1..p {
+            sum = sum.add(&x.sub(k as f64 / 2.0)?.lgamma()?)?;
+        }
+        outs.give(sum);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3], 2.0, 4.0), SampleArg::Int(2)])],
+    ..REAL
+};
+
+pub static I0: OpDef = OpDef {
+    sig: Sig::parse("i0(Tensor input) -> Tensor"),
+    doc: "The modified Bessel function of the first kind of order zero.
+
+Example::
+
+    >>> oneflow.i0(oneflow.tensor([0.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I0_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.special_i1()?)),
+    },
+    ..REAL
+};
+
+pub static I0E: OpDef = OpDef {
+    sig: Sig::parse("special_i0e(Tensor input) -> Tensor"),
+    doc: "`exp(-abs(x)) * i0(x)`.
+
+Example::
+
+    >>> oneflow.special.i0e(oneflow.tensor([0.]))
+    tensor([1.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I0E_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let x = c.x(0)?;
+            out.set(0, || c.g()?.mul(&x.special_i1e()?.sub(&x.sgn()?.mul(c.y(0)?)?)?))
+        },
+    },
+    ..SPECIAL
+};
+
+pub static I1: OpDef = OpDef {
+    sig: Sig::parse("special_i1(Tensor input) -> Tensor"),
+    doc: "The modified Bessel function of the first kind of order one.
+
+Example::
+
+    >>> oneflow.special.i1(oneflow.tensor([0.]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I1_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let x = c.x(0)?;
+            // I1(x) / x is one half at zero.
+            out.set(0, || {
+                let ratio = x.eq(0.0)?.r#where(0.5, &c.y(0)?.div(x)?)?;
+                c.g()?.mul(&x.i0()?.sub(&ratio)?)
+            })
+        },
+    },
+    ..SPECIAL
+};
+
+pub static I1E: OpDef = OpDef {
+    sig: Sig::parse("special_i1e(Tensor input) -> Tensor"),
+    doc: "`exp(-abs(x)) * i1(x)`.
+
+Example::
+
+    >>> oneflow.special.i1e(oneflow.tensor([0.]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I1E_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let (x, y) = (c.x(0)?, c.y(0)?);
+            out.set(0, || {
+                let slope = x.special_i0e()?.sub(&y.mul(&x.sgn()?.add(&x.reciprocal()?)?)?)?;
+                c.g()?.mul(&x.eq(0.0)?.r#where(0.5, &slope)?)
+            })
+        },
+    },
+    ..SPECIAL
+};
+
+pub static NDTR: OpDef = OpDef {
+    sig: Sig::parse("special_ndtr(Tensor input) -> Tensor"),
+    doc: "The standard normal distribution below each element.
+
+Example::
+
+    >>> oneflow.special.ndtr(oneflow.tensor([0.]))
+    tensor([0.5000])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NDTR_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || bell(c.g()?, &c.x(0)?.square()?.mul(-0.5)?, 1.0 / (2.0 * PI).sqrt())),
+    },
+    ..SPECIAL
+};
+
+pub static NDTRI: OpDef = OpDef {
+    sig: Sig::parse("special_ndtri(Tensor input) -> Tensor"),
+    doc: "The inverse of the standard normal distribution.
+
+Example::
+
+    >>> oneflow.special.ndtri(oneflow.tensor([0.5]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NDTRI_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || bell(c.g()?, &c.y(0)?.square()?.mul(0.5)?, (2.0 * PI).sqrt())),
+    },
+    samples: unit,
+    ..SPECIAL
+};
+
+pub static LOG_NDTR: OpDef = OpDef {
+    sig: Sig::parse("special_log_ndtr(Tensor input) -> Tensor"),
+    doc: "The logarithm of `ndtr`, exact far below zero.
+
+Example::
+
+    >>> oneflow.special.log_ndtr(oneflow.tensor([0.]))
+    tensor([-0.6931])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG_NDTR_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            // The density over the distribution is sqrt(2 / pi) / erfcx(-x / sqrt(2)).
+            let scaled = || c.x(0)?.mul(-std::f64::consts::FRAC_1_SQRT_2)?.special_erfcx();
+            out.set(0, || c.g()?.div(&scaled()?)?.mul((2.0 / PI).sqrt()))
+        },
+    },
+    ..SPECIAL
+};
+
+pub static ENTR: OpDef = OpDef {
+    sig: Sig::parse("special_entr(Tensor input) -> Tensor"),
+    doc: "`-x * log(x)`; zero at zero, negative infinity below.
+
+Example::
+
+    >>> oneflow.special.entr(oneflow.tensor([1.]))
+    tensor([-0.])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ENTR_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.log()?.neg()?.sub(1.0)?)),
+    },
+    samples: unary::samples_positive,
+    ..SPECIAL
+};
+
+pub static SINC: OpDef = OpDef {
+    sig: Sig::parse("sinc(Tensor input) -> Tensor"),
+    doc: "`sin(pi x) / (pi x)`, one at zero.
+
+Example::
+
+    >>> oneflow.sinc(oneflow.tensor([0.5]))
+    tensor([0.6366])",
+    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SINC_EXPR)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let t = x.mul(PI)?;
+                let slope = t.cos()?.mul(&t)?.sub(&t.sin()?)?.div(&t.mul(x)?)?;
+                x.eq(0.0)?.r#where(0.0, &c.g()?.mul(&dual(&slope)?)?)
+            })
+        },
+    },
+    ..unary::FLOAT
+};
+
+pub static LOGIT: OpDef = OpDef {
+    sig: Sig::parse("logit(Tensor input, float? eps=None) -> Tensor"),
+    doc: "`log(x / (1 - x))`; with `eps`, of x limited to [eps, 1 - eps].
+
+Example::
+
+    >>> oneflow.logit(oneflow.tensor([0.5]))
+    tensor([0.])",
+    kernel: Kernel::Elementwise(|c, o, p| match c.arg(0).scalar() {
+        Some(_) => unary::with_scalars(c, o, p, &LOGIT_EPS, 1),
+        None => unary::by_output(o, p, &LOGIT_EXPR),
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let slope = c.g()?.div(&x.sub(&x.mul(x)?)?)?;
+                match c.arg(0).scalar().map(Scalar::to_f64) {
+                    Some(eps) => x.lt(eps)?.logical_or(&x.gt(1.0 - eps)?)?.r#where(0.0, &slope),
+                    None => x.lt(0.0)?.logical_or(&x.gt(1.0)?)?.r#where(f64::NAN, &slope),
+                }
+            })
+        },
+    },
+    samples: || {
+        let mut all = unit();
+        all.push(Sample::new(vec![SampleArg::range(&[5], 0.0, 1.0), SampleArg::Float(0.2)]));
+        all
+    },
+    ..REAL
+};
