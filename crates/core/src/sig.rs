@@ -52,7 +52,7 @@ pub struct Return {
 }
 
 const MAX_PARAMS: usize = 20;
-const MAX_RETURNS: usize = 4;
+const MAX_RETURNS: usize = 6;
 
 /// A parsed signature.
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,7 @@ pub mod optim;
 pub mod promote;
 pub mod random;
 pub mod reduce;
+pub mod rnn;
 mod table;
 pub mod view;
 
