@@ -26,7 +26,12 @@ fn score_sizes(c: &Call<'_>, at: usize) -> Result<[i64; 4]> {
     Ok([q[0], q[1], q[2], k[2]])
 }
 
-/// The order in memory that torch's kernel gives: heads inside rows where the query's are.
+/// Whether the heads of a row lie nearer to each other than the rows of a head.
+fn heads_inside(t: &Tensor) -> bool {
+    t.sizes()[1] > 1 && t.sizes()[2] > 1 && t.strides()[1] < t.strides()[2]
+}
+
+/// Results lie in memory as what they belong to: heads inside rows where they do there.
 fn push_rows(outs: &mut Outs, like: &Tensor, sizes: [i64; 4], heads_inside: bool) -> Result<()> {
     if !heads_inside {
         return outs.push(like.dtype(), like.device(), &sizes);
@@ -72,7 +77,7 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         )));
     }
     let sizes = [scores[0], scores[1], scores[2], v.sizes()[3]];
-    push_rows(outs, q, sizes, c.float(0)? == 0.0 && q.sizes()[3] == v.sizes()[3])?;
+    push_rows(outs, q, sizes, heads_inside(q))?;
     outs.push(q.dtype().compute(), q.device(), &scores[..3])
 }
 
@@ -224,8 +229,7 @@ pub static BACKWARD: OpDef = OpDef {
         for i in 1..4 {
             let t = c.t(i)?;
             let s = t.sizes();
-            let inside = s[1] > 1 && s[2] > 1 && t.strides()[1] < t.strides()[2];
-            push_rows(outs, t, [s[0], s[1], s[2], s[3]], inside)?;
+            push_rows(outs, t, [s[0], s[1], s[2], s[3]], heads_inside(t))?;
         }
         let scores = score_sizes(c, 1)?;
         outs.push(c.t(1)?.dtype(), c.t(1)?.device(), if c.bool(3) { &scores } else { &[0] })

@@ -6,7 +6,6 @@
 pub mod fused;
 mod weights;
 
-
 use crate::prelude::*;
 
 fn check(c: &Call<'_>) -> Result<()> {
