@@ -72,6 +72,11 @@ _FROM_AMP = (
 )
 
 
+# Functions of `nn.functional` that are public here too.
+_FUNCTIONAL = ("cdist", "channel_shuffle", "cosine_similarity", "pairwise_distance", "pdist", "pixel_shuffle")
+_FUNCTIONAL += ("pixel_unshuffle",)
+
+
 def __getattr__(name: str) -> Any:
     """Import sub-packages on first use; name what is missing."""
     if name in _LAZY:
@@ -80,8 +85,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("oneflow.compiler").compile
     if name in _FROM_AMP:
         return getattr(importlib.import_module("oneflow.amp._switches"), name)
+    if name in _FUNCTIONAL:
+        return getattr(importlib.import_module("oneflow.nn.functional"), name)
     raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile"})
+    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", *_FUNCTIONAL})

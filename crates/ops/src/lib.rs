@@ -22,6 +22,7 @@ pub mod promote;
 pub mod random;
 pub mod reduce;
 pub mod rnn;
+pub mod resample;
 mod table;
 pub mod view;
 

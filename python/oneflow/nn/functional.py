@@ -39,25 +39,49 @@ from oneflow.nn._more_losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from oneflow.nn._norms import batch_norm, group_norm, instance_norm, local_response_norm
+from oneflow.nn._resample import (
+    affine_grid,
+    channel_shuffle,
+    fold,
+    grid_sample,
+    interpolate,
+    pad,
+    pixel_shuffle,
+    pixel_unshuffle,
+    unfold,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 
 __all__ = [
+    "affine_grid",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cdist",
+    "channel_shuffle",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
     "embedding",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
+    "grid_sample",
+    "group_norm",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "legacy_reduction",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "margin_ranking_loss",
     "mse_loss",
@@ -70,6 +94,8 @@ __all__ = [
     "pad",
     "pairwise_distance",
     "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "relu",
     "rms_norm",
@@ -82,6 +108,10 @@ __all__ = [
     "tanh",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 # An op that a functional only renames is bound directly: a frame around it would double the cost of a small call.
@@ -301,42 +331,3 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == oneflow.arange(num_classes, device=tensor.device)).to(oneflow.int64)
-
-
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Widen dimensions, the last first: ``pad = (left, right, top, bottom, ...)``. Negative widths cut.
-
-    Args:
-        input: any shape with at least ``len(pad) / 2`` dimensions.
-        mode: "constant" only.
-        value: the new elements, 0 by default.
-    """
-    if len(pad) % 2:
-        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)}")
-    if len(pad) // 2 > input.dim():
-        raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {input.dim()}"
-        )
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode={mode!r} is not implemented for {input.dtype} on {input.device}")
-    for i in range(len(pad) // 2):
-        dim = input.dim() - 1 - i
-        before, after = pad[2 * i], pad[2 * i + 1]
-        if before < 0 or after < 0:
-            kept = input.shape[dim] + min(before, 0) + min(after, 0)
-            if kept < 0:
-                raise RuntimeError(
-                    f"pad: dimension {dim} of size {input.shape[dim]} padded by {before} and {after} would be negative"
-                )
-            input = input.narrow(dim, max(-before, 0), kept)
-        parts = [input]
-        for width, place in ((before, 0), (after, len(parts) + 1)):
-            if width > 0:
-                shape = [*input.shape]
-                shape[dim] = width
-                fill = oneflow.full(shape, 0 if value is None else value, dtype=input.dtype, device=input.device)
-                parts.insert(place, fill)
-        if len(parts) > 1:
-            input = oneflow.cat(parts, dim)
-    return input

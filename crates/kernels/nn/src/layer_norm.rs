@@ -4,7 +4,7 @@
 //! result for any number of threads.
 
 use crate::mem::{
-    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, load, store, total, with_scratch,
+    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, load, masked, store, total, with_scratch,
 };
 use crate::row::Row;
 use oneflow_base::Result;
@@ -124,17 +124,6 @@ impl<T: Float> WithSimd for Forward<T> {
             });
             (mean, rstd)
         }
-    }
-}
-
-/// The register with zeros in the lanes from `k` on.
-#[inline(always)]
-unsafe fn masked<R: Register>(r: R, k: usize) -> R {
-    let mut a = [R::Elem::default(); 16];
-    // SAFETY: no register is wider than sixteen elements.
-    unsafe {
-        r.store(a.as_mut_ptr());
-        R::load_partial(a.as_ptr(), k)
     }
 }
 

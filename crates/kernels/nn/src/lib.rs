@@ -3,11 +3,15 @@
 //! Each is written once over SIMD registers, for one row or one run of elements; half types compute in f32. Rows and runs
 //! are split over threads so that no result depends on their number. Knows no tensor and no op.
 
+mod batch_norm;
+mod channel_rows;
 mod cross_entropy;
 mod dropout;
 mod embedding;
+mod group_norm;
 mod layer_norm;
 mod mem;
+mod resample;
 mod row;
 mod softmax;
 mod update;
@@ -22,9 +26,14 @@ pub fn register() {
         (&prim::SOFTMAX_BACKWARD, softmax::backward),
         (&prim::LAYER_NORM, layer_norm::forward),
         (&prim::LAYER_NORM_BACKWARD, layer_norm::backward),
+        (&prim::BATCH_NORM, batch_norm::forward),
+        (&prim::BATCH_NORM_BACKWARD, batch_norm::backward),
         (&prim::CROSS_ENTROPY, cross_entropy::forward),
         (&prim::CROSS_ENTROPY_BACKWARD, cross_entropy::backward),
         (&prim::CROSS_ENTROPY_REDUCED, cross_entropy::forward_reduced),
+        (&prim::GROUP_NORM, group_norm::forward),
+        (&prim::GROUP_NORM_BACKWARD, group_norm::backward),
+        (&prim::RESAMPLE, resample::resample),
         (&prim::EMBEDDING, embedding::forward),
         (&prim::EMBEDDING_BACKWARD, embedding::backward),
         (&prim::DROPOUT, dropout::dropout),

@@ -272,6 +272,20 @@ pub fn not_float(name: &str, dtype: DType) -> Error {
     Error::not_implemented(format!("\"{name}\" not implemented for '{}'", dtype.scalar_type_name()))
 }
 
+/// The register with zeros in the lanes from `k` on.
+///
+/// # Safety
+/// `k` is at most the register's width.
+#[inline(always)]
+pub unsafe fn masked<R: Register>(r: R, k: usize) -> R {
+    let mut a = [R::Elem::default(); 16];
+    // SAFETY: no register is wider than sixteen elements.
+    unsafe {
+        r.store(a.as_mut_ptr());
+        R::load_partial(a.as_ptr(), k)
+    }
+}
+
 /// Four accumulators as one number.
 #[inline(always)]
 pub fn total<R: Register>(acc: [R; 4]) -> R::Elem {

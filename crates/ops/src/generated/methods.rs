@@ -39,6 +39,37 @@ pub trait TensorOps {
     fn add_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn add_with_out<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>, out: &Tensor) -> Result<()>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addbmm_with_out(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
     fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor>;
     /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
@@ -102,6 +133,57 @@ pub trait TensorOps {
         &self,
         mat1: &Tensor,
         mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv_with(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<()>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<()>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv_out(&self, mat: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()>;
+    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addmv_with_out(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr_with(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<()>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr_with_(&self, vec1: &Tensor, vec2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>)
+    -> Result<()>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr_out(&self, vec1: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    fn addr_with_out(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
         beta: impl Into<Scalar>,
         alpha: impl Into<Scalar>,
         out: &Tensor,
@@ -233,6 +315,28 @@ pub trait TensorOps {
         alpha: impl Into<Scalar>,
         out: &Tensor,
     ) -> Result<()>;
+    /// `batch_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, bool training, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
+    fn batch_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        training: bool,
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 3]>;
+    /// `batch_norm_with_statistics(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor running)`
+    fn batch_norm_with_statistics(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<[Tensor; 4]>;
     /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
     fn bernoulli_fill(&self, p: f64) -> Result<Tensor>;
     /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
@@ -267,6 +371,12 @@ pub trait TensorOps {
     fn bitwise_and_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_left_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_left_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
+    /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_left_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_not(Tensor input) -> Tensor`
     fn bitwise_not(&self) -> Result<Tensor>;
     /// `bitwise_not(Tensor input) -> Tensor`
@@ -279,6 +389,12 @@ pub trait TensorOps {
     fn bitwise_or_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `bitwise_or(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_or_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_right_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_right_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
+    /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn bitwise_right_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_xor<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -372,6 +488,12 @@ pub trait TensorOps {
     fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor>;
     /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
     fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()>;
+    /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn copysign<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn copysign_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
+    /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn copysign_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `corrcoef(Tensor input) -> Tensor`
     fn corrcoef(&self) -> Result<Tensor>;
     /// `cos(Tensor input) -> Tensor`
@@ -449,6 +571,12 @@ pub trait TensorOps {
     fn cumulative_trapezoid_x(&self, x: &Tensor) -> Result<Tensor>;
     /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
     fn cumulative_trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
+    /// `deg2rad(Tensor input) -> Tensor`
+    fn deg2rad(&self) -> Result<Tensor>;
+    /// `deg2rad(Tensor input) -> Tensor`
+    fn deg2rad_(&self) -> Result<()>;
+    /// `deg2rad(Tensor input) -> Tensor`
+    fn deg2rad_out(&self, out: &Tensor) -> Result<()>;
     /// `det(Tensor input) -> Tensor`
     fn det(&self) -> Result<Tensor>;
     /// `diag(Tensor input, int diagonal=0) -> Tensor`
@@ -472,6 +600,12 @@ pub trait TensorOps {
     /// `diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
     fn diff_out(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>, out: &Tensor)
     -> Result<()>;
+    /// `digamma(Tensor input) -> Tensor`
+    fn digamma(&self) -> Result<Tensor>;
+    /// `digamma(Tensor input) -> Tensor`
+    fn digamma_(&self) -> Result<()>;
+    /// `digamma(Tensor input) -> Tensor`
+    fn digamma_out(&self, out: &Tensor) -> Result<()>;
     /// `dist(Tensor input, Tensor other, Scalar p=2) -> Tensor`
     fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
@@ -548,12 +682,30 @@ pub trait TensorOps {
     fn erf_(&self) -> Result<()>;
     /// `erf(Tensor input) -> Tensor`
     fn erf_out(&self, out: &Tensor) -> Result<()>;
+    /// `erfc(Tensor input) -> Tensor`
+    fn erfc(&self) -> Result<Tensor>;
+    /// `erfc(Tensor input) -> Tensor`
+    fn erfc_(&self) -> Result<()>;
+    /// `erfc(Tensor input) -> Tensor`
+    fn erfc_out(&self, out: &Tensor) -> Result<()>;
+    /// `erfinv(Tensor input) -> Tensor`
+    fn erfinv(&self) -> Result<Tensor>;
+    /// `erfinv(Tensor input) -> Tensor`
+    fn erfinv_(&self) -> Result<()>;
+    /// `erfinv(Tensor input) -> Tensor`
+    fn erfinv_out(&self, out: &Tensor) -> Result<()>;
     /// `exp(Tensor input) -> Tensor`
     fn exp(&self) -> Result<Tensor>;
     /// `exp(Tensor input) -> Tensor`
     fn exp_(&self) -> Result<()>;
     /// `exp(Tensor input) -> Tensor`
     fn exp_out(&self, out: &Tensor) -> Result<()>;
+    /// `exp2(Tensor input) -> Tensor`
+    fn exp2(&self) -> Result<Tensor>;
+    /// `exp2(Tensor input) -> Tensor`
+    fn exp2_(&self) -> Result<()>;
+    /// `exp2(Tensor input) -> Tensor`
+    fn exp2_out(&self, out: &Tensor) -> Result<()>;
     /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
     fn expand(&self, size: &[i64]) -> Result<Tensor>;
     /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
@@ -600,6 +752,12 @@ pub trait TensorOps {
     fn fliplr(&self) -> Result<Tensor>;
     /// `flipud(Tensor input) -> Tensor`
     fn flipud(&self) -> Result<Tensor>;
+    /// `float_power(Tensor input, Tensor|Scalar exponent) -> Tensor`
+    fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `float_power(Tensor input, Tensor|Scalar exponent) -> Tensor`
+    fn float_power_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()>;
+    /// `float_power(Tensor input, Tensor|Scalar exponent) -> Tensor`
+    fn float_power_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `floor(Tensor input) -> Tensor`
     fn floor(&self) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
@@ -612,6 +770,26 @@ pub trait TensorOps {
     fn floor_divide_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `floor_divide(Tensor input, Tensor|Scalar other) -> Tensor`
     fn floor_divide_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `fmax(Tensor input, Tensor other) -> Tensor`
+    fn fmax(&self, other: &Tensor) -> Result<Tensor>;
+    /// `fmax(Tensor input, Tensor other) -> Tensor`
+    fn fmax_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `fmin(Tensor input, Tensor other) -> Tensor`
+    fn fmin(&self, other: &Tensor) -> Result<Tensor>;
+    /// `fmin(Tensor input, Tensor other) -> Tensor`
+    fn fmin_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `frac(Tensor input) -> Tensor`
+    fn frac(&self) -> Result<Tensor>;
+    /// `frac(Tensor input) -> Tensor`
+    fn frac_(&self) -> Result<()>;
+    /// `frac(Tensor input) -> Tensor`
+    fn frac_out(&self, out: &Tensor) -> Result<()>;
+    /// `frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)`
+    fn frexp(&self) -> Result<[Tensor; 2]>;
+    /// `frexp_exponent(Tensor input) -> Tensor`
+    fn frexp_exponent(&self) -> Result<Tensor>;
+    /// `frexp_mantissa(Tensor input) -> Tensor`
+    fn frexp_mantissa(&self) -> Result<Tensor>;
     /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn full_like(&self, fill_value: impl Into<Scalar>) -> Result<Tensor>;
     /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -633,6 +811,12 @@ pub trait TensorOps {
     fn gather_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
     fn gather_with_out(&self, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()>;
+    /// `gcd(Tensor input, Tensor other) -> Tensor`
+    fn gcd(&self, other: &Tensor) -> Result<Tensor>;
+    /// `gcd(Tensor input, Tensor other) -> Tensor`
+    fn gcd_(&self, other: &Tensor) -> Result<()>;
+    /// `gcd(Tensor input, Tensor other) -> Tensor`
+    fn gcd_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ge<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -651,6 +835,34 @@ pub trait TensorOps {
     fn geqrf(&self) -> Result<[Tensor; 2]>;
     /// `glu(Tensor input, int dim=-1) -> Tensor`
     fn glu(&self, dim: i64) -> Result<Tensor>;
+    /// `group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor`
+    fn group_norm(
+        &self,
+        num_groups: i64,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+        cudnn_enabled: bool,
+    ) -> Result<Tensor>;
+    /// `group_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int num_groups, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
+    fn group_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        num_groups: i64,
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 3]>;
+    /// `group_norm_with_statistics(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd)`
+    fn group_norm_with_statistics(
+        &self,
+        num_groups: i64,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -684,6 +896,12 @@ pub trait TensorOps {
         min_val: impl Into<Scalar>,
         max_val: impl Into<Scalar>,
     ) -> Result<Tensor>;
+    /// `heaviside(Tensor input, Tensor values) -> Tensor`
+    fn heaviside(&self, values: &Tensor) -> Result<Tensor>;
+    /// `heaviside(Tensor input, Tensor values) -> Tensor`
+    fn heaviside_(&self, values: &Tensor) -> Result<()>;
+    /// `heaviside(Tensor input, Tensor values) -> Tensor`
+    fn heaviside_out(&self, values: &Tensor, out: &Tensor) -> Result<()>;
     /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor>;
     /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
@@ -694,6 +912,18 @@ pub trait TensorOps {
     fn hsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `huber_loss(Tensor input, Tensor target, str reduction="mean", float delta=1.0, Tensor? weight=None) -> Tensor`
     fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor>;
+    /// `hypot(Tensor input, Tensor other) -> Tensor`
+    fn hypot(&self, other: &Tensor) -> Result<Tensor>;
+    /// `hypot(Tensor input, Tensor other) -> Tensor`
+    fn hypot_(&self, other: &Tensor) -> Result<()>;
+    /// `hypot(Tensor input, Tensor other) -> Tensor`
+    fn hypot_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `i0(Tensor input) -> Tensor`
+    fn i0(&self) -> Result<Tensor>;
+    /// `i0(Tensor input) -> Tensor`
+    fn i0_(&self) -> Result<()>;
+    /// `i0(Tensor input) -> Tensor`
+    fn i0_out(&self, out: &Tensor) -> Result<()>;
     /// `imag(Tensor(a) input) -> Tensor(a)`
     fn imag(&self) -> Result<Tensor>;
     /// `index(Tensor input, Tensor?[] indices) -> Tensor`
@@ -779,6 +1009,10 @@ pub trait TensorOps {
     fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
     /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
     fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
+    /// `inner(Tensor input, Tensor other) -> Tensor`
+    fn inner(&self, other: &Tensor) -> Result<Tensor>;
+    /// `inner(Tensor input, Tensor other) -> Tensor`
+    fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `isfinite(Tensor input) -> Tensor`
     fn isfinite(&self) -> Result<Tensor>;
     /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
@@ -807,6 +1041,20 @@ pub trait TensorOps {
     fn isinf(&self) -> Result<Tensor>;
     /// `isnan(Tensor input) -> Tensor`
     fn isnan(&self) -> Result<Tensor>;
+    /// `isneginf(Tensor input) -> Tensor`
+    fn isneginf(&self) -> Result<Tensor>;
+    /// `isneginf(Tensor input) -> Tensor`
+    fn isneginf_out(&self, out: &Tensor) -> Result<()>;
+    /// `isposinf(Tensor input) -> Tensor`
+    fn isposinf(&self) -> Result<Tensor>;
+    /// `isposinf(Tensor input) -> Tensor`
+    fn isposinf_out(&self, out: &Tensor) -> Result<()>;
+    /// `isreal(Tensor input) -> Tensor`
+    fn isreal(&self) -> Result<Tensor>;
+    /// `kron(Tensor input, Tensor other) -> Tensor`
+    fn kron(&self, other: &Tensor) -> Result<Tensor>;
+    /// `kron(Tensor input, Tensor other) -> Tensor`
+    fn kron_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `l1_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
@@ -831,6 +1079,18 @@ pub trait TensorOps {
         affine: bool,
         eps: f64,
     ) -> Result<[Tensor; 3]>;
+    /// `lcm(Tensor input, Tensor other) -> Tensor`
+    fn lcm(&self, other: &Tensor) -> Result<Tensor>;
+    /// `lcm(Tensor input, Tensor other) -> Tensor`
+    fn lcm_(&self, other: &Tensor) -> Result<()>;
+    /// `lcm(Tensor input, Tensor other) -> Tensor`
+    fn lcm_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `ldexp(Tensor input, Tensor other) -> Tensor`
+    fn ldexp(&self, other: &Tensor) -> Result<Tensor>;
+    /// `ldexp(Tensor input, Tensor other) -> Tensor`
+    fn ldexp_(&self, other: &Tensor) -> Result<()>;
+    /// `ldexp(Tensor input, Tensor other) -> Tensor`
+    fn ldexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
     fn le<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -849,10 +1109,20 @@ pub trait TensorOps {
     fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<()>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp_out<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `lgamma(Tensor input) -> Tensor`
+    fn lgamma(&self) -> Result<Tensor>;
+    /// `lgamma(Tensor input) -> Tensor`
+    fn lgamma_(&self) -> Result<()>;
+    /// `lgamma(Tensor input) -> Tensor`
+    fn lgamma_out(&self, out: &Tensor) -> Result<()>;
     /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
     fn linalg_cholesky_ex(&self) -> Result<[Tensor; 2]>;
     /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
     fn linalg_cholesky_ex_with(&self, upper: bool, check_errors: bool) -> Result<[Tensor; 2]>;
+    /// `linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor`
+    fn linalg_cross(&self, other: &Tensor) -> Result<Tensor>;
+    /// `linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor`
+    fn linalg_cross_with(&self, other: &Tensor, dim: i64) -> Result<Tensor>;
     /// `linalg_eig(Tensor input, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
     fn linalg_eig(&self, compute_v: bool) -> Result<[Tensor; 2]>;
     /// `linalg_eigh(Tensor input, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
@@ -869,6 +1139,8 @@ pub trait TensorOps {
     fn linalg_lu_factor_ex_with(&self, pivot: bool, check: i64) -> Result<[Tensor; 3]>;
     /// `linalg_lu_permutation(Tensor input, int rows) -> Tensor`
     fn linalg_lu_permutation(&self, rows: i64) -> Result<Tensor>;
+    /// `linalg_pinv_of(Tensor input, Tensor inverse) -> Tensor`
+    fn linalg_pinv_of(&self, inverse: &Tensor) -> Result<Tensor>;
     /// `linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)`
     fn linalg_qr(&self, mode: &str) -> Result<[Tensor; 2]>;
     /// `linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, int check=0) -> (Tensor result, Tensor info)`
@@ -904,6 +1176,12 @@ pub trait TensorOps {
     fn log_(&self) -> Result<()>;
     /// `log(Tensor input) -> Tensor`
     fn log_out(&self, out: &Tensor) -> Result<()>;
+    /// `log10(Tensor input) -> Tensor`
+    fn log10(&self) -> Result<Tensor>;
+    /// `log10(Tensor input) -> Tensor`
+    fn log10_(&self) -> Result<()>;
+    /// `log10(Tensor input) -> Tensor`
+    fn log10_out(&self, out: &Tensor) -> Result<()>;
     /// `log1p(Tensor input) -> Tensor`
     fn log1p(&self) -> Result<Tensor>;
     /// `log1p(Tensor input) -> Tensor`
@@ -920,6 +1198,14 @@ pub trait TensorOps {
     fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `logaddexp(Tensor input, Tensor other) -> Tensor`
+    fn logaddexp(&self, other: &Tensor) -> Result<Tensor>;
+    /// `logaddexp(Tensor input, Tensor other) -> Tensor`
+    fn logaddexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `logaddexp2(Tensor input, Tensor other) -> Tensor`
+    fn logaddexp2(&self, other: &Tensor) -> Result<Tensor>;
+    /// `logaddexp2(Tensor input, Tensor other) -> Tensor`
+    fn logaddexp2_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logcumsumexp(Tensor input, int dim) -> Tensor`
     fn logcumsumexp(&self, dim: i64) -> Result<Tensor>;
     /// `logcumsumexp(Tensor input, int dim) -> Tensor`
@@ -950,6 +1236,12 @@ pub trait TensorOps {
     fn logical_xor_(&self, other: &Tensor) -> Result<()>;
     /// `logical_xor(Tensor input, Tensor other) -> Tensor`
     fn logical_xor_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `logit(Tensor input, float? eps=None) -> Tensor`
+    fn logit(&self, eps: Option<f64>) -> Result<Tensor>;
+    /// `logit(Tensor input, float? eps=None) -> Tensor`
+    fn logit_(&self, eps: Option<f64>) -> Result<()>;
+    /// `logit(Tensor input, float? eps=None) -> Tensor`
+    fn logit_out(&self, eps: Option<f64>, out: &Tensor) -> Result<()>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
@@ -1050,6 +1342,18 @@ pub trait TensorOps {
     fn mv(&self, vec: &Tensor) -> Result<Tensor>;
     /// `mv(Tensor input, Tensor vec) -> Tensor`
     fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()>;
+    /// `mvlgamma(Tensor input, int p) -> Tensor`
+    fn mvlgamma(&self, p: i64) -> Result<Tensor>;
+    /// `mvlgamma(Tensor input, int p) -> Tensor`
+    fn mvlgamma_(&self, p: i64) -> Result<()>;
+    /// `mvlgamma(Tensor input, int p) -> Tensor`
+    fn mvlgamma_out(&self, p: i64, out: &Tensor) -> Result<()>;
+    /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
+    fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor>;
+    /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
+    fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()>;
+    /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
+    fn nan_to_num_out(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>, out: &Tensor) -> Result<()>;
     /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
@@ -1271,6 +1575,12 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `nextafter(Tensor input, Tensor other) -> Tensor`
+    fn nextafter(&self, other: &Tensor) -> Result<Tensor>;
+    /// `nextafter(Tensor input, Tensor other) -> Tensor`
+    fn nextafter_(&self, other: &Tensor) -> Result<()>;
+    /// `nextafter(Tensor input, Tensor other) -> Tensor`
+    fn nextafter_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean") -> Tensor`
     fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
@@ -1319,6 +1629,8 @@ pub trait TensorOps {
     fn polar(&self, angle: &Tensor) -> Result<Tensor>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
     fn polar_out(&self, angle: &Tensor, out: &Tensor) -> Result<()>;
+    /// `positive(Tensor(a) input) -> Tensor(a)`
+    fn positive(&self) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
@@ -1367,6 +1679,12 @@ pub trait TensorOps {
         interpolation: &str,
         out: &Tensor,
     ) -> Result<()>;
+    /// `rad2deg(Tensor input) -> Tensor`
+    fn rad2deg(&self) -> Result<Tensor>;
+    /// `rad2deg(Tensor input) -> Tensor`
+    fn rad2deg_(&self) -> Result<()>;
+    /// `rad2deg(Tensor input) -> Tensor`
+    fn rad2deg_out(&self, out: &Tensor) -> Result<()>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn rand_like(&self) -> Result<Tensor>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -1431,10 +1749,40 @@ pub trait TensorOps {
         dim: Option<i64>,
         output_size: Option<i64>,
     ) -> Result<Tensor>;
+    /// `resample(Tensor input, int[] size, str mode, bool align_corners, bool antialias, float[]? scales=None) -> Tensor`
+    fn resample(
+        &self,
+        size: &[i64],
+        mode: &str,
+        align_corners: bool,
+        antialias: bool,
+        scales: &[f64],
+    ) -> Result<Tensor>;
+    /// `resample_backward(Tensor grad_output, int[] size, str mode, bool align_corners, bool antialias, float[]? scales=None) -> Tensor`
+    fn resample_backward(
+        &self,
+        size: &[i64],
+        mode: &str,
+        align_corners: bool,
+        antialias: bool,
+        scales: &[f64],
+    ) -> Result<Tensor>;
     /// `reshape(Tensor(a) input, int[] shape) -> Tensor(a)`
     fn reshape(&self, shape: &[i64]) -> Result<Tensor>;
     /// `reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn reshape_as(&self, other: &Tensor) -> Result<Tensor>;
+    /// `rnn_layer(Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, int[] batch_sizes, str mode, bool reverse) -> (Tensor output, Tensor h_n, Tensor c_n, Tensor gates, Tensor cells)`
+    fn rnn_layer(
+        &self,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        w_hh: &Tensor,
+        b_hh: Option<&Tensor>,
+        w_hr: Option<&Tensor>,
+        batch_sizes: &[i64],
+        mode: &str,
+        reverse: bool,
+    ) -> Result<[Tensor; 5]>;
     /// `roll(Tensor input, int[1] shifts, int[1] dims=[]) -> Tensor`
     fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor>;
     /// `rot90(Tensor input, int k=1, int[] dims=[0,1]) -> Tensor`
@@ -1632,6 +1980,10 @@ pub trait TensorOps {
     fn sign_(&self) -> Result<()>;
     /// `sign(Tensor input) -> Tensor`
     fn sign_out(&self, out: &Tensor) -> Result<()>;
+    /// `signbit(Tensor input) -> Tensor`
+    fn signbit(&self) -> Result<Tensor>;
+    /// `signbit(Tensor input) -> Tensor`
+    fn signbit_out(&self, out: &Tensor) -> Result<()>;
     /// `silu(Tensor input) -> Tensor`
     fn silu(&self) -> Result<Tensor>;
     /// `silu(Tensor input) -> Tensor`
@@ -1644,6 +1996,12 @@ pub trait TensorOps {
     fn sin_(&self) -> Result<()>;
     /// `sin(Tensor input) -> Tensor`
     fn sin_out(&self, out: &Tensor) -> Result<()>;
+    /// `sinc(Tensor input) -> Tensor`
+    fn sinc(&self) -> Result<Tensor>;
+    /// `sinc(Tensor input) -> Tensor`
+    fn sinc_(&self) -> Result<()>;
+    /// `sinc(Tensor input) -> Tensor`
+    fn sinc_out(&self, out: &Tensor) -> Result<()>;
     /// `sinh(Tensor input) -> Tensor`
     fn sinh(&self) -> Result<Tensor>;
     /// `sinh(Tensor input) -> Tensor`
@@ -1687,6 +2045,46 @@ pub trait TensorOps {
     fn sort(&self, dim: i64, descending: bool) -> Result<[Tensor; 2]>;
     /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
     fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]>;
+    /// `special_entr(Tensor input) -> Tensor`
+    fn special_entr(&self) -> Result<Tensor>;
+    /// `special_entr(Tensor input) -> Tensor`
+    fn special_entr_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_erfcx(Tensor input) -> Tensor`
+    fn special_erfcx(&self) -> Result<Tensor>;
+    /// `special_erfcx(Tensor input) -> Tensor`
+    fn special_erfcx_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_i0e(Tensor input) -> Tensor`
+    fn special_i0e(&self) -> Result<Tensor>;
+    /// `special_i0e(Tensor input) -> Tensor`
+    fn special_i0e_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_i1(Tensor input) -> Tensor`
+    fn special_i1(&self) -> Result<Tensor>;
+    /// `special_i1(Tensor input) -> Tensor`
+    fn special_i1_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_i1e(Tensor input) -> Tensor`
+    fn special_i1e(&self) -> Result<Tensor>;
+    /// `special_i1e(Tensor input) -> Tensor`
+    fn special_i1e_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_log_ndtr(Tensor input) -> Tensor`
+    fn special_log_ndtr(&self) -> Result<Tensor>;
+    /// `special_log_ndtr(Tensor input) -> Tensor`
+    fn special_log_ndtr_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_ndtr(Tensor input) -> Tensor`
+    fn special_ndtr(&self) -> Result<Tensor>;
+    /// `special_ndtr(Tensor input) -> Tensor`
+    fn special_ndtr_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_ndtri(Tensor input) -> Tensor`
+    fn special_ndtri(&self) -> Result<Tensor>;
+    /// `special_ndtri(Tensor input) -> Tensor`
+    fn special_ndtri_out(&self, out: &Tensor) -> Result<()>;
+    /// `special_xlog1py(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn special_xlog1py<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `special_xlog1py(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn special_xlog1py_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `special_zeta(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn special_zeta<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `special_zeta(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn special_zeta_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]`
     fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `split.sizes(Tensor(a) input, int[] split_size, int dim=0) -> Tensor(a)[]`
@@ -1947,6 +2345,10 @@ pub trait TensorOps {
     fn var_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `var_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)`
     fn var_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]>;
+    /// `vdot(Tensor input, Tensor other) -> Tensor`
+    fn vdot(&self, other: &Tensor) -> Result<Tensor>;
+    /// `vdot(Tensor input, Tensor other) -> Tensor`
+    fn vdot_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
@@ -1977,6 +2379,16 @@ pub trait TensorOps {
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `where.places(Tensor condition) -> Tensor[]`
     fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `xlog1py_pair(Tensor input, Tensor other) -> Tensor`
+    fn xlog1py_pair(&self, other: &Tensor) -> Result<Tensor>;
+    /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn xlogy<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn xlogy_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
+    /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn xlogy_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `xlogy_pair(Tensor input, Tensor other) -> Tensor`
+    fn xlogy_pair(&self, other: &Tensor) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
     fn zero(&self) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
@@ -1991,6 +2403,8 @@ pub trait TensorOps {
         requires_grad: bool,
         memory_format: Option<&str>,
     ) -> Result<Tensor>;
+    /// `zeta_pair(Tensor input, Tensor other) -> Tensor`
+    fn zeta_pair(&self, other: &Tensor) -> Result<Tensor>;
 }
 
 impl TensorOps for Tensor {
@@ -2119,6 +2533,91 @@ impl TensorOps for Tensor {
             op: &crate::elementwise::add::OP,
             ins: &[Some(self), other],
             args: &[other_scalar, Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addbmm_with_(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addbmm_with_out(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDBMM,
+            ins: &[Some(self), Some(batch1), Some(batch2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -2347,6 +2846,170 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addmv_with(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmv_out(&self, mat: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addmv_with_out(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDMV,
+            ins: &[Some(self), Some(mat), Some(vec)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addr_with(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addr_with_(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
+            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addr_out(&self, vec1: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
+            args: &[Arg::Int(1), Arg::Int(1)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn addr_with_out(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::ADDR,
+            ins: &[Some(self), Some(vec1), Some(vec2)],
             args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Into(&[out]),
         };
@@ -2817,6 +3480,46 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn batch_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        training: bool,
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::batch_norm::BACKWARD,
+            ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight],
+            args: &[Arg::Bool(training), Arg::Bool(affine), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn batch_norm_with_statistics(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::nn::batch_norm::NATIVE,
+            ins: &[Some(self), weight, bias, running_mean, running_var],
+            args: &[Arg::Bool(training), Arg::Float(momentum), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn bernoulli_fill(&self, p: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::BERNOULLI,
@@ -2980,6 +3683,42 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn bitwise_left_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::LEFT_SHIFT,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bitwise_left_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::LEFT_SHIFT,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bitwise_left_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::LEFT_SHIFT,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn bitwise_not(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::bitwise_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3028,6 +3767,42 @@ impl TensorOps for Tensor {
         let (other, other_scalar) = split(other);
         let call = Call {
             op: &crate::elementwise::bitwise_or::OP,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bitwise_right_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::RIGHT_SHIFT,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bitwise_right_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::RIGHT_SHIFT,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bitwise_right_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::RIGHT_SHIFT,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[out]),
@@ -3441,6 +4216,42 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn copysign<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::COPYSIGN,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn copysign_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::COPYSIGN,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn copysign_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::COPYSIGN,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn corrcoef(&self) -> Result<Tensor> {
         let call = Call { op: &crate::reduce::moments::CORRCOEF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3756,6 +4567,26 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn deg2rad(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn deg2rad_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn deg2rad_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn det(&self) -> Result<Tensor> {
         let call = Call { op: &crate::linalg::slogdet::DET, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -3871,6 +4702,30 @@ impl TensorOps for Tensor {
             args: &[Arg::Int(n), Arg::Int(dim)],
             dest: Dest::Into(&[out]),
         };
+        none(&call)
+    }
+
+    #[inline]
+    fn digamma(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::DIGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn digamma_(&self) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::DIGAMMA,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn digamma_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::DIGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -4172,6 +5027,46 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn erfc(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn erfc_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn erfc_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn erfinv(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn erfinv_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn erfinv_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn exp(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::exp::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4186,6 +5081,26 @@ impl TensorOps for Tensor {
     #[inline]
     fn exp_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::exp::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn exp2(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn exp2_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn exp2_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -4412,6 +5327,42 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (exponent, exponent_scalar) = split(exponent);
+        let call = Call {
+            op: &crate::elementwise::pairs::FLOAT_POWER,
+            ins: &[Some(self), exponent],
+            args: &[exponent_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn float_power_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()> {
+        let (exponent, exponent_scalar) = split(exponent);
+        let call = Call {
+            op: &crate::elementwise::pairs::FLOAT_POWER,
+            ins: &[Some(self), exponent],
+            args: &[exponent_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn float_power_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (exponent, exponent_scalar) = split(exponent);
+        let call = Call {
+            op: &crate::elementwise::pairs::FLOAT_POWER,
+            ins: &[Some(self), exponent],
+            args: &[exponent_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn floor(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::floor::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4464,6 +5415,90 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn fmax(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FMAX,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fmax_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FMAX,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn fmin(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FMIN,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fmin_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FMIN,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn frac(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn frac_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn frac_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn frexp(&self) -> Result<[Tensor; 2]> {
+        let call = Call { op: &crate::elementwise::simple::FREXP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        many(&call)
+    }
+
+    #[inline]
+    fn frexp_exponent(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::simple::FREXP_EXPONENT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn frexp_mantissa(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::simple::FREXP_MANTISSA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]
@@ -4551,6 +5586,35 @@ impl TensorOps for Tensor {
             op: &crate::index::gather::GATHER_OP,
             ins: &[Some(self), Some(index)],
             args: &[Arg::Int(dim), Arg::Bool(sparse_grad)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn gcd(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::pairs::GCD, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn gcd_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::GCD,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn gcd_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::GCD,
+            ins: &[Some(self), Some(other)],
+            args: &[],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -4647,6 +5711,61 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn group_norm(
+        &self,
+        num_groups: i64,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+        cudnn_enabled: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::group_norm::OP,
+            ins: &[Some(self), weight, bias],
+            args: &[Arg::Int(num_groups), Arg::Float(eps), Arg::Bool(cudnn_enabled)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn group_norm_backward(
+        &self,
+        input: &Tensor,
+        mean: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        num_groups: i64,
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::group_norm::BACKWARD,
+            ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight],
+            args: &[Arg::Int(num_groups), Arg::Bool(affine), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn group_norm_with_statistics(
+        &self,
+        num_groups: i64,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::group_norm::NATIVE,
+            ins: &[Some(self), weight, bias],
+            args: &[Arg::Int(num_groups), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -4799,6 +5918,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HEAVISIDE,
+            ins: &[Some(self), Some(values)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn heaviside_(&self, values: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HEAVISIDE,
+            ins: &[Some(self), Some(values)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn heaviside_out(&self, values: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HEAVISIDE,
+            ins: &[Some(self), Some(values)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::count::HISTC,
@@ -4851,6 +6003,59 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn hypot(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HYPOT,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn hypot_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HYPOT,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn hypot_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::HYPOT,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn i0(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn i0_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn i0_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
     }
 
     #[inline]
@@ -5156,6 +6361,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn inner(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::vectors::INNER, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::INNER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn isfinite(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::isfinite::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -5268,6 +6491,56 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn isneginf(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::ISNEGINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn isneginf_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::ISNEGINF, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn isposinf(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::ISPOSINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn isposinf_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::ISPOSINF, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn isreal(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::ISREAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn kron(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::vectors::KRON, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn kron_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::KRON,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::reduce::order::KTHVALUE,
@@ -5325,6 +6598,68 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         many(&call)
+    }
+
+    #[inline]
+    fn lcm(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::pairs::LCM, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn lcm_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LCM,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn lcm_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LCM,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LDEXP,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn ldexp_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LDEXP,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn ldexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LDEXP,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -5433,6 +6768,26 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn lgamma(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn lgamma_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn lgamma_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn linalg_cholesky_ex(&self) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::linalg::cholesky::EX,
@@ -5452,6 +6807,28 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         many(&call)
+    }
+
+    #[inline]
+    fn linalg_cross(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::CROSS,
+            ins: &[Some(self), Some(other)],
+            args: &[Arg::Int(-1)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_cross_with(&self, other: &Tensor, dim: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::vectors::CROSS,
+            ins: &[Some(self), Some(other)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -5526,6 +6903,13 @@ impl TensorOps for Tensor {
             args: &[Arg::Int(rows)],
             dest: Dest::Fresh,
         };
+        one(&call)
+    }
+
+    #[inline]
+    fn linalg_pinv_of(&self, inverse: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::linalg::pinv::OF, ins: &[Some(self), Some(inverse)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5653,6 +7037,26 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn log10(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn log10_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn log10_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn log1p(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::log1p::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -5705,6 +7109,50 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LOGADDEXP,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn logaddexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LOGADDEXP,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn logaddexp2(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LOGADDEXP2,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn logaddexp2_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LOGADDEXP2,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -5849,6 +7297,39 @@ impl TensorOps for Tensor {
             op: &crate::elementwise::logical_xor::OP,
             ins: &[Some(self), Some(other)],
             args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::special::LOGIT,
+            ins: &[Some(self)],
+            args: &[eps.map_or(Arg::None, Arg::Float)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn logit_(&self, eps: Option<f64>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::LOGIT,
+            ins: &[Some(self)],
+            args: &[eps.map_or(Arg::None, Arg::Float)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn logit_out(&self, eps: Option<f64>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::LOGIT,
+            ins: &[Some(self)],
+            args: &[eps.map_or(Arg::None, Arg::Float)],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -6329,6 +7810,84 @@ impl TensorOps for Tensor {
             op: &crate::matmul::products::MV,
             ins: &[Some(self), Some(vec)],
             args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn mvlgamma(&self, p: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::special::MVLGAMMA,
+            ins: &[Some(self)],
+            args: &[Arg::Int(p)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn mvlgamma_(&self, p: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::MVLGAMMA,
+            ins: &[Some(self)],
+            args: &[Arg::Int(p)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn mvlgamma_out(&self, p: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::MVLGAMMA,
+            ins: &[Some(self)],
+            args: &[Arg::Int(p)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::simple::NAN_TO_NUM,
+            ins: &[Some(self)],
+            args: &[
+                nan.map_or(Arg::None, Arg::Float),
+                posinf.map_or(Arg::None, Arg::Float),
+                neginf.map_or(Arg::None, Arg::Float),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::simple::NAN_TO_NUM,
+            ins: &[Some(self)],
+            args: &[
+                nan.map_or(Arg::None, Arg::Float),
+                posinf.map_or(Arg::None, Arg::Float),
+                neginf.map_or(Arg::None, Arg::Float),
+            ],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nan_to_num_out(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::simple::NAN_TO_NUM,
+            ins: &[Some(self)],
+            args: &[
+                nan.map_or(Arg::None, Arg::Float),
+                posinf.map_or(Arg::None, Arg::Float),
+                neginf.map_or(Arg::None, Arg::Float),
+            ],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -6995,6 +8554,39 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn nextafter(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::NEXTAFTER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn nextafter_(&self, other: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::NEXTAFTER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn nextafter_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::NEXTAFTER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::loss::classes::NLL,
@@ -7210,6 +8802,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn positive(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::POSITIVE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (exponent, exponent_scalar) = split(exponent);
         let call = Call {
@@ -7410,6 +9008,26 @@ impl TensorOps for Tensor {
             args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
             dest: Dest::Into(&[out]),
         };
+        none(&call)
+    }
+
+    #[inline]
+    fn rad2deg(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn rad2deg_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn rad2deg_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -7639,6 +9257,42 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn resample(
+        &self,
+        size: &[i64],
+        mode: &str,
+        align_corners: bool,
+        antialias: bool,
+        scales: &[f64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::resample::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), sym(mode), Arg::Bool(align_corners), Arg::Bool(antialias), Arg::Floats(scales)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn resample_backward(
+        &self,
+        size: &[i64],
+        mode: &str,
+        align_corners: bool,
+        antialias: bool,
+        scales: &[f64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::resample::BACKWARD,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), sym(mode), Arg::Bool(align_corners), Arg::Bool(antialias), Arg::Floats(scales)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::reshape::OP, ins: &[Some(self)], args: &[Arg::Ints(shape)], dest: Dest::Fresh };
@@ -7650,6 +9304,27 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::view::shape::RESHAPE_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn rnn_layer(
+        &self,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        w_hh: &Tensor,
+        b_hh: Option<&Tensor>,
+        w_hr: Option<&Tensor>,
+        batch_sizes: &[i64],
+        mode: &str,
+        reverse: bool,
+    ) -> Result<[Tensor; 5]> {
+        let call = Call {
+            op: &crate::rnn::layer::OP,
+            ins: &[Some(self), Some(h_0), c_0, Some(w_hh), b_hh, w_hr],
+            args: &[Arg::Ints(batch_sizes), sym(mode), Arg::Bool(reverse)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -8338,6 +10013,19 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn signbit(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::simple::SIGNBIT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn signbit_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::simple::SIGNBIT, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn silu(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::silu::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -8375,6 +10063,26 @@ impl TensorOps for Tensor {
     #[inline]
     fn sin_out(&self, out: &Tensor) -> Result<()> {
         let call = Call { op: &crate::elementwise::sin::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn sinc(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn sinc_(&self) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn sinc_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -8572,6 +10280,163 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         many(&call)
+    }
+
+    #[inline]
+    fn special_entr(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::ENTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_entr_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ENTR, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_erfcx(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::ERFCX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_erfcx_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::ERFCX, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_i0e(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::I0E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_i0e_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::I0E, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_i1(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::I1, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_i1_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::I1, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_i1e(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::I1E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_i1e_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::I1E, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_log_ndtr(&self) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::elementwise::special::LOG_NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_log_ndtr_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::LOG_NDTR,
+            ins: &[Some(self)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_ndtr(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_ndtr_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::NDTR, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_ndtri(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::elementwise::special::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_ndtri_out(&self, out: &Tensor) -> Result<()> {
+        let call =
+            Call { op: &crate::elementwise::special::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_xlog1py<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOG1PY,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_xlog1py_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOG1PY,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn special_zeta<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::ZETA,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn special_zeta_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::ZETA,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -9751,6 +11616,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn vdot(&self, other: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::vectors::VDOT, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn vdot_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::vectors::VDOT,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::prod::NORM,
@@ -9869,6 +11752,64 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn xlog1py_pair(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOG1PY_PAIR,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn xlogy<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn xlogy_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn xlogy_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn xlogy_pair(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY_PAIR,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn zero(&self) -> Result<Tensor> {
         let call = Call { op: &crate::creation::copy::ZERO, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -9912,33 +11853,22 @@ impl TensorOps for Tensor {
         };
         one(&call)
     }
+
+    #[inline]
+    fn zeta_pair(&self, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::ZETA_PAIR,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
 }
 
 /// Ops without a tensor in front.
 pub mod functions {
     use super::*;
-
-    /// `_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] tensors, Tensor(b!) found_inf, Tensor inv_scale) -> ()`
-    #[inline]
-    pub fn _amp_foreach_non_finite_check_and_unscale_<'a>(
-        tensors: impl IntoIterator<Item = &'a Tensor>,
-        found_inf: &'a Tensor,
-        inv_scale: &'a Tensor,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        ins.push(Some(found_inf));
-        ins.push(Some(inv_scale));
-        let call = Call {
-            op: &crate::optim::amp::UNSCALE_OP,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
 
     /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
@@ -9973,7 +11903,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::update::ADAM_OP,
+            op: &crate::optim::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10026,7 +11956,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::update::ADAM_OP,
+            op: &crate::optim::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10077,7 +12007,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::update::ADAMW,
+            op: &crate::optim::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10130,7 +12060,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::update::ADAMW,
+            op: &crate::optim::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10176,7 +12106,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::update::SGD_OP,
+            op: &crate::optim::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10224,7 +12154,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::update::SGD_OP,
+            op: &crate::optim::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -10236,120 +12166,6 @@ pub mod functions {
                 Arg::Bool(nesterov),
                 Arg::Bool(maximize),
                 Arg::Bool(is_first_step),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
-    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_update_<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        states0: impl IntoIterator<Item = &'a Tensor>,
-        states1: impl IntoIterator<Item = &'a Tensor>,
-        states2: impl IntoIterator<Item = &'a Tensor>,
-        lr: Option<&'a Tensor>,
-        step: Option<&'a Tensor>,
-        x2: Option<&'a Tensor>,
-        x3: Option<&'a Tensor>,
-        rule: &str,
-        hyper: &[f64],
-        maximize: bool,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_states0 = ins.len();
-        ins.extend(states0.into_iter().map(Some));
-        let n_states0 = ins.len() - n_states0;
-        let n_states1 = ins.len();
-        ins.extend(states1.into_iter().map(Some));
-        let n_states1 = ins.len() - n_states1;
-        let n_states2 = ins.len();
-        ins.extend(states2.into_iter().map(Some));
-        let n_states2 = ins.len() - n_states2;
-        ins.push(lr);
-        ins.push(step);
-        ins.push(x2);
-        ins.push(x3);
-        ins.push(None);
-        ins.push(None);
-        let call = Call {
-            op: &crate::optim::update::UPDATE_OP,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_states0 as u32),
-                Arg::Len(n_states1 as u32),
-                Arg::Len(n_states2 as u32),
-                sym(rule),
-                Arg::Floats(hyper),
-                Arg::Bool(maximize),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
-    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_update__with<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        states0: impl IntoIterator<Item = &'a Tensor>,
-        states1: impl IntoIterator<Item = &'a Tensor>,
-        states2: impl IntoIterator<Item = &'a Tensor>,
-        lr: Option<&'a Tensor>,
-        step: Option<&'a Tensor>,
-        x2: Option<&'a Tensor>,
-        x3: Option<&'a Tensor>,
-        rule: &str,
-        hyper: &[f64],
-        maximize: bool,
-        grad_scale: Option<&'a Tensor>,
-        found_inf: Option<&'a Tensor>,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_states0 = ins.len();
-        ins.extend(states0.into_iter().map(Some));
-        let n_states0 = ins.len() - n_states0;
-        let n_states1 = ins.len();
-        ins.extend(states1.into_iter().map(Some));
-        let n_states1 = ins.len() - n_states1;
-        let n_states2 = ins.len();
-        ins.extend(states2.into_iter().map(Some));
-        let n_states2 = ins.len() - n_states2;
-        ins.push(lr);
-        ins.push(step);
-        ins.push(x2);
-        ins.push(x3);
-        ins.push(grad_scale);
-        ins.push(found_inf);
-        let call = Call {
-            op: &crate::optim::update::UPDATE_OP,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_states0 as u32),
-                Arg::Len(n_states1 as u32),
-                Arg::Len(n_states2 as u32),
-                sym(rule),
-                Arg::Floats(hyper),
-                Arg::Bool(maximize),
             ],
             dest: Dest::Fresh,
         };
@@ -10430,6 +12246,30 @@ pub mod functions {
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
             ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `bitwise_left_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn bitwise_left_shift_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::LEFT_SHIFT_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `bitwise_right_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn bitwise_right_shift_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::RIGHT_SHIFT_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -10811,6 +12651,18 @@ pub mod functions {
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
             ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `float_power.Scalar(Scalar input, Tensor exponent) -> Tensor`
+    #[inline]
+    pub fn float_power_Scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FLOAT_POWER_SELF,
+            ins: &[Some(exponent)],
+            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11267,6 +13119,30 @@ pub mod functions {
         one(&call)
     }
 
+    /// `polygamma(int n, Tensor input) -> Tensor`
+    #[inline]
+    pub fn polygamma(n: i64, input: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::special::POLYGAMMA,
+            ins: &[Some(input)],
+            args: &[Arg::Int(n)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `polygamma(int n, Tensor input) -> Tensor`
+    #[inline]
+    pub fn polygamma_out(n: i64, input: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::special::POLYGAMMA,
+            ins: &[Some(input)],
+            args: &[Arg::Int(n)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `pow.scalar(Scalar input, Tensor exponent) -> Tensor`
     #[inline]
     pub fn pow_scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
@@ -11465,6 +13341,59 @@ pub mod functions {
         one(&call)
     }
 
+    /// `remainder.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn remainder_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::REMAINDER_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `rnn_layer_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, Tensor output, Tensor gates, Tensor cells, int[] batch_sizes, str mode, bool reverse) -> (Tensor grad_gates_x, Tensor grad_gates_h, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_h)`
+    #[inline]
+    pub fn rnn_layer_backward(
+        grad_output: Option<&Tensor>,
+        grad_h_n: Option<&Tensor>,
+        grad_c_n: Option<&Tensor>,
+        gates_x: &Tensor,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        w_hh: &Tensor,
+        b_hh: Option<&Tensor>,
+        w_hr: Option<&Tensor>,
+        output: &Tensor,
+        gates: &Tensor,
+        cells: &Tensor,
+        batch_sizes: &[i64],
+        mode: &str,
+        reverse: bool,
+    ) -> Result<[Tensor; 5]> {
+        let call = Call {
+            op: &crate::rnn::layer::BACKWARD,
+            ins: &[
+                grad_output,
+                grad_h_n,
+                grad_c_n,
+                Some(gates_x),
+                Some(h_0),
+                c_0,
+                Some(w_hh),
+                b_hh,
+                w_hr,
+                Some(output),
+                Some(gates),
+                Some(cells),
+            ],
+            args: &[Arg::Ints(batch_sizes), sym(mode), Arg::Bool(reverse)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
     /// `row_stack(Tensor[] tensors) -> Tensor`
     #[inline]
     pub fn row_stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
@@ -11526,6 +13455,30 @@ pub mod functions {
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
             ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `special_xlog1py.self_scalar(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn special_xlog1py_self_scalar(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOG1PY_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `special_zeta.self_scalar(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn special_zeta_self_scalar(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::ZETA_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11669,6 +13622,18 @@ pub mod functions {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    /// `xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn xlogy_Scalar_Self(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`

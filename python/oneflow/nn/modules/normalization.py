@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm."""
+"""Layer, RMS, group and local response norm."""
 
 from __future__ import annotations
 
@@ -112,3 +112,86 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalise groups of channels of each sample, then scale and shift each channel.
+
+    Args:
+        num_groups: it divides the number of channels.
+        num_channels: channels C.
+        eps: added to the variance.
+        affine: learn a scale (starts at 1) and a shift (starts at 0) of each channel.
+        device, dtype: of the parameters.
+        bias: False leaves the shift out.
+
+    Input and output: (N, C, *). (Wu and He, "Group Normalization", 2018.)
+
+    Raises:
+        ValueError: ``num_channels`` is not divisible by ``num_groups``.
+    """
+
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            if wanted:
+                setattr(self, name, Parameter(oneflow.empty(num_channels, device=device, dtype=dtype)))
+            else:
+                self.register_parameter(name, None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one and the shift to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class LocalResponseNorm(Module):
+    """Divide by a power of the mean square over neighbouring channels.
+
+    Args:
+        size: neighbouring channels.
+        alpha, beta, k: ``x / (k + alpha * mean) ** beta``.
+
+    Input and output: (N, C, *). (Krizhevsky et al., "ImageNet Classification with Deep CNNs", 2012.)
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

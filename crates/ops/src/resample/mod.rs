@@ -1,0 +1,136 @@
+//! Resizing of the trailing dimensions by weighted neighbours, and its adjoint; each is the other's gradient.
+
+use crate::prelude::*;
+
+fn mode(c: &Call<'_>) -> Result<ResampleMode> {
+    Ok(match c.str(1)? {
+        "nearest" => ResampleMode::Nearest,
+        "nearest-exact" => ResampleMode::NearestExact,
+        "linear" => ResampleMode::Linear,
+        "cubic" => ResampleMode::Cubic,
+        "area" => ResampleMode::Area,
+        other => return Err(Error::value(format!("{}(): unknown mode {other:?}", c.name()))),
+    })
+}
+
+fn scales<'a>(arg: Arg<'a>) -> &'a [f64] {
+    match arg {
+        Arg::Floats(v) => v,
+        _ => &[],
+    }
+}
+
+/// The sizes of the trailing dims become argument 0; channels last stays so.
+fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let (x, size) = (c.t(0)?, c.ints(0)?);
+    mode(c)?;
+    if !x.dtype().is_float() {
+        return Err(Error::not_implemented(format!(
+            "\"{}\" not implemented for '{}'",
+            c.name(),
+            x.dtype().scalar_type_name()
+        )));
+    }
+    let lead = match x.ndim().checked_sub(size.len()) {
+        Some(n @ 1..) => n,
+        _ => {
+            return Err(Error::runtime(format!(
+                "{}(): cannot resize {} dimensions of an input {:?}",
+                c.name(),
+                size.len(),
+                x.sizes()
+            )));
+        }
+    };
+    if x.sizes()[lead..].iter().chain(size).any(|n| *n <= 0) {
+        return Err(Error::runtime(format!(
+            "Input and output sizes should be greater than 0, but got input {:?} and output {size:?}",
+            x.sizes()
+        )));
+    }
+    let sizes: Dims = x.sizes()[..lead].iter().chain(size).copied().collect();
+    crate::nn::push_format(x, &sizes, outs)
+}
+
+fn lower(c: &Call<'_>, l: &mut Lowered, transposed: bool) -> Result<()> {
+    let k = c.ints(0)?.len();
+    l.input(0).output(0).param(mode(c)? as u64).param(c.bool(2)).param(c.bool(3)).param(transposed).param(k as i64);
+    for i in 0..k {
+        l.param(scales(c.arg(4)).get(i).copied().unwrap_or(0.0));
+    }
+    Ok(())
+}
+
+/// Samples and channels may be split; the map is linear.
+fn rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let lead = c.t(0)?.ndim() - c.ints(0)?.len();
+    for s in (0..lead as u8).map(Sbp::S).chain([Sbp::P_SUM]) {
+        rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s]) });
+    }
+    Ok(())
+}
+
+const BASE: OpDef = OpDef { faces: Faces::PRIVATE, infer, sbp: SbpRule::of(Rows::Custom(rows)), ..OpDef::BASE };
+
+fn samples() -> Vec<Sample> {
+    let t = |s: &[i64], size: &[i64], mode, align_corners, antialias| {
+        Sample::new(vec![
+            SampleArg::f32(s),
+            SampleArg::Ints(size.to_vec()),
+            SampleArg::Str(mode),
+            SampleArg::Bool(align_corners),
+            SampleArg::Bool(antialias),
+        ])
+    };
+    vec![
+        t(&[2, 3, 5], &[8], "nearest", false, false),
+        t(&[2, 3, 5, 4], &[7, 9], "linear", false, false),
+        t(&[2, 3, 5, 4], &[3, 8], "linear", true, false),
+        t(&[1, 2, 6, 5], &[4, 4], "cubic", false, true),
+        t(&[1, 2, 3, 4, 5], &[5, 2, 5], "area", false, false),
+    ]
+}
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "resample(Tensor input, int[] size, str mode, bool align_corners, bool antialias, float[]? scales=None) -> Tensor",
+    ),
+    doc: "The trailing dimensions resized to `size` by mode nearest, nearest-exact, linear, cubic or area. `scales` are input elements an output element, 0: by the sizes.",
+    kernel: Kernel::Prim { prim: &RESAMPLE, lower: |c, _, l| lower(c, l, false) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let (x, k) = (c.in_meta(0)?, c.arg(0).ints().map_or(0, <[i64]>::len));
+                let (mode, scales) = (c.arg(1).str().unwrap_or(""), scales(c.arg(4)));
+                let size = &x.sizes[x.sizes.len() - k..];
+                c.g()?.resample_backward(size, mode, c.arg(2).bool(), c.arg(3).bool(), scales)
+            })
+        },
+    },
+    samples,
+    ..BASE
+};
+
+pub static BACKWARD: OpDef = OpDef {
+    sig: Sig::parse(
+        "resample_backward(Tensor grad_output, int[] size, str mode, bool align_corners, bool antialias, float[]? scales=None) -> Tensor",
+    ),
+    doc: "Gradient of an input whose trailing dimensions were `size`.",
+    kernel: Kernel::Prim { prim: &RESAMPLE, lower: |c, _, l| lower(c, l, true) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let (x, k) = (c.in_meta(0)?, c.arg(0).ints().map_or(0, <[i64]>::len));
+                let (mode, scales) = (c.arg(1).str().unwrap_or(""), scales(c.arg(4)));
+                let size = &x.sizes[x.sizes.len() - k..];
+                c.g()?.resample(size, mode, c.arg(2).bool(), c.arg(3).bool(), scales)
+            })
+        },
+    },
+    samples,
+    ..BASE
+};

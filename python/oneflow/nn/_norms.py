@@ -1,0 +1,126 @@
+"""Normalisation by channels: what is stateful or seldom about it; the arithmetic is in the ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+
+def _check_batch(size: Sequence[int]) -> None:
+    per_channel = size[0]
+    for n in size[2:]:
+        per_channel *= n
+    if per_channel == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise each channel of ``input`` (N, C, *), then scale by ``weight`` (C,) and shift by ``bias`` (C,).
+
+    Args:
+        running_mean, running_var: (C,); they normalise unless ``training``, which mixes the batch's into them.
+        momentum: the share of the batch's statistics in that mixture.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: a channel has a single value in training.
+
+    (Ioffe and Szegedy, "Batch Normalization", 2015.)
+    """
+    if training:
+        _check_batch(input.shape)
+    if input.numel() == 0 and input.shape[0] == 0:
+        # Nothing to normalise: the affine map keeps the gradients' paths.
+        output = input.clone() if weight is None else input * weight[0]
+        return output if bias is None else output + bias[0]
+    output, _, _, running = _oneflow._C.batch_norm_with_statistics(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
+    if training and running_mean is not None and running_var is not None:
+        with oneflow.no_grad():
+            mean, var = running.unbind(0)
+            running_mean.copy_(mean)
+            running_var.copy_(var)
+    return output
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalise ``num_groups`` groups of channels of ``input`` (N, C, *), then scale and shift each channel."""
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    if num_groups > 0:
+        _check_batch([input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]])
+    return _oneflow.group_norm(input, num_groups, weight, bias, eps)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise each channel of each sample of ``input`` (N, C, *), then scale by ``weight`` and shift by ``bias``.
+
+    Running statistics are the mean over the samples; they normalise unless ``use_input_stats``.
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    values = 1
+    for n in input.shape[2:]:
+        values *= n
+    if values == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    channels = input.shape[1]
+    output, mean, rstd = _oneflow._C.group_norm_with_statistics(input, channels, weight, bias, eps)
+    if running_mean is not None and running_var is not None:
+        with oneflow.no_grad():
+            var = (rstd.pow(-2) - eps) * (values / (values - 1))
+            for running, new in ((running_mean, mean), (running_var, var)):
+                running.copy_(running * (1 - momentum) + new.mean(0).to(running.dtype) * momentum)
+    return output
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """``x / (k + alpha * mean of x ** 2 over size neighbouring channels) ** beta``, channels in dimension 1.
+
+    Channels beyond the borders count as zero. (Krizhevsky et al., "ImageNet Classification with Deep CNNs", 2012.)
+    """
+    if input.dim() < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    channels = input.shape[1]
+    squares = input * input
+    before, after = size // 2, (size - 1) // 2
+    shape = list(squares.shape)
+    parts = []
+    for width, where in ((before, 0), (after, 1)):
+        if width:
+            shape[1] = width
+            parts.append((where, squares.new_zeros(shape)))
+    padded = oneflow.cat([z for w, z in parts if w == 0] + [squares] + [z for w, z in parts if w == 1], 1)
+    total = padded.narrow(1, 0, channels)
+    for i in range(1, size):
+        total = total + padded.narrow(1, i, channels)
+    return input / (total * (alpha / size) + k).pow(beta)

@@ -1,0 +1,162 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.nn import functional as F
+from oneflow.nn.modules.module import Module
+
+
+class _Pad(Module):
+    """Widths for the last ``n_dims`` dimensions, one for all or two each, the last dimension first."""
+
+    n_dims: int
+    mode: str
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        n = 2 * self.n_dims
+        if isinstance(padding, (tuple, list)):
+            if len(padding) != n:
+                raise ValueError(f"padding should have length {n}, but got {len(padding)}")
+            self.padding = tuple(padding)
+        else:
+            self.padding = (padding,) * n
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self.mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class _ZeroPad(_ConstantPad):
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _CircularPad(_Pad):
+    mode = "circular"
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (self.n_dims + 1, self.n_dims + 2):
+            raise ValueError(f"expected {self.n_dims + 1}D or {self.n_dims + 2}D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        return super().forward(input)
+
+
+class ConstantPad1d(_ConstantPad):
+    """Widen (*, L) by ``padding`` elements of ``value``."""
+
+    n_dims = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """Widen (*, H, W) by ``padding`` elements of ``value``."""
+
+    n_dims = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """Widen (*, D, H, W) by ``padding`` elements of ``value``."""
+
+    n_dims = 3
+
+
+class ZeroPad1d(_ZeroPad):
+    """Widen (*, L) by ``padding`` zeros."""
+
+    n_dims = 1
+
+
+class ZeroPad2d(_ZeroPad):
+    """Widen (*, H, W) by ``padding`` zeros."""
+
+    n_dims = 2
+
+
+class ZeroPad3d(_ZeroPad):
+    """Widen (*, D, H, W) by ``padding`` zeros."""
+
+    n_dims = 3
+
+
+class ReflectionPad1d(_Pad):
+    """Widen (*, L) by its reflection at the border elements."""
+
+    mode = "reflect"
+    n_dims = 1
+
+
+class ReflectionPad2d(_Pad):
+    """Widen (*, H, W) by its reflection at the border elements."""
+
+    mode = "reflect"
+    n_dims = 2
+
+
+class ReflectionPad3d(_Pad):
+    """Widen (*, D, H, W) by its reflection at the border elements."""
+
+    mode = "reflect"
+    n_dims = 3
+
+
+class ReplicationPad1d(_Pad):
+    """Widen (*, L) by copies of the border elements."""
+
+    mode = "replicate"
+    n_dims = 1
+
+
+class ReplicationPad2d(_Pad):
+    """Widen (*, H, W) by copies of the border elements."""
+
+    mode = "replicate"
+    n_dims = 2
+
+
+class ReplicationPad3d(_Pad):
+    """Widen (*, D, H, W) by copies of the border elements."""
+
+    mode = "replicate"
+    n_dims = 3
+
+
+class CircularPad1d(_CircularPad):
+    """Widen (*, L) as if it repeated."""
+
+    n_dims = 1
+
+
+class CircularPad2d(_CircularPad):
+    """Widen (*, H, W) as if it repeated."""
+
+    n_dims = 2
+
+
+class CircularPad3d(_CircularPad):
+    """Widen (*, D, H, W) as if it repeated."""
+
+    n_dims = 3
