@@ -28,7 +28,9 @@ if _oneflow.__version__ != __version__:
 # isort: off
 from oneflow._tensor_str import set_printoptions
 from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from oneflow.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from oneflow import _tensor
+from oneflow._aliases import *  # noqa: F403
 from oneflow._dtypes import can_cast, promote_types, result_type
 from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
 from oneflow._functions import is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from oneflow.optim import lr_scheduler
+from oneflow.optim import lr_scheduler, swa_utils
+from oneflow.optim.adafactor import Adafactor
 from oneflow.optim.adam import Adam, AdamW
+from oneflow.optim.adam_variants import Adamax, NAdam, RAdam
+from oneflow.optim.adaptive import ASGD, Adadelta, Adagrad, RMSprop, Rprop
+from oneflow.optim.lbfgs import LBFGS
+from oneflow.optim.muon import Muon
+from oneflow.optim.oneflow_rules import LAMB, Ftrl
 from oneflow.optim.optimizer import Optimizer
 from oneflow.optim.sgd import SGD
+from oneflow.optim.sparse_adam import SparseAdam
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LAMB",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Ftrl",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+    "swa_utils",
+]

@@ -1,15 +1,15 @@
-"""Adam and AdamW. One op updates all parameters of a group."""
+"""Adam and AdamW."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import oneflow
-from oneflow import Tensor, _oneflow
-from oneflow.optim.optimizer import Group, Optimizer, check_number
+from oneflow import Tensor
+from oneflow.optim._rule import RuleOptimizer, check_betas, check_lr, flags
+from oneflow.optim.optimizer import Group, check_number
 
 
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     """Adaptive moments. (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2014.)
 
     Args:
@@ -21,12 +21,17 @@ class Adam(Optimizer):
         amsgrad: divide by the largest second moment so far.
         maximize: go uphill.
         decoupled_weight_decay: shrink the parameter itself instead, as AdamW does.
-        foreach, capturable, differentiable, fused: accepted for compatibility; there is one path.
+        foreach, capturable, fused: accepted for compatibility; there is one path. With ``fused`` a GradScaler hands its
+            scale to the step.
+        do_bias_correction: False is OneFlow's variant without the correction of the moments' bias.
+        contiguous_params: accepted for compatibility with OneFlow.
 
     Example::
 
         >>> optimizer = oneflow.optim.Adam(model.parameters(), lr=1e-3)
     """
+
+    _refuses_sparse = "{} does not support sparse gradients, please consider SparseAdam instead"
 
     def __init__(
         self,
@@ -43,30 +48,26 @@ class Adam(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
+        do_bias_correction: bool = True,
+        contiguous_params: bool = False,
     ) -> None:
-        check_number("learning rate", lr)
+        check_lr(lr)
         check_number("epsilon value", eps)
-        for i in (0, 1):
-            check_number(f"beta parameter at index {i}", betas[i], high=1.0)
+        check_betas(betas)
         check_number("weight_decay value", weight_decay)
-        if differentiable:
-            raise NotImplementedError(f"{type(self).__name__}: differentiable=True is not implemented")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "fused": fused,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
-        )
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            **flags(foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused),
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        if not do_bias_correction:
+            defaults["do_bias_correction"] = False
+        super().__init__(params, defaults)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -75,63 +76,15 @@ class Adam(Optimizer):
             group.setdefault("maximize", False)
             group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
 
-    def _new_state(self, param: Tensor, amsgrad: bool, step: Tensor) -> dict[str, Tensor]:
-        state = {"step": step, "exp_avg": oneflow.zeros_like(param), "exp_avg_sq": oneflow.zeros_like(param)}
-        if amsgrad:
-            state["max_exp_avg_sq"] = oneflow.zeros_like(param)
-        self.state[param] = state
-        return state
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
-    def _init_state(self, group: Group) -> None:
-        step = None
-        for param in group["params"]:
-            if param.requires_grad and not self.state.get(param):
-                step = _zero_step(param) if step is None else step
-                self._new_state(param, group["amsgrad"], step)
-
-    def _update(self, group: Group, lr: Tensor) -> None:
-        amsgrad = group["amsgrad"]
-        # Parameters that joined together share one step count; a call serves those of one count.
-        calls: dict[int, tuple[Tensor, list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]] = {}
-        new_step = None
-        states = self.state
-        for param in group["params"]:
-            grad = param.grad
-            if grad is None:
-                continue
-            state = states.get(param)
-            if not state:
-                new_step = _zero_step(param) if new_step is None else new_step
-                state = self._new_state(param, amsgrad, new_step)
-            step = state["step"]
-            call = calls.get(id(step))
-            if call is None:
-                call = calls[id(step)] = (step, [], [], [], [], [])
-            call[1].append(param)
-            call[2].append(grad)
-            call[3].append(state["exp_avg"])
-            call[4].append(state["exp_avg_sq"])
-            if amsgrad:
-                call[5].append(state["max_exp_avg_sq"])
-        for step, params, grads, exp_avgs, exp_avg_sqs, largest in calls.values():
-            step.add_(1.0)
-            if amsgrad:
-                _amsgrad(group, lr, step, params, grads, exp_avgs, exp_avg_sqs, largest)
-                continue
-            update = _oneflow._C._fused_adamw_ if group["decoupled_weight_decay"] else _oneflow._C._fused_adam_
-            update(
-                params,
-                grads,
-                exp_avgs,
-                exp_avg_sqs,
-                lr,
-                step,
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-                maximize=group["maximize"],
-            )
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        rule = "adam_amsgrad" if group["amsgrad"] else "adam"
+        beta1, beta2 = group["betas"]
+        decoupled, corrected = group["decoupled_weight_decay"], group.get("do_bias_correction", True)
+        hyper = [float(beta1), float(beta2), group["eps"], group["weight_decay"], float(decoupled), float(corrected)]
+        return rule, hyper
 
 
 class AdamW(Adam):
@@ -156,6 +109,8 @@ class AdamW(Adam):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
+        do_bias_correction: bool = True,
+        contiguous_params: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -170,40 +125,6 @@ class AdamW(Adam):
             differentiable=differentiable,
             fused=fused,
             decoupled_weight_decay=True,
+            do_bias_correction=do_bias_correction,
+            contiguous_params=contiguous_params,
         )
-
-
-def _zero_step(param: Tensor) -> Tensor:
-    return oneflow.zeros((), dtype=oneflow.float32, device=param.device)
-
-
-def _amsgrad(
-    group: Group,
-    lr: Tensor,
-    step: Tensor,
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    largest: list[Tensor],
-) -> None:
-    """The same update with the running maximum of the second moment, composed of ops."""
-    beta1, beta2 = group["betas"]
-    decay = group["weight_decay"]
-    count = step.to(oneflow.float64)
-    # beta ** step, by ops: the count is a tensor.
-    correction1 = 1.0 - oneflow.pow(beta1, count)
-    correction2 = 1.0 - oneflow.pow(beta2, count)
-    step_size = lr / correction1
-    for param, grad, exp_avg, exp_avg_sq, top in zip(params, grads, exp_avgs, exp_avg_sqs, largest, strict=True):
-        if group["maximize"]:
-            grad = -grad
-        if decay and group["decoupled_weight_decay"]:
-            param.mul_((1.0 - lr * decay).to(param.dtype))
-        elif decay:
-            grad = grad + param * decay
-        exp_avg.mul_(beta1).add_(grad, alpha=1.0 - beta1)
-        exp_avg_sq.mul_(beta2).add_(grad * grad, alpha=1.0 - beta2)
-        top.copy_(oneflow.maximum(top, exp_avg_sq))
-        denominator = top.sqrt() / correction2.sqrt().to(param.dtype) + group["eps"]
-        param.sub_(exp_avg / denominator * step_size.to(param.dtype))

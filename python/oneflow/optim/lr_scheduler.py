@@ -246,14 +246,34 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Fall to zero in ``total_iters`` steps as ``(1 - step / total_iters) ** power``."""
+    """Fall to zero in ``total_iters`` steps as ``(1 - step / total_iters) ** power``.
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+    With ``decay_batch`` it is OneFlow's: fall to ``end_learning_rate`` in ``decay_batch`` steps, and with ``cycle``
+    stretch the fall again and again instead of staying there.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_iters: int = 5,
+        power: float = 1.0,
+        last_epoch: int = -1,
+        *,
+        decay_batch: int | None = None,
+        end_learning_rate: float = 0.0001,
+        cycle: bool = False,
+        last_step: int | None = None,
+    ) -> None:
         self.total_iters = total_iters
         self.power = power
-        super().__init__(optimizer, last_epoch)
+        self.decay_batch = decay_batch
+        self.end_learning_rate = end_learning_rate
+        self.cycle = cycle
+        super().__init__(optimizer, last_epoch if last_step is None else last_step)
 
     def get_lr(self) -> list[Any]:
+        if self.decay_batch is not None:
+            return self._get_closed_form_lr()
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._now()
         left = 1.0 - self.last_epoch / self.total_iters
@@ -261,8 +281,15 @@ class PolynomialLR(LRScheduler):
         return [lr * (left / before) ** self.power for lr in self._now()]
 
     def _get_closed_form_lr(self) -> list[Any]:
-        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
-        return [base * left**self.power for base in self.base_lrs]
+        if self.decay_batch is None:
+            left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+            return [base * left**self.power for base in self.base_lrs]
+        n = self.decay_batch
+        if self.cycle:
+            n *= max(1, math.ceil(self.last_epoch / n))
+        left = 1.0 - min(self.last_epoch, n) / n
+        end = self.end_learning_rate
+        return [(base - end) * left**self.power + end for base in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -623,3 +650,36 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 _LRScheduler = LRScheduler
+
+
+# Below their base class, which they import from here.
+from oneflow.optim._schedules import (  # noqa: E402
+    ChainedScheduler,
+    CosineDecayLR,
+    CyclicLR,
+    MultiplicativeLR,
+    WarmupLR,
+)
+
+_LRScheduler = LRScheduler
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CosineDecayLR",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+    "WarmupLR",
+]

@@ -281,6 +281,8 @@ class Optimizer:
 
 
 REQUIRED = object()
+# States that parameters which joined together have in common: 0-dim, always float32.
+_SHARED = frozenset(("step", "mu_product", "eta", "mu"))
 
 
 def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
@@ -288,10 +290,10 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     if isinstance(value, dict):
         return {k: _adopt(param, v, group, steps, k) for k, v in value.items()}
     if isinstance(value, Tensor):
-        if key == "step":
-            # Equal counts become one tensor, whether or not they were one in the file.
+        if key in _SHARED:
+            # Equal numbers become one tensor, whether or not they were one in the file.
             count = float(value.item())
-            place = (group, count, str(param.device))
+            place = (group, key, count, str(param.device))
             if place not in steps:
                 steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
             return steps[place]

@@ -6,6 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.optim._rule import check_lr, flags
 from oneflow.optim.optimizer import Group, Optimizer, check_number
 
 
@@ -41,13 +42,12 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_number("learning rate", lr)
+        check_lr(lr)
         check_number("momentum value", momentum)
         check_number("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        if differentiable:
-            raise NotImplementedError("SGD: differentiable=True is not implemented")
+        flags(differentiable=differentiable, foreach=foreach, fused=fused)
         super().__init__(
             params,
             {
@@ -62,6 +62,10 @@ class SGD(Optimizer):
                 "fused": fused,
             },
         )
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        return all(group.get("fused") for group in self.param_groups)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -91,6 +95,9 @@ class SGD(Optimizer):
             grad = param.grad
             if grad is None:
                 continue
+            if grad.is_sparse:
+                _sparse_step(param, grad, group, lr)
+                continue
             chosen = later
             if momentum:
                 state = self.state[param]
@@ -98,7 +105,9 @@ class SGD(Optimizer):
                 if buffer is None:
                     buffer = state["momentum_buffer"] = oneflow.empty_like(param)
                     chosen = first
-                chosen[2].append(buffer)
+                chosen[2].append(buffer if not param.is_complex() else oneflow.view_as_real(buffer))
+            if param.is_complex():
+                param, grad = oneflow.view_as_real(param), oneflow.view_as_real(grad)
             chosen[0].append(param)
             chosen[1].append(grad)
         for lists, is_first_step in ((first, True), (later, False)):
@@ -112,4 +121,14 @@ class SGD(Optimizer):
                     nesterov=group["nesterov"],
                     maximize=group["maximize"],
                     is_first_step=is_first_step,
+                    grad_scale=self.__dict__.get("grad_scale"),
+                    found_inf=self.__dict__.get("found_inf"),
                 )
+
+
+def _sparse_step(param: Tensor, grad: Tensor, group: Group, lr: Tensor) -> None:
+    """Descend along the rows a sparse gradient names."""
+    if group["momentum"] or group["weight_decay"]:
+        raise RuntimeError("SGD: sparse gradients take neither momentum nor weight decay")
+    rate = float(lr) if group["maximize"] else -float(lr)
+    param.index_add_(0, grad._indices()[0], grad._values(), alpha=rate)

@@ -66,8 +66,8 @@ table! {
     TOPK => order::topk,
     RANDOM => random::random,
     DROPOUT => random::dropout,
-    ADAM => optimizer::adam,
-    SGD => optimizer::sgd,
+    UPDATE => optimizer::update,
+    UNSCALE => optimizer::unscale,
 }
 
 /// Registers a device type of this kind with these kernels (all of them: `kernels()`), once a name.

@@ -27,6 +27,7 @@ pub enum Family {
     Nonzero,
     Random,
     Optimizer,
+    Unscale,
     Matmul,
     Epilogue,
     Chain,

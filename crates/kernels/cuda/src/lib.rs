@@ -59,8 +59,8 @@ pub fn register() {
         (&prim::COUNT_NONZERO, reduce::count_nonzero),
         (&prim::NONZERO, sort::nonzero),
         (&prim::TRIANGLE, elementwise::triangle),
-        (&prim::ADAM, optimizer::adam),
-        (&prim::SGD, optimizer::sgd),
+        (&prim::UPDATE, optimizer::update),
+        (&prim::UNSCALE, optimizer::unscale),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CUDA, f);

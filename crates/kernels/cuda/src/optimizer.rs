@@ -1,27 +1,38 @@
-//! ADAM and SGD over many tensors: a table of pointers a launch, numbers that change each step read on the device.
+//! Optimizer steps over many tensors: a table of pointers a launch, numbers that change each step read on the device.
 
 use crate::elementwise::copy_views;
 use crate::launch::{Argument, Family, Key, Scratch, args, ceil_div, run};
 use crate::text::{Builder, float};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, View};
 
-/// Tensors a launch takes: five tables of eight bytes each stay well below the four kilobytes of parameters.
+/// Tensors a launch takes: tables of eight bytes each stay well below the four kilobytes of parameters.
 const MAX_TENSORS: usize = 64;
+/// Parameter, gradient and states.
+const OPERANDS: usize = MAX_STATES + 2;
 
-pub fn text(adam: bool, param: DType, state: DType, grad: DType) -> Result<Text> {
-    let b =
-        Builder::new(if adam { "adam" } else { "sgd" }).define("ADAM", adam as u8).define("MAX_TENSORS", MAX_TENSORS);
-    let b = b.compute("C", float("optimizer update", param)?.compute())?.dtype("P", param)?;
-    Ok(b.dtype("S", state)?.dtype("G", grad)?.push(include_str!("text/optimizer.cu")).finish())
+/// A tensor's operands in that order.
+type Operands<'a> = [Option<View<'a>>; OPERANDS];
+
+pub fn text(rule: &Rule, param: DType, state: DType, grad: DType) -> Result<Text> {
+    let compute = float("optimizer update", param)?.compute();
+    let b = Builder::new(rule.name).define("MAX_TENSORS", MAX_TENSORS).define("MAX_STATES", MAX_STATES);
+    let b = b.define("MAX_NUMBERS", MAX_NUMBERS).define("MAX_HYPER", MAX_HYPER).define("MAX_SCALARS", MAX_SCALARS);
+    let b = b.define("N_STATES", rule.n_states).compute("C", compute)?.dtype("P", param)?;
+    let b = b.dtype("S", state)?.dtype("G", grad)?.push(&rule.cuda_text(compute));
+    Ok(b.push(include_str!("text/optimizer.cu")).finish())
+}
+
+pub fn unscale_text(dtype: DType, factor: DType) -> Result<Text> {
+    let b = Builder::new("unscale").compute("C", float("unscale", dtype)?.compute())?.dtype("P", dtype)?;
+    Ok(b.dtype("F", float("unscale", factor)?)?.push(include_str!("text/unscale.cu")).finish())
 }
 
 #[repr(C)]
 struct Table {
     p: [*mut u8; MAX_TENSORS],
-    m: [*mut u8; MAX_TENSORS],
-    v: [*mut u8; MAX_TENSORS],
+    s: [[*mut u8; MAX_TENSORS]; MAX_STATES],
     g: [*const u8; MAX_TENSORS],
     n: [i64; MAX_TENSORS],
 }
@@ -34,7 +45,6 @@ struct DeviceNumber {
     at: *const u8,
     dtype: i64,
 }
-impl Argument for DeviceNumber {}
 
 fn number(v: Option<View<'_>>) -> Result<DeviceNumber> {
     match v {
@@ -43,52 +53,16 @@ fn number(v: Option<View<'_>>) -> Result<DeviceNumber> {
     }
 }
 
-/// The scalars of a rule, as the template reads them.
-struct Rule {
-    adam: bool,
-    a: f64,
-    b: f64,
-    weight_decay: f64,
-    eps: f64,
-    maximize: i32,
-    flag: i32,
-    first_step: i32,
+/// What the template reads beside the tensors.
+#[repr(C)]
+struct Step {
+    numbers: [DeviceNumber; MAX_NUMBERS],
+    scale: DeviceNumber,
+    found_inf: DeviceNumber,
+    hyper: [f64; MAX_HYPER],
+    maximize: i64,
 }
-
-pub unsafe fn adam(l: &Launch<'_>) -> Result<()> {
-    let (n, f) = (l.param(0)?.usize(), |i| l.param(i).map(|w| w.f64()));
-    let rule = Rule {
-        adam: true,
-        a: f(1)?,
-        b: f(2)?,
-        weight_decay: f(3)?,
-        eps: f(4)?,
-        maximize: l.param(5)?.bool() as i32,
-        flag: l.param(6)?.bool() as i32,
-        first_step: 0,
-    };
-    let numbers = [n, n + 1, n + 2, n + 3].map(|i| number(l.opt_input(i)));
-    // SAFETY: the launch's contract.
-    unsafe { update(l, n, &rule, numbers, 2) }
-}
-
-pub unsafe fn sgd(l: &Launch<'_>) -> Result<()> {
-    let (n, f) = (l.param(0)?.usize(), |i| l.param(i).map(|w| w.f64()));
-    let rule = Rule {
-        adam: false,
-        a: f(1)?,
-        b: f(2)?,
-        weight_decay: f(3)?,
-        eps: 0.0,
-        maximize: l.param(5)?.bool() as i32,
-        flag: l.param(4)?.bool() as i32,
-        first_step: l.param(6)?.bool() as i32,
-    };
-    let numbers = [number(l.opt_input(n)), number(None), number(l.opt_input(n + 1)), number(l.opt_input(n + 2))];
-    let n_states = (rule.a != 0.0) as usize;
-    // SAFETY: the launch's contract.
-    unsafe { update(l, n, &rule, numbers, n_states) }
-}
+impl Argument for Step {}
 
 /// Whether a view fills one run of memory without gaps or overlaps.
 fn is_dense(v: &View<'_>) -> bool {
@@ -102,20 +76,30 @@ fn same_strides(a: &View<'_>, b: &View<'_>) -> bool {
     (0..a.ndim()).all(|d| a.sizes[d] == 1 || a.strides[d] == b.strides[d])
 }
 
-unsafe fn update(
-    l: &Launch<'_>,
-    n: usize,
-    rule: &Rule,
-    numbers: [Result<DeviceNumber>; 4],
-    n_states: usize,
-) -> Result<()> {
-    let [lr, step, scale, found_inf] = numbers;
-    let numbers = [lr?, step?, scale?, found_inf?];
-    let mut ready: Vec<[Option<View<'_>>; 4]> = Vec::with_capacity(n);
+pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
+    let (rule, n) = (Rule::by_id(l.param(0)?.0)?, l.param(1)?.usize());
+    let absent = number(None)?;
+    let mut step = Step {
+        numbers: [absent; MAX_NUMBERS],
+        scale: number(l.opt_input(n + rule.n_numbers))?,
+        found_inf: number(l.opt_input(n + rule.n_numbers + 1))?,
+        hyper: [0.0; MAX_HYPER],
+        maximize: l.param(2)?.bool() as i64,
+    };
+    for k in 0..rule.n_numbers {
+        step.numbers[k] = number(Some(l.input(n + k)?))?;
+    }
+    for k in 0..rule.n_hyper {
+        step.hyper[k] = l.param(3 + k)?.f64();
+    }
+    let mut ready: Vec<Operands<'_>> = Vec::with_capacity(n);
     for i in 0..n {
         let p = l.output(i)?;
-        let state = |k: usize| if k < n_states { l.output((k + 1) * n + i).map(Some) } else { Ok(None) };
-        let operands = [Some(p), state(0)?, state(1)?, Some(l.input(i)?)];
+        let mut operands: Operands<'_> = [None; OPERANDS];
+        (operands[0], operands[1]) = (Some(p), Some(l.input(i)?));
+        for k in 0..rule.n_states {
+            operands[2 + k] = Some(l.output((k + 1) * n + i)?);
+        }
         for v in operands.iter().flatten() {
             float("optimizer update", v.dtype)?;
             if v.sizes != p.sizes {
@@ -130,30 +114,25 @@ unsafe fn update(
             ready.push(operands);
         } else {
             // SAFETY: the launch's contract.
-            unsafe { one_strided(l, rule, &numbers, &operands)? };
+            unsafe { one_strided(l, rule, &step, &operands)? };
         }
     }
     // Neighbours of equal dtypes share a launch.
-    let dtypes = |o: &[Option<View<'_>>; 4]| [0, 1, 2, 3].map(|k| o[k].map(|v| v.dtype));
+    let dtypes = |o: &Operands<'_>| o.map(|v| v.map(|v| v.dtype));
     for group in ready.chunk_by(|a, b| dtypes(a) == dtypes(b)) {
         for part in group.chunks(MAX_TENSORS) {
             // SAFETY: the launch's contract.
-            unsafe { launch(l, rule, &numbers, part)? };
+            unsafe { launch(l, rule, &step, part)? };
         }
     }
     Ok(())
 }
 
 /// A tensor whose operands lie differently: through contiguous copies.
-unsafe fn one_strided(
-    l: &Launch<'_>,
-    rule: &Rule,
-    numbers: &[DeviceNumber; 4],
-    operands: &[Option<View<'_>>; 4],
-) -> Result<()> {
+unsafe fn one_strided(l: &Launch<'_>, rule: &Rule, step: &Step, operands: &Operands<'_>) -> Result<()> {
     let Some(p) = operands[0] else { return Ok(()) };
     let strides = contiguous_strides(p.sizes);
-    let mut copies: [Option<(Scratch, View<'_>)>; 4] = [const { None }; 4];
+    let mut copies: [Option<(Scratch, View<'_>)>; OPERANDS] = [const { None }; OPERANDS];
     for (copy, v) in copies.iter_mut().zip(operands) {
         let Some(v) = v else { continue };
         let memory = Scratch::new(l.queue, p.numel() as i64, v.dtype.size())?;
@@ -162,11 +141,12 @@ unsafe fn one_strided(
         unsafe { copy_views(l.queue, &view, v)? };
         *copy = Some((memory, view));
     }
-    let flat = [0, 1, 2, 3].map(|k: usize| copies[k].as_ref().map(|c| c.1));
+    let flat: Operands<'_> = std::array::from_fn(|k| copies[k].as_ref().map(|c| c.1));
     // SAFETY: the copies live until the launches are issued, on this queue.
     unsafe {
-        launch(l, rule, numbers, &[flat])?;
-        for k in 0..3 {
+        launch(l, rule, step, &[flat])?;
+        // All but the gradient were written.
+        for k in (0..OPERANDS).filter(|k| *k != 1) {
             if let (Some(v), Some(copy)) = (operands[k], flat[k]) {
                 copy_views(l.queue, &v, &copy)?;
             }
@@ -175,39 +155,59 @@ unsafe fn one_strided(
     Ok(())
 }
 
-unsafe fn launch(
-    l: &Launch<'_>,
-    rule: &Rule,
-    numbers: &[DeviceNumber; 4],
-    tensors: &[[Option<View<'_>>; 4]],
-) -> Result<()> {
-    let null = std::ptr::null_mut();
-    let mut table = Table {
-        p: [null; MAX_TENSORS],
-        m: [null; MAX_TENSORS],
-        v: [null; MAX_TENSORS],
-        g: [null; MAX_TENSORS],
-        n: [0; MAX_TENSORS],
-    };
+unsafe fn launch(l: &Launch<'_>, rule: &Rule, step: &Step, tensors: &[Operands<'_>]) -> Result<()> {
+    let none = [std::ptr::null_mut(); MAX_TENSORS];
+    let mut table = Table { p: none, s: [none; MAX_STATES], g: [std::ptr::null(); MAX_TENSORS], n: [0; MAX_TENSORS] };
     let (mut longest, mut dtypes) = (0, [DType::F32; 3]);
-    for (i, [p, m, v, g]) in tensors.iter().enumerate() {
-        let (Some(p), Some(g)) = (p, g) else { continue };
-        let at = |v: &Option<View<'_>>| v.map_or(null, |v| v.ptr);
-        (table.p[i], table.m[i], table.v[i], table.g[i]) = (p.ptr, at(m), at(v), g.ptr);
-        table.n[i] = p.numel() as i64;
+    for (i, operands) in tensors.iter().enumerate() {
+        let (Some(p), Some(g)) = (operands[0], operands[1]) else { continue };
+        (table.p[i], table.g[i], table.n[i]) = (p.ptr, g.ptr, p.numel() as i64);
         longest = longest.max(table.n[i]);
-        dtypes = [p.dtype, m.map_or(p.dtype, |m| m.dtype), g.dtype];
-        if v.is_some_and(|v| v.dtype != dtypes[1]) {
-            return Err(Error::not_implemented("adam: CUDA kernels need both states in one dtype"));
+        let state = operands[2].map_or(p.dtype, |s| s.dtype);
+        for (k, s) in operands[2..].iter().flatten().enumerate() {
+            table.s[k][i] = s.ptr;
+            if s.dtype != state {
+                return Err(Error::not_implemented("optimizer update: CUDA kernels need all states in one dtype"));
+            }
         }
+        dtypes = [p.dtype, state, g.dtype];
     }
     let [p, s, g] = dtypes;
-    let key = Key::new(Family::Optimizer).small(rule.adam as u64).dtype(p).dtype(s).dtype(g);
+    let key = Key::new(Family::Optimizer).wide(rule.id() >> 8).dtype(p).dtype(s).dtype(g);
     let blocks = ceil_div(longest, 1024).clamp(1, 1 << 20) as u32;
     let grid = Grid { blocks: [blocks, tensors.len() as u32, 1], threads: [256, 1, 1], shared: 0 };
-    let Rule { a, b, weight_decay, eps, maximize, flag, first_step, adam } = *rule;
-    let [lr, step, scale, found_inf] = *numbers;
-    let args = args![table, lr, step, scale, found_inf, a, b, weight_decay, eps, maximize, flag, first_step];
     // SAFETY: the arguments are the template's.
-    unsafe { run(l.queue, key, || text(adam, p, s, g), grid, args) }
+    unsafe { run(l.queue, key, || text(rule, p, s, g), grid, args![table, *step]) }
+}
+
+pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
+    let n = l.param(0)?.usize();
+    let (factor, flag) = (l.input(0)?, l.output(n)?);
+    if flag.dtype != DType::F32 {
+        return Err(Error::not_implemented("unscale: found_inf must be float32"));
+    }
+    for i in 0..n {
+        let v = l.output(i)?;
+        if v.numel() == 0 {
+            continue;
+        }
+        let key = Key::new(Family::Unscale).dtype(float("unscale", v.dtype)?).dtype(factor.dtype);
+        let (count, strides) = (v.numel() as i64, contiguous_strides(v.sizes));
+        let blocks = ceil_div(count, 1024).clamp(1, 1 << 16) as u32;
+        let grid = Grid { blocks: [blocks, 1, 1], threads: [256, 1, 1], shared: 0 };
+        let copy = if is_dense(&v) { None } else { Some(Scratch::new(l.queue, count, v.dtype.size())?) };
+        let flat = copy.as_ref().map_or(v, |c| View { ptr: c.ptr(), strides: &strides, ..v });
+        // SAFETY: the views are valid by the launch's contract; the copy lives until the launches are issued.
+        unsafe {
+            if copy.is_some() {
+                copy_views(l.queue, &flat, &v)?;
+            }
+            let list = args![flat.ptr, count, factor.ptr, flag.ptr];
+            run(l.queue, key, || unscale_text(v.dtype, factor.dtype), grid, list)?;
+            if copy.is_some() {
+                copy_views(l.queue, &v, &flat)?;
+            }
+        }
+    }
+    Ok(())
 }

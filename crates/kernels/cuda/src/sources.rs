@@ -3,7 +3,7 @@
 use crate::{elementwise, index, matmul, nn, optimizer, random, reduce, sort};
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Activation, Expr, ScatterKind};
+use oneflow_kernels_prim::{Activation, Expr, Rule, ScatterKind};
 use std::collections::HashSet;
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F64, DType::BF16];
@@ -73,9 +73,11 @@ pub fn all_sources() -> Result<Vec<Text>> {
                 all.push(nn::norm_text(part, d, d, flag)?);
             }
             all.push(nn::loss_text(flag, d, d)?);
-            let state = d.compute();
-            all.extend([optimizer::text(flag, d, d, d)?, optimizer::text(flag, d, state, d)?]);
         }
+        for rule in Rule::all() {
+            all.extend([optimizer::text(rule, d, d, d)?, optimizer::text(rule, d, d.compute(), d)?]);
+        }
+        all.push(optimizer::unscale_text(d, DType::F32)?);
         for part in [0, 1, 4, 5] {
             all.push(random::text(part, d)?);
         }

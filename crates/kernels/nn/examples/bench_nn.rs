@@ -168,11 +168,30 @@ fn main() {
         let (lr, step) = (T::number(1e-3), T::number(3.0));
         let mut ins: Vec<_> = g.iter().map(T::view).collect();
         let n = sizes.len();
-        ins.push(lr.view());
-        let params = [i(n as i64), w(0.9), w(0.0), w(0.01), i(0), i(0), i(0)];
-        bench(&format!("sgd momentum {name}"), &SGD, &outs[..2 * n], &ins, &params, 20.0 * all, all);
-        ins.push(step.view());
-        let params = [i(n as i64), w(0.9), w(0.999), w(0.01), w(1e-8), i(0), i(1)];
-        bench(&format!("adamw {name}"), &ADAM, &outs, &ins, &params, 28.0 * all, all);
+        ins.extend([lr.view(), step.view()]);
+        register_rule(&ADAM);
+        let params = [Word(ADAM.id()), i(n as i64), i(0), w(0.9), w(0.999), w(1e-8)];
+        bench(&format!("adam {name}"), &UPDATE, &outs, &ins, &params, 28.0 * all, all);
     }
 }
+
+/// torch's Adam without weight decay.
+static ADAM: Rule = {
+    struct F;
+    impl UpdateFormula for F {
+        #[inline(always)]
+        fn scalars<L: Lanes>(h: &[L], x: &[L]) -> [L; MAX_SCALARS] {
+            let (mut c, one) = ([L::splat(0.0); MAX_SCALARS], L::splat(1.0));
+            (c[0], c[1], c[2]) = (one - h[0], h[1], h[2]);
+            (c[3], c[4]) = (-x[0] / (one - h[0].pow(x[1])), (one - h[1].pow(x[1])).rsqrt());
+            c
+        }
+        #[inline(always)]
+        fn step<L: Lanes>(p: L, g: L, [m, v, _]: [L; MAX_STATES], c: &[L]) -> (L, [L; MAX_STATES]) {
+            let m = c[0].fma(g - m, m);
+            let v = v * c[1] + (L::splat(1.0) - c[1]) * g * g;
+            (c[3].fma(m / v.sqrt().fma(c[4], c[2]), p), [m, v, v])
+        }
+    }
+    Rule::new::<F>("bench adam", 2, 3, 2)
+};

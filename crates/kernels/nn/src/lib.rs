@@ -37,8 +37,8 @@ pub fn register() {
         (&prim::EMBEDDING, embedding::forward),
         (&prim::EMBEDDING_BACKWARD, embedding::backward),
         (&prim::DROPOUT, dropout::dropout),
-        (&prim::ADAM, update::adam),
-        (&prim::SGD, update::sgd),
+        (&prim::UPDATE, update::update),
+        (&prim::UNSCALE, update::unscale),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CPU, *f);

@@ -1,75 +1,16 @@
-//! The optimizers' updates, ADAM and SGD: all tensors in one call, each in one pass over memory.
+//! Optimizer updates: all tensors in one call, each in one pass over memory; and the check and scaling of gradients.
 //!
-//! A rule works on registers. Chunks of operands that are not contiguous in the compute dtype pass through small buffers.
+//! What a step does is a `Rule`. Chunks of operands that are not contiguous in the compute dtype pass through small buffers.
 
 use crate::mem::{Acc, Float, Reg, by_float, by_register, load, not_float, read, store};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, split};
-use oneflow_kernels_prim::{Isa, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Isa, Lanes, Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Num, Register, Rule, Simd, View, WithSimd,
+    dispatch, isa,
+};
 use smallvec::SmallVec;
-
-/// What one step does to a parameter `p` with gradient `g` and states `s`.
-trait Rule: Sync + Copy {
-    fn step<R: Register>(&self, p: R, g: R, s: [R; 2]) -> (R, [R; 2]);
-}
-
-/// torch's Adam and AdamW.
-#[derive(Clone, Copy)]
-struct Adam {
-    /// 1, or -1 to maximise, over the gradients' scale.
-    grad: f64,
-    /// Weight decay added to the gradient (Adam).
-    decay: f64,
-    /// What the parameter is multiplied by (AdamW).
-    shrink: f64,
-    beta1: f64,
-    beta2: f64,
-    /// -lr / (1 - beta1^t)
-    rate: f64,
-    /// 1 / sqrt(1 - beta2^t)
-    root: f64,
-    eps: f64,
-}
-
-impl Rule for Adam {
-    #[inline(always)]
-    fn step<R: Register>(&self, p: R, g: R, [m, v]: [R; 2]) -> (R, [R; 2]) {
-        let g = R::splat(self.decay).fma(p, g * R::splat(self.grad));
-        let m = R::splat(1.0 - self.beta1).fma(g - m, m);
-        let v = v * R::splat(self.beta2) + R::splat(1.0 - self.beta2) * g * g;
-        let denom = v.sqrt().fma(R::splat(self.root), R::splat(self.eps));
-        let p = p * R::splat(self.shrink);
-        (R::splat(self.rate).fma(m / denom, p), [m, v])
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sgd {
-    grad: f64,
-    decay: f64,
-    /// -lr
-    rate: f64,
-    momentum: f64,
-    /// 1 - dampening
-    keep: f64,
-    /// The buffer's content is arbitrary and becomes the gradient.
-    first: bool,
-    has_momentum: bool,
-    nesterov: bool,
-}
-
-impl Rule for Sgd {
-    #[inline(always)]
-    fn step<R: Register>(&self, p: R, g: R, [b, z]: [R; 2]) -> (R, [R; 2]) {
-        let mut g = R::splat(self.decay).fma(p, g * R::splat(self.grad));
-        let mut b = b;
-        if self.has_momentum {
-            b = if self.first { g } else { b * R::splat(self.momentum) + g * R::splat(self.keep) };
-            g = if self.nesterov { R::splat(self.momentum).fma(b, g) } else { b };
-        }
-        (R::splat(self.rate).fma(g, p), [b, z])
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number in a 0-dim input.
 unsafe fn number(v: Option<View>) -> Result<Option<f64>> {
@@ -77,58 +18,26 @@ unsafe fn number(v: Option<View>) -> Result<Option<f64>> {
     v.map(|v| unsafe { read(&v, 0) }).transpose()
 }
 
-/// Gradient factor; none where the step is to be skipped.
-unsafe fn gradient_factor(l: &Launch<'_>, at: usize, maximize: bool) -> Result<Option<f64>> {
-    // SAFETY: by the caller's contract.
-    let (scale, found_inf) = unsafe { (number(l.opt_input(at))?, number(l.opt_input(at + 1))?) };
-    if found_inf.is_some_and(|v| v != 0.0) {
-        return Ok(None);
+pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
+    let (rule, n, maximize) = (Rule::by_id(l.param(0)?.0)?, l.param(1)?.usize(), l.param(2)?.bool());
+    let (mut hyper, mut numbers) = ([0.0; MAX_HYPER], [0.0; MAX_NUMBERS]);
+    for (k, h) in hyper.iter_mut().take(rule.n_hyper).enumerate() {
+        *h = l.param(3 + k)?.f64();
     }
-    Ok(Some(if maximize { -1.0 } else { 1.0 } / scale.unwrap_or(1.0)))
-}
-
-pub unsafe fn adam(l: &Launch<'_>) -> Result<()> {
-    let n = l.param(0)?.usize();
-    let (beta1, beta2) = (l.param(1)?.f64(), l.param(2)?.f64());
-    let (decay, eps, decoupled) = (l.param(3)?.f64(), l.param(4)?.f64(), l.param(6)?.bool());
     // SAFETY: the views are valid by the launch's contract.
     unsafe {
-        let (lr, step) = (read(&l.input(n)?, 0)?, read(&l.input(n + 1)?, 0)?);
-        let Some(grad) = gradient_factor(l, n + 2, l.param(5)?.bool())? else { return Ok(()) };
-        let rule = Adam {
-            grad,
-            decay: if decoupled { 0.0 } else { decay },
-            shrink: if decoupled { 1.0 - lr * decay } else { 1.0 },
-            beta1,
-            beta2,
-            rate: -lr / (1.0 - beta1.powf(step)),
-            root: 1.0 / (1.0 - beta2.powf(step)).sqrt(),
-            eps,
-        };
-        update::<_, 2>(l, n, rule)
-    }
-}
-
-pub unsafe fn sgd(l: &Launch<'_>) -> Result<()> {
-    let n = l.param(0)?.usize();
-    let (momentum, dampening, decay) = (l.param(1)?.f64(), l.param(2)?.f64(), l.param(3)?.f64());
-    let first = l.param(6)?.bool();
-    // SAFETY: the views are valid by the launch's contract.
-    unsafe {
-        let lr = read(&l.input(n)?, 0)?;
-        let Some(grad) = gradient_factor(l, n + 1, l.param(5)?.bool())? else { return Ok(()) };
-        let has_momentum = momentum != 0.0;
-        let rule = Sgd {
-            grad,
-            decay,
-            rate: -lr,
-            momentum,
-            keep: 1.0 - dampening,
-            first,
-            has_momentum,
-            nesterov: l.param(4)?.bool(),
-        };
-        if has_momentum { update::<_, 1>(l, n, rule) } else { update::<_, 0>(l, n, rule) }
+        for (k, x) in numbers.iter_mut().take(rule.n_numbers).enumerate() {
+            *x = read(&l.input(n + k)?, 0)?;
+        }
+        let at = n + rule.n_numbers;
+        let (scale, found_inf) = (number(l.opt_input(at))?, number(l.opt_input(at + 1))?);
+        if found_inf.is_some_and(|v| v != 0.0) {
+            return Ok(());
+        }
+        let mut c = [0.0; MAX_SCALARS + 1];
+        c[0] = if maximize { -1.0 } else { 1.0 } / scale.unwrap_or(1.0);
+        c[1..].copy_from_slice(&(rule.scalars)(&hyper, &numbers));
+        Tensors { l, n, rule, narrow: c.map(|v| v as f32), c }.update()
     }
 }
 
@@ -136,17 +45,41 @@ pub unsafe fn sgd(l: &Launch<'_>) -> Result<()> {
 const CHUNK: usize = 512;
 /// Elements of work that stay together.
 const UNIT: usize = 8192;
+/// Parameter, gradient and states.
+const OPERANDS: usize = MAX_STATES + 2;
 
-/// The launch as tensors of operands: parameter, gradient, `NS` states.
-struct Tensors<'a, const NS: usize> {
+/// The launch as tensors of operands, and the constants in both compute dtypes.
+struct Tensors<'a> {
     l: &'a Launch<'a>,
     n: usize,
+    rule: &'static Rule,
+    c: [f64; MAX_SCALARS + 1],
+    narrow: [f32; MAX_SCALARS + 1],
 }
 
 // SAFETY: tasks touch disjoint elements of the views.
-unsafe impl<const NS: usize> Sync for Tensors<'_, NS> {}
+unsafe impl Sync for Tensors<'_> {}
 
-impl<const NS: usize> Tensors<'_, NS> {
+/// A compute dtype's tile of a rule.
+trait Step: Acc {
+    unsafe fn step(isa: Isa, t: &Tensors<'_>, n: usize, at: &[*mut Self; OPERANDS]);
+}
+impl Step for f32 {
+    #[inline]
+    unsafe fn step(isa: Isa, t: &Tensors<'_>, n: usize, at: &[*mut f32; OPERANDS]) {
+        // SAFETY: by the caller.
+        unsafe { t.rule.tile_f32(isa)(n, at.as_ptr(), t.narrow.as_ptr()) }
+    }
+}
+impl Step for f64 {
+    #[inline]
+    unsafe fn step(isa: Isa, t: &Tensors<'_>, n: usize, at: &[*mut f64; OPERANDS]) {
+        // SAFETY: by the caller.
+        unsafe { t.rule.tile_f64(isa)(n, at.as_ptr(), t.c.as_ptr()) }
+    }
+}
+
+impl Tensors<'_> {
     fn operand(&self, i: usize, k: usize) -> Result<View<'_>> {
         match k {
             0 => self.l.output(i),
@@ -154,80 +87,86 @@ impl<const NS: usize> Tensors<'_, NS> {
             k => self.l.output((k - 1) * self.n + i),
         }
     }
-}
 
-unsafe fn update<U: Rule, const NS: usize>(l: &Launch<'_>, n: usize, rule: U) -> Result<()> {
-    let tensors = Tensors::<NS> { l, n };
-    // Everything is checked before anything is written.
-    let (mut ends, mut units, mut elements) = (SmallVec::<[usize; 64]>::with_capacity(n), 0, 0);
-    for i in 0..n {
-        let numel = tensors.operand(i, 0)?.numel();
-        for k in 0..NS + 2 {
-            let v = tensors.operand(i, k)?;
-            if !v.dtype.is_float() {
-                return Err(not_float("optimizer update", v.dtype));
-            }
-            if v.numel() != numel {
-                return Err(Error::runtime(format!(
-                    "optimizer update: {numel} parameters but {} of operand {k}",
-                    v.numel()
-                )));
-            }
-        }
-        elements += numel;
-        units += numel.div_ceil(UNIT);
-        ends.push(units);
-    }
-    let isa = isa();
-    split(units, 0.6 * elements as f64 / units.max(1) as f64, &|r| {
-        let mut i = ends.partition_point(|e| *e <= r.start);
-        for u in r {
-            while ends[i] <= u {
-                i += 1;
-            }
-            let from = (u - if i == 0 { 0 } else { ends[i - 1] }) * UNIT;
-            // SAFETY: the operands are checked; units are disjoint.
-            unsafe {
-                match tensors.operand(i, 0) {
-                    Ok(p) if p.dtype == DType::F64 => unit::<f64, U, NS>(isa, &tensors, i, from, rule),
-                    _ => unit::<f32, U, NS>(isa, &tensors, i, from, rule),
+    unsafe fn update(&self) -> Result<()> {
+        let n_operands = self.rule.n_states + 2;
+        // Everything is checked before anything is written.
+        let (mut ends, mut units, mut elements) = (SmallVec::<[usize; 64]>::with_capacity(self.n), 0, 0);
+        for i in 0..self.n {
+            let numel = self.operand(i, 0)?.numel();
+            for k in 0..n_operands {
+                let v = self.operand(i, k)?;
+                if !v.dtype.is_float() {
+                    return Err(not_float("optimizer update", v.dtype));
+                }
+                if v.numel() != numel {
+                    return Err(Error::runtime(format!(
+                        "optimizer update ({}): {numel} parameters but {} of operand {k}",
+                        self.rule.name,
+                        v.numel()
+                    )));
                 }
             }
+            elements += numel;
+            units += numel.div_ceil(UNIT);
+            ends.push(units);
         }
-    });
-    Ok(())
-}
-
-/// One unit of tensor `i`, in compute dtype `A`.
-unsafe fn unit<A: Acc, U: Rule, const NS: usize>(isa: Isa, t: &Tensors<NS>, i: usize, from: usize, rule: U) {
-    let Ok(p) = t.operand(i, 0) else { return };
-    let len = (p.numel() - from).min(UNIT);
-    let mut views = [p; 4];
-    for (k, v) in views[..NS + 2].iter_mut().enumerate() {
-        let Ok(operand) = t.operand(i, k) else { return };
-        *v = operand;
-    }
-    let plain = |v: &View| v.dtype == A::DTYPE && v.is_contiguous();
-    if views[..NS + 2].iter().all(plain) {
-        let at = views.map(|v| v.ptr.cast::<A>().wrapping_add(from));
-        return dispatch(isa, Step::<A, U, NS> { at, len, rule });
-    }
-    let mut buffers = [[A::splat(0.0); CHUNK]; 4];
-    for from in (from..from + len).step_by(CHUNK) {
-        let len = CHUNK.min(p.numel() - from);
-        let mut at = [std::ptr::null_mut(); 4];
-        for k in 0..NS + 2 {
-            at[k] =
-                if plain(&views[k]) { views[k].ptr.cast::<A>().wrapping_add(from) } else { buffers[k].as_mut_ptr() };
-            if !plain(&views[k]) {
-                // SAFETY: the elements lie inside the view.
-                unsafe { fetch(isa, &views[k], from, &mut buffers[k][..len]) };
+        let isa = isa();
+        split(units, 0.6 * elements as f64 / units.max(1) as f64, &|r| {
+            let mut i = ends.partition_point(|e| *e <= r.start);
+            for u in r {
+                while ends[i] <= u {
+                    i += 1;
+                }
+                let from = (u - if i == 0 { 0 } else { ends[i - 1] }) * UNIT;
+                // SAFETY: the operands are checked; units are disjoint.
+                unsafe {
+                    match self.operand(i, 0) {
+                        Ok(p) if p.dtype == DType::F64 => self.unit::<f64>(isa, i, from),
+                        _ => self.unit::<f32>(isa, i, from),
+                    }
+                }
             }
+        });
+        Ok(())
+    }
+
+    /// One unit of tensor `i`, in compute dtype `A`.
+    unsafe fn unit<A: Step>(&self, isa: Isa, i: usize, from: usize) {
+        let Ok(p) = self.operand(i, 0) else { return };
+        let (len, n_operands) = ((p.numel() - from).min(UNIT), self.rule.n_states + 2);
+        let mut views = [p; OPERANDS];
+        for (k, v) in views[..n_operands].iter_mut().enumerate() {
+            let Ok(operand) = self.operand(i, k) else { return };
+            *v = operand;
         }
-        dispatch(isa, Step::<A, U, NS> { at, len, rule });
-        for k in (0..NS + 2).filter(|k| *k != 1 && !plain(&views[*k])) {
-            // SAFETY: as above.
-            unsafe { bring(isa, &views[k], from, &buffers[k][..len]) };
+        let plain = |v: &View| v.dtype == A::DTYPE && v.is_contiguous();
+        if views[..n_operands].iter().all(plain) {
+            let at = views.map(|v| v.ptr.cast::<A>().wrapping_add(from));
+            // SAFETY: every operand holds `len` elements from there on.
+            return unsafe { A::step(isa, self, len, &at) };
+        }
+        let mut buffers = [[A::splat(0.0); CHUNK]; OPERANDS];
+        for from in (from..from + len).step_by(CHUNK) {
+            let len = CHUNK.min(p.numel() - from);
+            let mut at = [std::ptr::null_mut(); OPERANDS];
+            for k in 0..n_operands {
+                at[k] = if plain(&views[k]) {
+                    views[k].ptr.cast::<A>().wrapping_add(from)
+                } else {
+                    buffers[k].as_mut_ptr()
+                };
+                if !plain(&views[k]) {
+                    // SAFETY: the elements lie inside the view.
+                    unsafe { fetch(isa, &views[k], from, &mut buffers[k][..len]) };
+                }
+            }
+            // SAFETY: every operand or buffer holds `len` elements.
+            unsafe { A::step(isa, self, len, &at) };
+            for k in (0..n_operands).filter(|k| *k != 1 && !plain(&views[*k])) {
+                // SAFETY: as above.
+                unsafe { bring(isa, &views[k], from, &buffers[k][..len]) };
+            }
         }
     }
 }
@@ -306,38 +245,91 @@ impl<T: Float> WithSimd for Narrow<T> {
     }
 }
 
-/// The rule over `len` elements of parameter, gradient and states.
-struct Step<A, U, const NS: usize> {
-    at: [*mut A; 4],
-    len: usize,
-    rule: U,
+pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
+    let n = l.param(0)?.usize();
+    // SAFETY: a 0-dim view has one element.
+    let factor = unsafe { read(&l.input(0)?, 0)? };
+    let flag = l.output(n)?;
+    if flag.dtype != DType::F32 {
+        return Err(not_float("unscale", flag.dtype));
+    }
+    for i in 0..n {
+        let v = l.output(i)?;
+        if !v.dtype.is_float() {
+            return Err(not_float("unscale", v.dtype));
+        }
+    }
+    let (found, isa) = (AtomicBool::new(false), isa());
+    for i in 0..n {
+        let v = Writable(l.output(i)?);
+        let units = v.0.numel().div_ceil(UNIT);
+        split(units, 0.2 * UNIT as f64, &|r| {
+            let (from, to) = (r.start * UNIT, (r.end * UNIT).min(v.get().numel()));
+            // SAFETY: parts are disjoint and lie inside the view.
+            if unsafe { unscale_part(isa, v.get(), from, to, factor) } {
+                found.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    if found.into_inner() {
+        // SAFETY: the flag is one f32.
+        unsafe { flag.ptr.cast::<f32>().write(1.0) };
+    }
+    Ok(())
 }
 
-impl<A: Acc, U: Rule, const NS: usize> WithSimd for Step<A, U, NS> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let (Step { at, len, rule }, zero) = (self, A::Reg::<S>::splat(0.0));
-        // SAFETY: every operand holds len elements.
+struct Writable<'a>(View<'a>);
+// SAFETY: tasks touch disjoint elements of the view.
+unsafe impl Sync for Writable<'_> {}
+impl<'a> Writable<'a> {
+    fn get(&self) -> &View<'a> {
+        &self.0
+    }
+}
+
+/// Scales elements `from..to`; whether one of them was not finite.
+unsafe fn unscale_part(isa: Isa, v: &View, from: usize, to: usize, factor: f64) -> bool {
+    let mut bad = false;
+    let _: Result<()> = by_float!("unscale", v.dtype, T => {
+        let p = v.ptr.cast::<T>();
+        // SAFETY: by the caller.
         unsafe {
-            by_register!(A::Reg<S>, len, |i, k, _u| {
-                let (p, g): (A::Reg<S>, A::Reg<S>) = (load(at[0].add(i), k), load(at[1].add(i), k));
-                let mut s = [zero; 2];
-                if NS > 0 {
-                    s[0] = load(at[2].add(i), k);
-                }
-                if NS > 1 {
-                    s[1] = load(at[3].add(i), k);
-                }
-                let (p, s) = rule.step(p, g, s);
-                store(p, at[0].add(i), k);
-                if NS > 0 {
-                    store(s[0], at[2].add(i), k);
-                }
-                if NS > 1 {
-                    store(s[1], at[3].add(i), k);
-                }
+            if v.is_contiguous() {
+                bad = dispatch(isa, Unscale { at: p.add(from), len: to - from, factor });
+            } else {
+                Grid::new(v.sizes, [v.strides]).each(from..to, |_, [o]| {
+                    let x = (*p.offset(o)).get().wide();
+                    bad |= !x.is_finite();
+                    *p.offset(o) = T::put(<T as Float>::Acc::of(x * factor));
+                });
+            }
+        }
+        Ok(())
+    });
+    bad
+}
+
+struct Unscale<T: Float> {
+    at: *mut T,
+    len: usize,
+    factor: f64,
+}
+
+impl<T: Float> WithSimd for Unscale<T> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> bool {
+        let (factor, zero) = (Reg::<S, T>::splat(self.factor), Reg::<S, T>::splat(0.0));
+        // Infinities and NaN times zero are NaN, and stay in the sum.
+        let mut probe = [zero; 4];
+        // SAFETY: the pointer is valid for `len` elements.
+        unsafe {
+            by_register!(Reg<S, T>, self.len, |i, k, u| {
+                let x = T::load::<S>(self.at.add(i), k);
+                probe[u] = x.fma(zero, probe[u]);
+                T::store::<S>(x * factor, self.at.add(i), k);
             });
         }
+        <Reg<S, T> as Register>::any(((probe[0] + probe[1]) + (probe[2] + probe[3])).is_nan())
     }
 }

@@ -1,4 +1,4 @@
-//! EMBEDDING, DROPOUT, ADAM and SGD against plain f64 loops.
+//! EMBEDDING, DROPOUT, UPDATE and UNSCALE against plain f64 loops.
 
 mod common;
 use common::*;
@@ -109,54 +109,66 @@ const DTYPES: [(DType, DType, DType); 6] = [
     (DType::F64, DType::F32, DType::F32),
 ];
 
+/// Adam with the greatest second moment: all states, constants made of numbers, a square root and a maximum.
+static RULE: Rule = {
+    struct F;
+    impl UpdateFormula for F {
+        #[inline(always)]
+        fn scalars<L: Lanes>(h: &[L], x: &[L]) -> [L; MAX_SCALARS] {
+            let mut c = [L::splat(0.0); MAX_SCALARS];
+            (c[0], c[1], c[2]) = (h[0], h[1], -x[0] / (L::splat(1.0) - h[0].pow(x[1])));
+            c
+        }
+        #[inline(always)]
+        fn step<L: Lanes>(p: L, g: L, [m, v, top]: [L; MAX_STATES], c: &[L]) -> (L, [L; MAX_STATES]) {
+            let one = L::splat(1.0);
+            let m = (one - c[0]).fma(g - m, m);
+            let v = v * c[1] + (one - c[1]) * g * g;
+            let top = top.maximum(v);
+            (c[2].fma(m / (top.sqrt() + L::splat(1e-3)), p), [m, v, top])
+        }
+    }
+    Rule::new::<F>("test rule", 3, 2, 2)
+};
+
 #[test]
-fn adam() {
+fn update() {
     oneflow_kernels_nn::register();
-    let (beta1, beta2, eps, lr, step) = (0.9, 0.99, 1e-8, 0.01, 3.0);
+    register_rule(&RULE);
+    let number = |d, v| Buf::from(d, &[], &[v]);
     for (p, g, s) in DTYPES {
         for lay in LAYS {
-            for (decay, maximize, decoupled, scale) in
-                [(0.0, false, true, None), (0.1, true, true, Some(4.0)), (0.1, false, false, None)]
-            {
-                let what = format!("{p} {g} {s} {lay:?} {decay} {maximize} {decoupled}");
-                let Case { params, grads, states } = case(p, g, s, lay);
+            for (maximize, scale) in [(false, None), (true, Some(4.0))] {
+                let what = format!("{p} {g} {s} {lay:?} {maximize}");
+                let Case { params, grads, mut states } = case(p, g, s, lay);
+                states.extend(case(p, g, s, lay).states.split_off(6));
                 let before: Vec<Vec<f64>> = params.iter().chain(&states).map(|b| b.values()).collect();
                 let outs: Vec<_> = params.iter().chain(&states).map(Some).collect();
-                let number = |d, v| Buf::from(d, &[], &[v]);
-                let (lr_in, step_in) = (number(DType::F64, lr), number(DType::F32, step));
+                let (lr, step) = (number(DType::F64, 0.01), number(DType::F32, 3.0));
                 let scale_in = scale.map(|v| number(DType::F32, v));
                 for found in [1.0, 0.0] {
                     let found_inf = number(DType::F32, found);
                     let mut ins: Vec<_> = grads.iter().map(Some).collect();
-                    ins.extend([Some(&lr_in), Some(&step_in), scale_in.as_ref(), Some(&found_inf)]);
-                    let words = words![6i64, beta1, beta2, decay, eps, maximize, decoupled];
-                    run(&ADAM, &outs, &ins, words).unwrap();
+                    ins.extend([Some(&lr), Some(&step), scale_in.as_ref(), Some(&found_inf)]);
+                    run(&UPDATE, &outs, &ins, words![RULE.id(), 6i64, maximize, 0.9, 0.99]).unwrap();
                     for (b, v) in outs.iter().zip(&before).filter(|_| found == 1.0) {
                         assert_eq!(&b.unwrap().values(), v, "skipped");
                     }
                 }
+                let mut hyper = [0.0; MAX_HYPER];
+                hyper[..2].copy_from_slice(&[0.9, 0.99]);
+                let c = (RULE.scalars)(&hyper, &[0.01, 3.0, 0.0, 0.0]);
+                let factor = if maximize { -1.0 } else { 1.0 } / scale.unwrap_or(1.0);
                 for t in 0..6 {
-                    let (mut wp, mut wm, mut wv) = (vec![], vec![], vec![]);
-                    for (i, p) in before[t].iter().enumerate() {
-                        let (mut p, mut m, mut v) = (*p, before[6 + t][i], before[12 + t][i]);
-                        let mut g = grads[t].get(i) / scale.unwrap_or(1.0) * if maximize { -1.0 } else { 1.0 };
-                        if decoupled {
-                            p *= 1.0 - lr * decay;
-                        } else {
-                            g += decay * p;
-                        }
-                        m += (1.0 - beta1) * (g - m);
-                        v = v * beta2 + (1.0 - beta2) * g * g;
-                        let denom = v.sqrt() / (1.0 - f64::powf(beta2, step)).sqrt() + eps;
-                        p -= lr / (1.0 - f64::powf(beta1, step)) * m / denom;
-                        wp.push(p);
-                        wm.push(m);
-                        wv.push(v);
+                    let mut want: [Vec<f64>; 4] = Default::default();
+                    for i in 0..before[t].len() {
+                        let old = [1, 2, 3].map(|k| before[6 * k + t][i]);
+                        let (p, s) = (RULE.step)(before[t][i], grads[t].get(i) * factor, old, &c);
+                        [p, s[0], s[1], s[2]].into_iter().zip(&mut want).for_each(|(v, w)| w.push(v));
                     }
                     // Where a parameter is wider than its states, their rounding does not reach it.
-                    close(&params[t], &wp, 8.0, &what);
-                    close(&states[t], &wm, 4.0, &what);
-                    close(&states[6 + t], &wv, 4.0, &what);
+                    close(&params[t], &want[0], 8.0, &what);
+                    (0..3).for_each(|k| close(&states[6 * k + t], &want[k + 1], 4.0, &what));
                 }
             }
         }
@@ -164,50 +176,23 @@ fn adam() {
 }
 
 #[test]
-fn sgd() {
+fn unscale() {
     oneflow_kernels_nn::register();
-    let lr = 0.1;
-    for (p, g, s) in DTYPES {
+    for dtype in FLOATS {
         for lay in LAYS {
-            for (momentum, dampening, decay, nesterov, maximize, first) in [
-                (0.0, 0.0, 0.0, false, false, false),
-                (0.0, 0.0, 0.2, false, true, true),
-                (0.9, 0.0, 0.1, true, false, true),
-                (0.9, 0.0, 0.1, true, false, false),
-                (0.9, 0.5, 0.0, false, false, true),
-                (0.9, 0.5, 0.0, false, true, false),
-            ] {
-                let what = format!("{p} {g} {s} {lay:?} {momentum} {dampening} {decay} {nesterov} {first}");
-                let Case { params, grads, mut states } = case(p, g, s, lay);
-                states.truncate(6);
-                if first {
-                    // The first step must not read the buffers.
-                    states.iter_mut().for_each(|b| (0..b.len()).for_each(|i| b.set(i, f64::NAN)));
+            for bad in [None, Some(f64::INFINITY), Some(f64::NAN), Some(f64::NEG_INFINITY)] {
+                let Case { params, .. } = case(dtype, dtype, dtype, lay);
+                if let Some(v) = bad {
+                    params[4].set(20_000, v);
                 }
-                let before: Vec<Vec<f64>> = params.iter().chain(&states).map(|b| b.values()).collect();
-                let mut outs: Vec<_> = params.iter().map(Some).collect();
-                outs.extend(states.iter().map(|b| (momentum != 0.0).then_some(b)));
-                let lr_in = Buf::from(DType::F32, &[], &[lr]);
-                let mut ins: Vec<_> = grads.iter().map(Some).collect();
-                ins.push(Some(&lr_in));
-                let words = words![6i64, momentum, dampening, decay, nesterov, maximize, first];
-                run(&SGD, &outs, &ins, words).unwrap();
-                for t in 0..6 {
-                    let (mut wp, mut wb) = (vec![], vec![]);
-                    for (i, p) in before[t].iter().enumerate() {
-                        let mut b = before[6 + t][i];
-                        let mut g = grads[t].get(i) * if maximize { -1.0 } else { 1.0 } + decay * p;
-                        if momentum != 0.0 {
-                            b = if first { g } else { momentum * b + (1.0 - dampening) * g };
-                            g = if nesterov { g + momentum * b } else { b };
-                        }
-                        wp.push(p - lr_in.get(0) * g);
-                        wb.push(b);
-                    }
-                    close(&params[t], &wp, 8.0, &what);
-                    if momentum != 0.0 {
-                        close(&states[t], &wb, 4.0, &what);
-                    }
+                let before: Vec<Vec<f64>> = params.iter().map(|b| b.values()).collect();
+                let (factor, found) = (Buf::from(DType::F32, &[], &[0.25]), Buf::from(DType::F32, &[], &[0.0]));
+                let outs: Vec<_> = params.iter().chain([&found]).map(Some).collect();
+                run(&UNSCALE, &outs, &[Some(&factor)], words![6i64]).unwrap();
+                assert_eq!(found.get(0), bad.is_some() as u8 as f64, "{dtype} {lay:?} {bad:?}");
+                for t in 0..4 {
+                    let want: Vec<f64> = before[t].iter().map(|v| v * 0.25).collect();
+                    close(&params[t], &want, 2.0, &format!("{dtype} {lay:?}"));
                 }
             }
         }

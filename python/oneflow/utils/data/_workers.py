@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import collections
 import multiprocessing
-import queue
+import pickle
 import random
+import select
+import selectors
+import signal
+import socket
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import oneflow
+from oneflow.utils.data import _shared
 
 
 @dataclass
@@ -33,130 +39,281 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
-class _Failure:
+class _KeyErrorMessage(str):
+    """A text that KeyError shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Failure:
     """An exception on its way back from a worker, with the worker's traceback as text."""
 
     def __init__(self, worker: int, error: BaseException) -> None:
         self.worker = worker
-        self.kind = type(error)
+        self.kind: Any = type(error)
         self.text = "".join(traceback.format_exception(error))
+        try:
+            pickle.dumps(self.kind)
+        except Exception:
+            self.kind = RuntimeError
 
     def raise_again(self) -> None:
+        """Raise an exception of the same class with both tracebacks."""
         message = f"Caught {self.kind.__name__} in DataLoader worker process {self.worker}.\nOriginal {self.text}"
+        if self.kind is KeyError:
+            raise KeyError(_KeyErrorMessage(message))
         try:
             error = self.kind(message)
-        except TypeError:
+        except Exception:
             error = RuntimeError(message)
         raise error
 
 
+class End:
+    """A worker's stream has no more batches."""
+
+
+END = End()
+# What ``WorkerPool.map`` gives before the first batch.
+PRIMED = object()
+
+
+class Fetcher:
+    """What a worker does with a task: ``start`` begins a pass over the data, ``fetch`` loads one batch or gives END."""
+
+    dataset: Any = None
+
+    def start(self) -> None:
+        """Begin a pass."""
+
+    def fetch(self, index: Any) -> Any:
+        """Load the batch at ``index``."""
+        raise NotImplementedError
+
+
 def _work(
-    info: WorkerInfo, load: Callable[..., Any], fixed: tuple[Any, ...], init: Any, tasks: Any, results: Any
+    info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket]
 ) -> None:
     global _worker_info
+    # A fork inherits the loader's ends; while they are open nobody notices that the loader is gone.
+    for other in others:
+        other.close()
+    # Ctrl-C is the loader's to handle; it ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker_info = info
     oneflow.set_num_threads(1)
     random.seed(info.seed)
     oneflow.manual_seed(info.seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(info.seed % 2**32)
+    sender = _shared.Sender()
+    _shared.set_sender(sender)
     failure = None
     if init is not None:
         try:
             init(info.id)
         except Exception as error:
-            failure = _Failure(info.id, error)
-    while (task := tasks.get()) is not None:
-        number, index = task
+            failure = Failure(info.id, error)
+    if failure is None:
         try:
-            results.put((number, failure or load(*fixed, index)))
+            fetcher.start()
         except Exception as error:
-            results.put((number, _Failure(info.id, error)))
+            failure = Failure(info.id, error)
+    try:
+        while True:
+            _, body, _ = _shared.receive_bytes(channel)
+            task = pickle.loads(body)
+            if task is None:
+                return
+            number, index, freed, restart = task
+            sender.give_back(freed)
+            try:
+                if restart:
+                    fetcher.start()
+                message = (number, failure or fetcher.fetch(index))
+            except Exception as error:
+                message = (number, Failure(info.id, error))
+            try:
+                sender.send(channel, message)
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                sender.send(channel, (number, Failure(info.id, error)))
+    except (EOFError, ConnectionError, KeyboardInterrupt):
+        return
+
+
+class _Worker:
+    """A process, the socket to it and its shared memory."""
+
+    def __init__(self, context: Any, info: WorkerInfo, fetcher: Fetcher, init: Any, others: list[socket.socket]) -> None:
+        self.channel, theirs = socket.socketpair()
+        self.receiver = _shared.Receiver()
+        inherited = [*others, self.channel] if context.get_start_method() == "fork" else []
+        self.process = context.Process(target=_work, args=(info, fetcher, init, theirs, inherited), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.is_done = False
+
+    def raise_dead(self) -> None:
+        """Say how the process ended."""
+        self.process.join(timeout=5)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            try:
+                name = signal.strsignal(-code) or signal.Signals(-code).name
+            except ValueError:
+                name = f"signal {-code}"
+            raise RuntimeError(f"DataLoader worker (pid {self.process.pid}) is killed by signal: {name}. ")
+        raise RuntimeError(f"DataLoader worker (pid(s) {self.process.pid}) exited unexpectedly with exit code {code}")
 
 
 class WorkerPool:
-    """``n_workers`` processes that call ``load(*fixed, index)``.
+    """``n_workers`` processes that run a fetcher.
 
     Args:
         n_workers: how many.
-        load, fixed: what to call; ``fixed[0]`` is the data set.
+        fetcher: what each runs a copy of.
         init: called with its number in every worker.
         timeout: seconds to wait for a result, 0 for ever.
-        context: start method or multiprocessing context.
+        context: start method or multiprocessing context; the platform's default otherwise.
+        base_seed: worker ``i`` seeds its generators with ``base_seed + i``.
     """
 
     def __init__(
         self,
         n_workers: int,
-        load: Callable[..., Any],
-        fixed: tuple[Any, ...],
+        fetcher: Fetcher,
         init: Callable[[int], None] | None,
         timeout: float,
-        context: Any = None,
+        context: Any,
+        base_seed: int,
     ) -> None:
         if context is None or isinstance(context, str):
-            # Spawned, not forked: a fork would copy the compiled core's thread pool without its threads.
-            context = multiprocessing.get_context(context or "spawn")
+            context = multiprocessing.get_context(context)
         self.timeout = timeout
-        self.results = context.Queue()
-        self.tasks = [context.Queue() for _ in range(n_workers)]
-        seed = int(oneflow.randint(0, 2**31, ()).item())
-        self.processes = []
-        for i in range(n_workers):
-            info = WorkerInfo(i, n_workers, seed + i, fixed[0])
-            args = (info, load, fixed, init, self.tasks[i], self.results)
-            process = context.Process(target=_work, args=args, daemon=True)
-            process.start()
-            self.processes.append(process)
+        self.workers: list[_Worker] = []
+        self.selector = selectors.DefaultSelector()
+        self.is_fresh = True
+        try:
+            for i in range(n_workers):
+                info = WorkerInfo(i, n_workers, base_seed + i, fetcher.dataset)
+                worker = _Worker(context, info, fetcher, init, [w.channel for w in self.workers])
+                self.workers.append(worker)
+                self.selector.register(worker.channel, selectors.EVENT_READ, worker)
+        except BaseException:
+            self.close()
+            raise
 
-    def map(self, indices: Iterator[Any], n_ahead: int) -> Iterator[Any]:
-        """Load all ``indices``, at most ``n_ahead`` of them beyond what was taken, in order."""
+    def map(self, indices: Iterator[Any], n_ahead: int, in_order: bool = True) -> Iterator[Any]:
+        """Load all ``indices``, at most ``n_ahead`` of them beyond what was taken. The first value, PRIMED, says that
+        the workers have their first tasks.
+        """
         waiting: collections.deque[int] = collections.deque()
         arrived: dict[int, Any] = {}
-        n_sent = 0
+        owner: dict[int, _Worker] = {}
+        n_sent, turn, is_primed = 0, 0, False
+        restart = set() if self.is_fresh else set(self.workers)
+        self.is_fresh = False
+        for worker in self.workers:
+            worker.is_done = False
         try:
             while True:
-                while len(waiting) < n_ahead and (index := next(indices, _END)) is not _END:
-                    self.tasks[n_sent % len(self.tasks)].put((n_sent, index))
+                while len(waiting) < n_ahead:
+                    live = [w for w in self.workers if not w.is_done]
+                    if not live or (index := next(indices, END)) is END:
+                        break
+                    # Round robin over those that still have data.
+                    while self.workers[turn % len(self.workers)].is_done:
+                        turn += 1
+                    worker = self.workers[turn % len(self.workers)]
+                    turn += 1
+                    task = (n_sent, index, worker.receiver.take_returned(), worker in restart)
+                    self._send(worker, task, arrived)
+                    restart.discard(worker)
+                    owner[n_sent] = worker
                     waiting.append(n_sent)
                     n_sent += 1
+                if not is_primed:
+                    is_primed = True
+                    yield PRIMED
                 if not waiting:
                     return
                 number = waiting[0]
+                deadline = time.monotonic() + self.timeout if self.timeout else None
                 while number not in arrived:
-                    got, value = self._receive()
+                    got, value = self._receive(deadline)
                     arrived[got] = value
+                    if not in_order and got != number:
+                        waiting.remove(got)
+                        waiting.appendleft(got)
+                        number = got
                 waiting.popleft()
                 value = arrived.pop(number)
-                if isinstance(value, _Failure):
+                worker = owner.pop(number)
+                if isinstance(value, End):
+                    worker.is_done = True
+                    continue
+                if isinstance(value, Failure):
                     value.raise_again()
                 yield value
+                del value
         finally:
             # A next iteration must not meet results of this one.
-            for _ in range(len(waiting) - len(arrived)):
-                self._receive()
+            missing = len(waiting) - len(arrived)
+            while missing > 0 and not sys.is_finalizing():
+                try:
+                    self._receive(time.monotonic() + 5)
+                except (RuntimeError, OSError):
+                    break
+                missing -= 1
 
-    def _receive(self) -> tuple[int, Any]:
-        deadline = time.monotonic() + self.timeout if self.timeout else None
-        while True:
+    def _send(self, worker: _Worker, task: Any, arrived: dict[int, Any]) -> None:
+        """Send a task. A worker that is waiting to write its result reads no tasks, so results are taken meanwhile."""
+        data = memoryview(_shared.message(b"", pickle.dumps(task, protocol=5)))
+        while data:
             try:
-                return self.results.get(timeout=1.0 if deadline is None else min(1.0, self.timeout))
-            except queue.Empty:
-                dead = [process for process in self.processes if not process.is_alive()]
-                if dead:
-                    raise RuntimeError(
-                        f"DataLoader worker (pid(s) {', '.join(str(process.pid) for process in dead)}) "
-                        "exited unexpectedly"
-                    ) from None
-                if deadline is not None and time.monotonic() > deadline:
-                    raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds") from None
+                data = data[worker.channel.send(data, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                select.select([w.channel for w in self.workers], [worker.channel], [])
+                if self.selector.select(0):
+                    number, value = self._receive(None)
+                    arrived[number] = value
+            except OSError:
+                worker.raise_dead()
+
+    def _receive(self, deadline: float | None) -> tuple[int, Any]:
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready = self.selector.select(left)
+            if not ready:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+                continue
+            worker = ready[0][0].data
+            try:
+                result: tuple[int, Any] = worker.receiver.receive(worker.channel)
+            except (EOFError, ConnectionError):
+                worker.raise_dead()
+                raise
+            return result
 
     def close(self) -> None:
         """End all workers."""
-        for tasks in self.tasks:
-            tasks.put(None)
-        for process in self.processes:
-            process.join(timeout=5)
-            if process.is_alive():
-                process.terminate()
+        for worker in self.workers:
+            try:
+                _shared.send_bytes(worker.channel, b"", pickle.dumps(None), [])
+            except OSError:
+                pass
+            # A worker that is writing a batch nobody will read must not wait for its end.
+            worker.channel.close()
+        for worker in self.workers:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.terminate()
+                worker.process.join(timeout=5)
+        self.workers = []
+        self.selector.close()
 
-
-_END = object()
+    def __del__(self) -> None:
+        if self.__dict__.get("workers"):
+            self.close()

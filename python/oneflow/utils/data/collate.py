@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.utils.data._shared import batch_tensor
 
 
 def default_convert(data: Any) -> Any:
@@ -38,7 +39,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, Tensor):
-        return oneflow.stack(list(batch), 0)
+        batch = list(batch)
+        # A worker collates into shared memory, so that the batch is not copied again.
+        out = batch_tensor((len(batch), *first.shape), first.dtype) if first.device.type == "cpu" else None
+        return oneflow.stack(batch, 0) if out is None or first.requires_grad else oneflow.stack(batch, 0, out=out)
     if type(first).__module__ == "numpy":
         if getattr(first, "shape", None) == ():
             return oneflow.as_tensor([value.item() for value in batch])

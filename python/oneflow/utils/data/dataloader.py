@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import multiprocessing
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oneflow.utils.data._workers import WorkerPool
+import oneflow
+from oneflow.utils.data._workers import END, PRIMED, Fetcher, WorkerPool
 from oneflow.utils.data.collate import default_collate, default_convert
 from oneflow.utils.data.dataset import IterableDataset
 from oneflow.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -62,9 +67,26 @@ class DataLoader:
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing: set num_workers > 0")
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing."
+                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
         if num_workers == 0 and persistent_workers:
             raise ValueError("persistent_workers option needs num_workers > 0")
+        if multiprocessing_context is not None:
+            if num_workers == 0:
+                raise ValueError(
+                    "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
+                    f"but got num_workers={num_workers}"
+                )
+            methods = multiprocessing.get_all_start_methods()
+            if isinstance(multiprocessing_context, str) and multiprocessing_context not in methods:
+                raise ValueError(
+                    f"multiprocessing_context option should specify a valid start method in {methods!r}, "
+                    f"but got multiprocessing_context={multiprocessing_context!r}"
+                )
         self.dataset = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
@@ -72,12 +94,18 @@ class DataLoader:
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context
         self.generator = generator
-        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
+        self.pin_memory_device = pin_memory_device
+        self.in_order = in_order
         self.persistent_workers = persistent_workers
         self._pool: WorkerPool | None = None
         self._iterable = isinstance(dataset, IterableDataset)
-        if self._iterable and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader with IterableDataset: shuffle, sampler and batch_sampler do not apply")
+        if self._iterable:
+            for option, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+                if value is not None:
+                    raise ValueError(
+                        f"DataLoader with IterableDataset: expected unspecified {option} option, but got {option}={value}"
+                    )
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
@@ -98,6 +126,13 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         batched = batch_sampler is not None or (self._iterable and batch_size is not None)
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+        self._is_set_up = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+        if self.__dict__.get("_is_set_up") and name in fixed:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         if self._iterable:
@@ -112,49 +147,122 @@ class DataLoader:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> Iterator[Any]:
-        if self.num_workers > 0 and not self._iterable:
-            return self._from_workers()
-        return self._from_stream() if self._iterable else map(self._load, self._index_sampler)
+        return _Batches(self)
 
-    def _load(self, index: Any) -> Any:
-        return load_batch(self.dataset, self.collate_fn, index)
+    def _base_seed(self) -> int:
+        return int(oneflow.randint(0, 2**62, (), generator=self.generator).item())
 
-    def _from_stream(self) -> Iterator[Any]:
-        if self.batch_size is None:
-            yield from map(self.collate_fn, self.dataset)
+    def _fetcher(self) -> Fetcher:
+        if self._iterable:
+            return _Stream(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
+        return _Map(self.dataset, self.collate_fn)
+
+    def _load_all(self, base_seed: int) -> Iterator[Any]:
+        indices = itertools.repeat(None) if self._iterable else iter(self._index_sampler)
+        if self.num_workers > 0:
+            yield from self._from_workers(indices, base_seed)
             return
-        batch: list[Any] = []
-        for sample in self.dataset:
-            batch.append(sample)
-            if len(batch) == self.batch_size:
-                yield self.collate_fn(batch)
-                batch = []
-        if batch and not self.drop_last:
-            yield self.collate_fn(batch)
+        fetcher = self._fetcher()
+        fetcher.start()
+        for index in indices:
+            batch = fetcher.fetch(index)
+            if batch is END:
+                return
+            yield batch
 
-    def _from_workers(self) -> Iterator[Any]:
+    def _from_workers(self, indices: Iterator[Any], base_seed: int) -> Iterator[Any]:
         pool = self._pool
         if pool is None:
             pool = WorkerPool(
                 self.num_workers,
-                load_batch,
-                (self.dataset, self.collate_fn),
+                self._fetcher(),
                 self.worker_init_fn,
                 self.timeout,
                 self.multiprocessing_context,
+                base_seed,
             )
         if self.persistent_workers:
             self._pool = pool
         try:
-            yield from pool.map(iter(self._index_sampler), self.num_workers * self.prefetch_factor)
+            yield from pool.map(indices, self.num_workers * (self.prefetch_factor or 2), self.in_order)
+        except RuntimeError:
+            # Workers that died or hang are not asked again.
+            self._pool = None
+            raise
         finally:
-            if not self.persistent_workers:
+            if pool is not self._pool:
                 pool.close()
 
 
-def load_batch(dataset: Any, collate_fn: Callable[[Any], Any], index: Any) -> Any:
-    """One batch: the samples at a list of indices joined, or the single sample at one."""
-    if not isinstance(index, (list, tuple)):
-        return collate_fn(dataset[index])
-    many = getattr(dataset, "__getitems__", None)
-    return collate_fn(many(index) if many is not None else [dataset[i] for i in index])
+class _Batches:
+    """One pass over the loader's batches. With workers, they begin to load at once."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._n_given = 0
+        self._base_seed = loader._base_seed()
+        self._batches = loader._load_all(self._base_seed)
+        if loader.num_workers > 0 and next(self._batches) is not PRIMED:
+            raise AssertionError("workers begin with their first tasks")
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        batch = next(self._batches)
+        self._n_given += 1
+        loader = self._loader
+        if not loader._iterable:
+            return batch
+        if self._n_given == 1:
+            with contextlib.suppress(TypeError, NotImplementedError):
+                self._n_expected = len(loader)
+        expected = self.__dict__.get("_n_expected")
+        if expected is not None and self._n_given == expected + 1:
+            warnings.warn(
+                f"Length of IterableDataset {loader.dataset} was reported to be {expected} (when accessing "
+                f"len(dataloader)), but {self._n_given} samples have been fetched. ",
+                stacklevel=2,
+            )
+        return batch
+
+    next = __next__
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class _Map(Fetcher):
+    """Samples by index."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any]) -> None:
+        self.dataset, self.collate_fn = dataset, collate_fn
+
+    def fetch(self, index: Any) -> Any:
+        dataset = self.dataset
+        if not isinstance(index, (list, tuple)):
+            return self.collate_fn(dataset[index])
+        many = getattr(dataset, "__getitems__", None)
+        return self.collate_fn(many(index) if many else [dataset[i] for i in index])
+
+
+class _Stream(Fetcher):
+    """Samples as they come."""
+
+    def __init__(
+        self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool
+    ) -> None:
+        self.dataset, self.collate_fn = dataset, collate_fn
+        self.batch_size, self.drop_last = batch_size, drop_last
+
+    def start(self) -> None:
+        self.samples = iter(self.dataset)
+
+    def fetch(self, index: Any) -> Any:
+        if self.batch_size is None:
+            sample = next(self.samples, END)
+            return END if sample is END else self.collate_fn(sample)
+        batch = list(itertools.islice(self.samples, self.batch_size))
+        if not batch or (self.drop_last and len(batch) < self.batch_size):
+            return END
+        return self.collate_fn(batch)

@@ -53,6 +53,48 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return self.tensors[0].shape[0]
 
 
+class StackDataset(Dataset[Any]):
+    """Item ``i`` holds item ``i`` of every data set: a tuple of them, or a dictionary.
+
+    Args:
+        args: data sets of one length, for tuples.
+        kwargs: the same, for dictionaries.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output")
+        self.datasets: Any = args or kwargs
+        if not self.datasets:
+            raise ValueError("At least one dataset should be passed")
+        lengths = {len(dataset) for dataset in self._all()}
+        if len(lengths) > 1:
+            raise ValueError("Size mismatch between datasets")
+        self._length = lengths.pop()
+
+    def _all(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _joined(self, values: Any) -> Any:
+        return dict(zip(self.datasets, values, strict=True)) if isinstance(self.datasets, dict) else tuple(values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined(dataset[index] for dataset in self._all())
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        columns = []
+        for dataset in self._all():
+            many = getattr(dataset, "__getitems__", None)
+            column = many(indices) if callable(many) else [dataset[i] for i in indices]
+            if len(column) != len(indices):
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
+            columns.append(column)
+        return [self._joined(values) for values in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class Subset(Dataset[Any]):
     """The items of ``dataset`` at ``indices``."""
 
@@ -65,6 +107,11 @@ class Subset(Dataset[Any]):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        chosen = [self.indices[i] for i in indices]
+        many = getattr(self.dataset, "__getitems__", None)
+        return many(chosen) if callable(many) else [self.dataset[i] for i in chosen]
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -76,6 +123,8 @@ class ConcatDataset(Dataset[Any]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
 
     def __len__(self) -> int:
@@ -97,7 +146,13 @@ class ChainDataset(IterableDataset[Any]):
         self.datasets = datasets
 
     def __iter__(self) -> Iterator[Any]:
-        return itertools.chain.from_iterable(self.datasets)
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:

@@ -1,10 +1,10 @@
-// ADAM and SGD over many tensors at once: blockIdx.y picks the tensor. Flat tensors (all operands dense in one order) are
-// walked as one run of memory. lr, step, grad_scale and found_inf are read on the device.
+// One step of a rule over many tensors at once: blockIdx.y picks the tensor. Flat tensors (all operands dense in one order)
+// are walked as one run of memory. Numbers of the step, grad_scale and found_inf are read on the device. The rule's two
+// functions, `scalars` and `step`, stand above.
 
 struct Table {
     P* p[MAX_TENSORS];
-    S* m[MAX_TENSORS];
-    S* v[MAX_TENSORS];
+    S* s[MAX_STATES][MAX_TENSORS];
     const G* g[MAX_TENSORS];
     i64 n[MAX_TENSORS];
 };
@@ -12,6 +12,12 @@ struct Table {
 struct Number {
     const void* at;
     i64 dtype;
+};
+struct Step {
+    Number numbers[MAX_NUMBERS];
+    Number scale, found_inf;
+    f64 hyper[MAX_HYPER];
+    i64 maximize;
 };
 D f64 read(Number x, f64 absent) {
     if (!x.at) return absent;
@@ -23,42 +29,20 @@ D f64 read(Number x, f64 absent) {
     }
 }
 
-extern "C" __global__ void entry(const __grid_constant__ Table t, Number lr_at, Number step_at, Number scale_at,
-                                 Number inf_at, f64 a, f64 b, f64 weight_decay, f64 eps, i32 maximize, i32 flag,
-                                 i32 first_step) {
-    if (read(inf_at, 0.0) != 0.0) return;
+extern "C" __global__ void entry(const __grid_constant__ Table t, const __grid_constant__ Step of) {
+    if (read(of.found_inf, 0.0) != 0.0) return;
     const int k = blockIdx.y;
-    const f64 lr = read(lr_at, 0.0);
-    const C factor = (C)((maximize ? -1.0 : 1.0) / read(scale_at, 1.0));
-#if ADAM
-    // a: beta1, b: beta2, flag: decoupled.
-    const f64 step = read(step_at, 1.0);
-    const C rate = (C)(-lr / (1.0 - pow(a, step))), root = (C)(1.0 / sqrt(1.0 - pow(b, step))), e = (C)eps;
-    const C beta2 = (C)b, rest1 = (C)(1.0 - a), rest2 = (C)(1.0 - b);
-    const C shrink = flag ? (C)(1.0 - lr * weight_decay) : (C)1, decay = flag ? (C)0 : (C)weight_decay;
+    f64 x[MAX_NUMBERS], constants[MAX_SCALARS];
+    for (int i = 0; i < MAX_NUMBERS; i++) x[i] = read(of.numbers[i], 0.0);
+    scalars(of.hyper, x, constants);
+    C c[MAX_SCALARS];
+    for (int i = 0; i < MAX_SCALARS; i++) c[i] = (C)constants[i];
+    const C factor = (C)((of.maximize ? -1.0 : 1.0) / read(of.scale, 1.0));
     for (i64 i = first_position(); i < t.n[k]; i += position_step()) {
-        C g = get<C>(t.g[k] + i) * factor, p = get<C>(t.p[k] + i);
-        C m = get<C>(t.m[k] + i), v = get<C>(t.v[k] + i);
-        g += decay * p;
-        m += rest1 * (g - m);
-        v = v * beta2 + rest2 * g * g;
-        p = p * shrink + rate * (m / (SQRT(v) * root + e));
+        C p = get<C>(t.p[k] + i), s[MAX_STATES] = {};
+        for (int j = 0; j < N_STATES; j++) s[j] = get<C>(t.s[j][k] + i);
+        step(p, get<C>(t.g[k] + i) * factor, s, c);
         put(t.p[k] + i, p);
-        put(t.m[k] + i, m);
-        put(t.v[k] + i, v);
+        for (int j = 0; j < N_STATES; j++) put(t.s[j][k] + i, s[j]);
     }
-#else
-    // a: momentum, b: dampening, flag: nesterov.
-    const C rate = (C)-lr, momentum = (C)a, rest = (C)(1.0 - b), decay = (C)weight_decay;
-    for (i64 i = first_position(); i < t.n[k]; i += position_step()) {
-        const C p = get<C>(t.p[k] + i);
-        C g = get<C>(t.g[k] + i) * factor + decay * p;
-        if (t.m[k]) {
-            const C m = first_step ? g : get<C>(t.m[k] + i) * momentum + rest * g;
-            put(t.m[k] + i, m);
-            g = flag ? g + momentum * m : m;
-        }
-        put(t.p[k] + i, p + rate * g);
-    }
-#endif
 }

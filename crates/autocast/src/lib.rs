@@ -1,0 +1,86 @@
+//! Autocast: the layer that chooses the dtype an op computes in, by the op's own `amp` field.
+//!
+//! It casts floating inputs and passes the call on; results keep the dtype they come in. An op that follows its inputs
+//! is left alone, and what it is composed of is seen here again. Names no op, and holds no list of ops.
+
+mod state;
+
+pub use state::{
+    State, clear_cache, decrement_nesting, increment_nesting, is_any_enabled, set_cache_enabled, set_dtype, set_enabled,
+    state,
+};
+
+use oneflow_autograd::{is_grad_enabled, is_leaf, requires_grad};
+use oneflow_base::{DType, DeviceType, Result};
+use oneflow_core::{Amp, Call, Dest, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
+use oneflow_ops::TensorOps;
+use smallvec::SmallVec;
+
+/// Puts the layer into the stack.
+pub fn register() {
+    register_layer(bit::AUTOCAST, autocast);
+}
+
+fn autocast(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
+    // A destination fixes the dtype already.
+    if c.op.amp == Amp::Follow || matches!(c.dest, Dest::Into(_)) {
+        return redispatch(c, below, outs);
+    }
+    let now = state();
+    let Some(kind) = c.ins.iter().flatten().map(|t| t.device().kind).find(|k| now.is_enabled(*k)) else {
+        return redispatch(c, below, outs);
+    };
+    let lower = now.dtype(kind);
+    let target = match c.op.amp {
+        Amp::Lower => lower,
+        Amp::Float32 => DType::F32,
+        Amp::Widest => {
+            let wide = c.ins.iter().flatten().any(|t| is_eligible(t, kind) && t.dtype() == DType::F32);
+            if wide { DType::F32 } else { lower }
+        }
+        Amp::Follow => return redispatch(c, below, outs),
+    };
+    // What the op is made of has its dtype already.
+    let t = tls();
+    let _guard = with_tls(Tls { on: t.on & !(1 << bit::AUTOCAST), ..t });
+    if !c.ins.iter().flatten().any(|t| is_eligible(t, kind) && t.dtype() != target) {
+        return redispatch(c, below, outs);
+    }
+    let mut cast: SmallVec<[Option<Tensor>; 4]> = SmallVec::with_capacity(c.ins.len());
+    for t in c.ins {
+        cast.push(match t {
+            Some(t) if is_eligible(t, kind) && t.dtype() != target => Some(converted(t, target, &now, kind)?),
+            _ => None,
+        });
+    }
+    let ins: SmallVec<[Option<&Tensor>; 4]> = c.ins.iter().zip(&cast).map(|(old, new)| new.as_ref().or(*old)).collect();
+    redispatch(&Call { ins: &ins, ..*c }, below, outs)
+}
+
+/// Floating, not float64, and on the device kind.
+#[inline]
+fn is_eligible(t: &Tensor, kind: DeviceType) -> bool {
+    t.dtype().is_float() && t.dtype() != DType::F64 && t.device().kind == kind
+}
+
+/// The tensor in another dtype. Parameters are cast once while autocast is on.
+fn converted(t: &Tensor, to: DType, now: &State, kind: DeviceType) -> Result<Tensor> {
+    // A traced cast is a node: it must not outlive its trace, and equal ones are merged there.
+    let may_keep = now.cache_enabled
+        && to == now.dtype(kind)
+        && t.dtype() == DType::F32
+        && t.base().is_none()
+        && requires_grad(t)
+        && is_leaf(t)
+        && tls().on >> bit::LAZY & 1 == 0;
+    if !may_keep {
+        return t.to_copy_with(Some(to), None);
+    }
+    let with_grad = is_grad_enabled();
+    if let Some(known) = state::cached(t, to, with_grad) {
+        return Ok(known);
+    }
+    let made = t.to_copy_with(Some(to), None)?;
+    state::keep(t, to, with_grad, &made);
+    Ok(made)
+}

@@ -1,0 +1,334 @@
+"""Parametrizations: a parameter computed from others each time it is read.
+
+A parametrized module gets a class of its own, whose property of the parameter's name runs a list of modules over the
+originals. ``state_dict`` holds the originals, as ``parametrizations.<name>.original``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.nn.modules.container import ModuleDict, ModuleList
+from oneflow.nn.modules.module import Module
+from oneflow.nn.parameter import Parameter
+
+_cache_depth = 0
+_cache: dict[tuple[int, str], Tensor] = {}
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Compute each parametrized tensor once inside."""
+    global _cache_depth
+    _cache_depth += 1
+    try:
+        yield
+    finally:
+        _cache_depth -= 1
+        if _cache_depth == 0:
+            _cache.clear()
+
+
+def _put(module: Module, name: str, tensor: Tensor) -> None:
+    """Set a parameter or a buffer, by what the tensor is."""
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, in order, and what they are computed from: ``original``, or several.
+
+    Args:
+        modules: the parametrizations.
+        original: the tensor.
+        unsafe: skip the checks that shape and dtype stay.
+    """
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if len(modules) == 0:
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        before_shape, before_dtype = original.shape, original.dtype
+        with oneflow.no_grad():
+            new: Any = original
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    try:
+                        new = module.right_inverse(new)
+                    except NotImplementedError:
+                        pass
+        if not isinstance(new, Tensor) and not isinstance(new, Sequence):
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}"
+            )
+        self.is_tensor = isinstance(new, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if self.is_tensor:
+            if original.dtype != new.dtype:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                )
+            if isinstance(original, Parameter):
+                # The object that optimizers know stays.
+                with oneflow.no_grad():
+                    original.data = new.detach() if new is not original else original.data
+                self.original = original
+            else:
+                self.register_buffer("original", new)
+        else:
+            for i, part in enumerate(new):
+                if not isinstance(part, Tensor):
+                    raise ValueError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                        f"Got element {i} of the sequence with type {type(part).__name__}."
+                    )
+                if isinstance(original, Parameter):
+                    part = Parameter(part.detach(), original.requires_grad)
+                _put(self, f"original{i}", part)
+        if not unsafe:
+            result = self()
+            if not isinstance(result, Tensor):
+                raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+            if result.dtype != before_dtype:
+                raise ValueError(
+                    "Registering a parametrization may not change the dtype of the tensor, unless `unsafe` flag is "
+                    f"enabled.\nunparametrized dtype: {before_dtype}\nparametrized dtype: {result.dtype}"
+                )
+            if result.shape != before_shape:
+                raise ValueError(
+                    "Registering a parametrization may not change the shape of the tensor, unless `unsafe` flag is "
+                    f"enabled.\nunparametrized shape: {before_shape}\nparametrized shape: {result.shape}"
+                )
+
+    def _originals(self) -> list[Tensor]:
+        if self.is_tensor:
+            return [self.original]
+        return [getattr(self, f"original{i}") for i in range(self.ntensors)]
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals so that the parametrized tensor becomes ``value``."""
+        with oneflow.no_grad():
+            new: Any = value
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
+                    )
+                new = module.right_inverse(new)
+            parts = [new] if self.is_tensor else list(new)
+            for original, part in zip(self._originals(), parts, strict=True):
+                if original.dtype != part.dtype:
+                    raise ValueError(
+                        f"The tensor returned by `right_inverse` has dtype {part.dtype} while `original` has dtype "
+                        f"{original.dtype}"
+                    )
+                original.data = part.detach()
+
+    def forward(self) -> Tensor:
+        """The parametrized tensor."""
+        modules = list(self)
+        value = modules[0](*self._originals())
+        for module in modules[1:]:
+            value = module(value)
+        return value
+
+
+def _inject_class(module: Module) -> None:
+    """Give the module a class of its own, which properties can be put on."""
+    base = type(module)
+
+    def deepcopy(self: Module, memo: dict[int, Any]) -> Module:
+        found = memo.get(id(self))
+        if found is not None:
+            return found
+        replica = self.__new__(type(self))
+        memo[id(self)] = replica
+        replica.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return replica
+
+    def getstate(self: Module) -> Any:
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict()."
+        )
+
+    members: dict[str, Any] = {"__getstate__": getstate}
+    if not hasattr(base, "__deepcopy__"):
+        members["__deepcopy__"] = deepcopy
+    module.__class__ = type(f"Parametrized{base.__name__}", (base,), members)
+
+
+def _inject_property(module: Module, name: str) -> None:
+    def get(self: Module) -> Tensor:
+        made = self.parametrizations[name]
+        if _cache_depth == 0:
+            return made()
+        key = (id(self), name)
+        if key not in _cache:
+            _cache[key] = made()
+        return _cache[key]
+
+    def put(self: Module, value: Tensor) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(get, put))
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether the module, or its tensor of this name, is parametrized."""
+    lists = getattr(module, "parametrizations", None)
+    if not isinstance(lists, ModuleDict):
+        return False
+    return len(lists) > 0 if tensor_name is None else tensor_name in lists
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Let a parameter or buffer be computed by ``parametrization``, after those it has.
+
+    A ``right_inverse`` of the parametrization gives the original from a value, now and on assignment.
+
+    Args:
+        module: has the tensor.
+        tensor_name: its name.
+        parametrization: a module from a tensor (or several) to the tensor.
+        unsafe: allow that shape or dtype change.
+
+    Raises:
+        ValueError: there is no such tensor, or shape or dtype change.
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        lists = module.parametrizations[tensor_name]
+        if not unsafe:
+            value = getattr(module, tensor_name)
+            result = parametrization(value)
+            if not isinstance(result, Tensor):
+                raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+            if result.dtype != value.dtype:
+                raise ValueError(
+                    "Registering a parametrization may not change the dtype of the tensor, unless the `unsafe` flag "
+                    f"is enabled.\nmodule.{tensor_name}.dtype: {value.dtype}\n"
+                    f"parametrization(module.{tensor_name}).dtype: {result.dtype}"
+                )
+            if result.shape != value.shape:
+                raise ValueError(
+                    "Registering a parametrization may not change the shape of the tensor, unless the `unsafe` flag "
+                    f"is enabled.\nmodule.{tensor_name}.shape: {value.shape}\n"
+                    f"parametrization(module.{tensor_name}).shape: {result.shape}"
+                )
+            if hasattr(parametrization, "right_inverse"):
+                value = getattr(module, tensor_name)
+                lists.append(parametrization)
+                with oneflow.no_grad():
+                    try:
+                        lists.right_inverse(value)
+                    except NotImplementedError:
+                        pass
+                return module
+        lists.append(parametrization)
+        lists.unsafe |= unsafe
+        return module
+    if tensor_name not in module._buffers and tensor_name not in module._parameters:
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
+        )
+    original = getattr(module, tensor_name)
+    made = ParametrizationList([parametrization], original, unsafe=unsafe)
+    delattr(module, tensor_name)
+    if not is_parametrized(module):
+        _inject_class(module)
+        if "parametrizations" not in module._modules:
+            module.parametrizations = ModuleDict()
+    _inject_property(module, tensor_name)
+    module.parametrizations[tensor_name] = made
+    return module
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make the tensor a plain one again: of its present value, or of its original.
+
+    Raises:
+        ValueError: it is not parametrized, or has several originals and ``leave_parametrized`` is False.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+    made = module.parametrizations[tensor_name]
+    if made.is_tensor:
+        original = made.original
+        if leave_parametrized:
+            with oneflow.no_grad():
+                value = getattr(module, tensor_name)
+                # The object that optimizers know stays.
+                if isinstance(original, Parameter):
+                    original.data = value.detach()
+                else:
+                    original = value
+    elif leave_parametrized:
+        value = getattr(module, tensor_name)
+        grads = any(t.requires_grad for t in made._originals())
+        original = Parameter(value.detach()) if grads else value
+    else:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    _put(module, tensor_name, original)
+    if not is_parametrized(module):
+        delattr(module, "parametrizations")
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The module's class without parametrizations."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Copy parametrizations with their originals from one module to another.
+
+    Args:
+        from_module, to_module: source and target.
+        tensor_name: only this tensor's.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+    for name in names:
+        if not is_parametrized(from_module, name):
+            raise AssertionError(f"{name} is not parametrized in the source module")
+        source = from_module.parametrizations[name]
+        if not hasattr(to_module, name):
+            _put(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
+        for parametrization in source:
+            register_parametrization(to_module, name, parametrization, unsafe=True)
+        target = to_module.parametrizations[name]
+        for mine, theirs in zip(target._originals(), source._originals(), strict=True):
+            mine.data = theirs.detach().clone()
+    return to_module
+
+
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]

@@ -1,0 +1,143 @@
+"""Optimizers whose step is a named rule: one op updates all parameters of a group that share a step count.
+
+A subclass names its states, its rule and the rule's options; the arithmetic stands in the op.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.optim.optimizer import Group, Optimizer, check_number
+
+State = dict[str, Tensor]
+
+
+def flags(**given: Any) -> dict[str, Any]:
+    """Check the options that choose PyTorch's implementation; here there is one, so they only travel with the group."""
+    if given.get("differentiable"):
+        raise NotImplementedError("differentiable=True is not implemented: a step is one op without a gradient")
+    if given.get("fused") and given.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    return given
+
+
+def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> None:
+    """Raise ValueError for a negative learning rate or a tensor of several."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+    elif not lr >= 0.0:
+        raise ValueError(text.format(lr))
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    """Raise ValueError unless both lie in [0, 1)."""
+    for i in (0, 1):
+        check_number(f"beta parameter at index {i}", betas[i], high=1.0)
+
+
+class RuleOptimizer(Optimizer):
+    """Base of optimizers that step by a rule."""
+
+    _refuses_sparse = "{} does not support sparse gradients"
+
+    # ---- what a subclass says
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        """Names of the states, in the rule's order."""
+        raise NotImplementedError
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        """Name and options of the rule."""
+        raise NotImplementedError
+
+    def _shared(self, param: Tensor, group: Group) -> State:
+        """State that parameters which join together have in common."""
+        return {"step": zero_step(param)}
+
+    def _own(self, param: Tensor, group: Group) -> State:
+        """State of one parameter."""
+        return {name: oneflow.zeros_like(param) for name in self._names(group)}
+
+    def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
+        """The rule's numbers: lr, step and two more."""
+        return (lr, state["step"], None, None)
+
+    def _after(self, group: Group, lr: Tensor, state: State) -> None:
+        """Advance what parameters share, beyond the step count."""
+
+    # ---- how it runs
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        return all(group.get("fused") for group in self.param_groups)
+
+    def _new_state(self, param: Tensor, group: Group, shared: State | None) -> State:
+        shared = self._shared(param, group) if shared is None else shared
+        self.state[param] = {**shared, **self._own(param, group)}
+        return shared
+
+    def _init_state(self, group: Group) -> None:
+        shared = None
+        for param in group["params"]:
+            if param.requires_grad and not self.state.get(param):
+                shared = self._new_state(param, group, shared)
+
+    def _update(self, group: Group, lr: Tensor) -> None:
+        names = self._names(group)
+        # Parameters that joined together share one step count; a call serves those of one count.
+        calls: dict[int, tuple[State, list[list[Tensor]]]] = {}
+        shared = None
+        states = self.state
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            if grad.is_sparse:
+                raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
+            state = states.get(param)
+            if not state:
+                shared = self._new_state(param, group, shared)
+                state = states[param]
+            call = calls.get(id(state["step"]))
+            if call is None:
+                call = calls[id(state["step"])] = (state, [[], [], [], [], []])
+            lists = call[1]
+            operands = [param, grad, *[state[name] for name in names]]
+            if param.is_complex():
+                # Two independent numbers.
+                operands = [oneflow.view_as_real(t) for t in operands]
+            for known, operand in zip(lists, operands, strict=False):
+                known.append(operand)
+        if not calls:
+            return
+        rule, hyper = self._rule(group)
+        grad_scale, found_inf = self.__dict__.get("grad_scale"), self.__dict__.get("found_inf")
+        for state, lists in calls.values():
+            if found_inf is None:
+                state["step"].add_(1.0)
+            else:
+                state["step"].add_(1.0 - found_inf)
+            self._step_lists(
+                group,
+                lr,
+                state,
+                lists,
+                rule=rule,
+                hyper=hyper,
+                maximize=group.get("maximize", False),
+                grad_scale=grad_scale,
+                found_inf=found_inf,
+            )
+            self._after(group, lr, state)
+
+    def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
+        """One call of the op: parameters, gradients and up to three lists of states."""
+        _oneflow._C._fused_update_(*lists, *self._numbers(group, lr, state), **options)
+
+
+def zero_step(param: Tensor) -> Tensor:
+    """A step count of zero on the parameter's device."""
+    return oneflow.zeros((), dtype=oneflow.float32, device=param.device)

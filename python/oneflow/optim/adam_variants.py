@@ -1,0 +1,196 @@
+"""NAdam, RAdam and Adamax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.optim._rule import RuleOptimizer, State, check_betas, check_lr, flags
+from oneflow.optim.optimizer import Group, check_number
+
+
+class _Variant(RuleOptimizer):
+    def __init__(
+        self, params: Any, lr: float | Tensor, betas: Any, eps: float, weight_decay: float, rest: Group, **given: Any
+    ) -> None:
+        check_lr(lr)
+        check_number("epsilon value", eps)
+        check_betas(betas)
+        check_number("weight_decay value", weight_decay)
+        for name in ("momentum_decay",):
+            if name in rest:
+                check_number(f"{name} value", rest[name])
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **rest, **flags(**given)}
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("maximize", False)
+            group.setdefault("decoupled_weight_decay", False)
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
+    def _options(self, group: Group) -> list[float]:
+        beta1, beta2 = group["betas"]
+        return [float(beta1), float(beta2), group["eps"], group["weight_decay"], float(group["decoupled_weight_decay"])]
+
+
+class NAdam(_Variant):
+    """Adam with Nesterov's momentum. (Dozat, 2016.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the first and of the second moment.
+        eps: added to the root of the second moment.
+        weight_decay: added to the gradient, or with ``decoupled_weight_decay`` shrinks the parameter.
+        momentum_decay: how fast the momentum approaches ``betas[0]``.
+        maximize: go uphill.
+        foreach, capturable: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        rest = {
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            rest,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+        )
+
+    def _shared(self, param: Tensor, group: Group) -> State:
+        return {**super()._shared(param, group), "mu_product": oneflow.ones((), device=param.device)}
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "nadam", [*self._options(group), group["momentum_decay"]]
+
+    def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
+        return (lr, state["step"], state["mu_product"], None)
+
+    def _after(self, group: Group, lr: Tensor, state: State) -> None:
+        decay = oneflow.pow(0.96, state["step"] * group["momentum_decay"])
+        state["mu_product"].mul_((1.0 - 0.5 * decay) * group["betas"][0])
+
+
+class RAdam(_Variant):
+    """Adam whose adaptive rate waits until its variance is tractable. (Liu et al., 2019.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the first and of the second moment.
+        eps: added to the root of the second moment.
+        weight_decay: added to the gradient, or with ``decoupled_weight_decay`` shrinks the parameter.
+        maximize: go uphill.
+        foreach, capturable: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        rest = {"maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            rest,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+        )
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "radam", self._options(group)
+
+
+class Adamax(_Variant):
+    """Adam by the largest gradient instead of the second moment. (Kingma and Ba, 2014.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the moment and of the largest gradient.
+        eps: added to the gradient's size.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        maximize: go uphill.
+        foreach, capturable: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            {"maximize": maximize},
+            foreach=foreach,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_inf")
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "adamax", self._options(group)[:4]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.pop("decoupled_weight_decay", None)
+
+    def _options(self, group: Group) -> list[float]:
+        beta1, beta2 = group["betas"]
+        return [float(beta1), float(beta2), group["eps"], group["weight_decay"]]

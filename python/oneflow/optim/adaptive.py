@@ -1,0 +1,277 @@
+"""Adadelta, Adagrad, RMSprop, Rprop and ASGD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.optim._rule import RuleOptimizer, State, check_lr, flags, zero_step
+from oneflow.optim.optimizer import Group, check_number
+
+
+class Adadelta(RuleOptimizer):
+    """Steps in the units of the parameter. (Zeiler, 2012.)
+
+    Args:
+        params: parameters or groups.
+        lr: factor of the step.
+        rho: decay of both averages.
+        eps: added under the roots.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        maximize: go uphill.
+        foreach, capturable: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_number("epsilon value", eps)
+        check_number("weight_decay value", weight_decay)
+        given = flags(capturable=capturable, foreach=foreach, differentiable=differentiable)
+        super().__init__(
+            params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, **given}
+        )
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("square_avg", "acc_delta")
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "adadelta", [group["rho"], group["eps"], group["weight_decay"]]
+
+
+class Adagrad(RuleOptimizer):
+    """A rate per element by the sum of its squared gradients. (Duchi, Hazan and Singer, 2011.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        lr_decay: the rate falls as ``lr / (1 + (step - 1) * lr_decay)``.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        initial_accumulator_value: where the sum starts.
+        eps: added to the root.
+        maximize: go uphill.
+        foreach, fused: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check_number("lr_decay value", lr_decay)
+        check_number("weight_decay value", weight_decay)
+        check_number("initial_accumulator_value value", initial_accumulator_value)
+        check_number("epsilon value", eps)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "maximize": maximize,
+            **flags(foreach=foreach, differentiable=differentiable, fused=fused),
+        }
+        super().__init__(params, defaults)
+        # The sums are there before the first step, as in PyTorch.
+        for group in self.param_groups:
+            shared = None
+            for param in group["params"]:
+                shared = self._new_state(param, group, shared)
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("sum",)
+
+    def _own(self, param: Tensor, group: Group) -> State:
+        start = group["initial_accumulator_value"]
+        return {"sum": oneflow.full_like(param, complex(start, start) if param.is_complex() else start)}
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "adagrad", [group["lr_decay"], group["eps"], group["weight_decay"]]
+
+    def share_memory(self) -> None:
+        """Move the sums to shared memory."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
+
+
+class RMSprop(RuleOptimizer):
+    """A rate per element by the average of its squared gradients. (Hinton, 2012.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        alpha: decay of the averages.
+        eps: added to the root.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        momentum: share of the last update that is kept.
+        centered: divide by the gradient's deviation instead.
+        maximize: go uphill.
+        capturable, foreach: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_number("epsilon value", eps)
+        check_number("momentum value", momentum)
+        check_number("weight_decay value", weight_decay)
+        check_number("alpha value", alpha)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            **flags(capturable=capturable, foreach=foreach, differentiable=differentiable),
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        centered, momentum = ("grad_avg",) * group["centered"], ("momentum_buffer",) * (group["momentum"] > 0)
+        return ("square_avg", *centered, *momentum)
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        rule = "rmsprop" + "_centered" * group["centered"] + "_momentum" * (group["momentum"] > 0)
+        return rule, [group["alpha"], group["eps"], group["weight_decay"], group["momentum"]]
+
+
+class Rprop(RuleOptimizer):
+    """Steps by the gradient's sign alone. (Riedmiller and Braun, 1993.)
+
+    Args:
+        params: parameters or groups.
+        lr: size of the first step.
+        etas: what a step is multiplied by when the sign turns and when it stays.
+        step_sizes: smallest and largest step.
+        maximize: go uphill.
+        capturable, foreach: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        given = flags(foreach=foreach, differentiable=differentiable, capturable=capturable)
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize, **given})
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("prev", "step_size")
+
+    def _own(self, param: Tensor, group: Group) -> State:
+        first = float(group["lr"])
+        size = oneflow.full_like(param, complex(first, first) if param.is_complex() else first)
+        return {"prev": oneflow.zeros_like(param), "step_size": size}
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "rprop", [float(v) for v in (*group["etas"], *group["step_sizes"])]
+
+
+class ASGD(RuleOptimizer):
+    """Gradient descent that keeps the average of where it has been. (Polyak and Juditsky, 1992.)
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        lambd: how much of the parameter a step takes away.
+        alpha: power of the rate's fall.
+        t0: step at which averaging begins.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        maximize: go uphill.
+        foreach, capturable: accepted for compatibility; there is one path.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_number("lambd value", lambd)
+        check_number("alpha value", alpha)
+        check_number("weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            **flags(foreach=foreach, differentiable=differentiable, capturable=capturable),
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("ax",)
+
+    def _shared(self, param: Tensor, group: Group) -> State:
+        eta = oneflow.full((), float(group["lr"]), dtype=oneflow.float32, device=param.device)
+        return {"step": zero_step(param), "eta": eta, "mu": oneflow.ones((), device=param.device)}
+
+    def _rule(self, group: Group) -> tuple[str, list[float]]:
+        return "asgd", [group["lambd"], group["weight_decay"]]
+
+    def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
+        return (lr, state["step"], state["eta"], state["mu"])
+
+    def _after(self, group: Group, lr: Tensor, state: State) -> None:
+        step = state["step"]
+        state["eta"].copy_(lr / ((step * lr * group["lambd"] + 1.0) ** group["alpha"]))
+        state["mu"].copy_(1.0 / (step - group["t0"]).clamp(min=1.0))
