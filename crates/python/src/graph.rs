@@ -212,6 +212,19 @@ impl CompiledGraph {
         d.set_item("holders", m.holders)?;
         Ok(d)
     }
+    /// The plan to look at: rows in order (name, origin, rows it reads, operands read and written, bytes) and the buffers of
+    /// its arena (offset, bytes, first and last row).
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let c = self.get();
+        let (rows, held) = (PyList::empty(py), PyList::empty(py));
+        for r in c.session.plan().rows() {
+            rows.append((r.name, r.origin, r.after, r.ins, r.outs, r.bytes))?;
+        }
+        for h in c.session.plan().held() {
+            held.append((h.offset, h.bytes, h.from, h.to))?;
+        }
+        Ok((rows, held))
+    }
     /// Kernel launches of one run.
     fn n_launches(&self) -> usize {
         self.get().session.n_launches()

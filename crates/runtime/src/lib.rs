@@ -5,6 +5,7 @@
 mod actor;
 mod check;
 mod codec;
+mod describe;
 mod ledger;
 mod lower;
 pub mod memory;
@@ -15,6 +16,7 @@ mod sources;
 
 pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
+pub use describe::{Held, Row};
 pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
