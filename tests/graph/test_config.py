@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import oneflow as flow
 import pytest
 from oneflow import nn
+from oneflow.utils.checkpoint import checkpoint
 
 
 class Branches(nn.Module):
@@ -85,3 +89,120 @@ def test_constants_are_computed_once():
     program = text[text.index("graph ") :]
     assert 'variable "constant.' in program
     assert "tril" not in program and "arange" not in program and "log(" not in program
+
+
+class Classifier(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        flow.manual_seed(0)
+        self.body = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Dropout(0.2), nn.Linear(64, 64), nn.GELU())
+        self.head = nn.Linear(64, 5)
+        self.recompute = False
+
+    def forward(self, x):
+        if self.recompute:
+            x = checkpoint(self.body, x, use_reentrant=False)
+        else:
+            x = self.body(x)
+        return self.head(x)
+
+
+def batch():
+    flow.manual_seed(7)
+    return flow.randn(32, 16), flow.randint(0, 5, (32,))
+
+
+class Train(nn.Graph):
+    def __init__(self, net, opt, *, amp=None, scaler=None, fuse=False):
+        super().__init__()
+        self.net = net
+        self.add_optimizer(opt)
+        self.config.allow_fuse_elementwise(fuse)
+        if amp is not None:
+            self.config.enable_amp(True, dtype=amp)
+        if scaler is not None:
+            self.set_grad_scaler(scaler)
+
+    def build(self, x, y):
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        loss.backward()
+        return loss
+
+
+def test_amp_is_autocast():
+    x, y = batch()
+    losses = {}
+    for graph in (False, True):
+        net = Classifier().eval()
+        opt = flow.optim.AdamW(net.parameters(), lr=1e-2)
+        step = Train(net, opt, amp=flow.bfloat16) if graph else None
+        losses[graph] = []
+        for _ in range(5):
+            if step is not None:
+                losses[graph].append(step(x, y).item())
+                continue
+            with flow.autocast("cpu", dtype=flow.bfloat16):
+                loss = nn.functional.cross_entropy(net(x), y)
+                opt.zero_grad()
+                loss.backward()
+            opt.step()
+            losses[graph].append(loss.item())
+    assert losses[True] == pytest.approx(losses[False], rel=2e-2)
+    assert "bfloat16" in repr(step)
+    plain = Train(Classifier().eval(), opt)
+    plain.trace(x, y)
+    assert "bfloat16" not in repr(plain)
+    with pytest.raises(TypeError, match="float16"):
+        plain.config.enable_amp(True, dtype=flow.float64)
+
+
+def test_a_gradient_scaler_lives_in_the_program():
+    x, y = batch()
+    nets = [Classifier().eval() for _ in range(2)]
+    opts = [flow.optim.AdamW(net.parameters(), lr=1e-2) for net in nets]
+    scalers = [flow.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3) for _ in range(2)]
+    step = Train(nets[0], opts[0], scaler=scalers[0])
+    for i in range(8):
+        bad = x * float("inf") if i == 4 else x
+        step(bad, y)
+        opts[1].zero_grad()
+        scalers[1].scale(nn.functional.cross_entropy(nets[1](bad), y)).backward()
+        scalers[1].step(opts[1])
+        scalers[1].update()
+        assert scalers[0].get_scale() == scalers[1].get_scale()
+        pairs = zip(nets[0].parameters(), nets[1].parameters(), strict=True)
+        assert all((p - q).abs().max() < 1e-5 for p, q in pairs), i
+    assert scalers[0].get_scale() == 2.0**11
+    with pytest.raises(TypeError, match="GradScaler"):
+        step.set_grad_scaler(3)
+
+
+def test_checkpointing_computes_again_and_needs_less_memory():
+    x, y = (t.repeat(*([16] + [1] * (t.dim() - 1))) for t in batch())
+    peaks, losses = [], []
+    for recompute in (False, True):
+        net = Classifier()
+        net.recompute = recompute
+        step = Train(net, flow.optim.SGD(net.parameters(), lr=0.1))
+        flow.manual_seed(11)
+        losses.append([step(x, y).item() for _ in range(4)])
+        peaks.append(step.memory()["peak"])
+        text = repr(step)
+        assert text.count("gelu(") == (4 if recompute else 2)
+    assert losses[0] == losses[1]
+    assert peaks[1] < peaks[0]
+
+
+def test_report_is_one_page(tmp_path):
+    net = Classifier().eval()
+    step = Train(net, flow.optim.SGD(net.parameters(), lr=0.1))
+    with pytest.raises(RuntimeError, match="call the graph first"):
+        step.report(tmp_path / "graph.html")
+    step(*batch())
+    step.report(tmp_path / "graph.html")
+    page = (tmp_path / "graph.html").read_text()
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1].replace("<\\/", "</"))
+    assert [row["name"] for row in data["rows"]][0] == "linear" and "test_config.py" in data["rows"][0]["origin"]
+    assert all(j < i for i, row in enumerate(data["rows"]) for j in row["after"])
+    assert max(h["offset"] + h["bytes"] for h in data["held"]) <= data["memory"]["peak"]
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")

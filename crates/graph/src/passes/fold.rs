@@ -24,7 +24,9 @@ pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
     let mut known: HashMap<ValueId, Tensor> = HashMap::new();
     let mut folded: HashSet<usize> = HashSet::new();
     for (at, n) in g.nodes.iter().enumerate() {
-        let constant = !n.is_view() && is_pure(n) && n.ins.iter().flatten().all(|v| known.contains_key(v));
+        // A fill reads the layout of its inputs, never their values.
+        let read = !is_fill(n);
+        let constant = !n.is_view() && is_pure(n) && n.ins.iter().flatten().all(|v| !read || known.contains_key(v));
         let small = n.outs.iter().all(|v| {
             g.bytes(g.root(*v)) <= MAX_BYTES && !written.contains(v) && !results.contains(v) && !updated.contains(v)
         });
@@ -33,7 +35,7 @@ pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
         if !(constant && small || view) {
             continue;
         }
-        let Some(made) = evaluate(n, &known)? else { continue };
+        let Some(made) = evaluate(g, n, &known)? else { continue };
         if made
             .iter()
             .zip(&n.outs)
@@ -49,7 +51,7 @@ pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
         .nodes
         .iter()
         .enumerate()
-        .filter(|(at, n)| folded.contains(at) && !n.is_view() && n.ins.iter().all(Option::is_none) && is_fill(n))
+        .filter(|(at, n)| folded.contains(at) && is_fill(n))
         .flat_map(|(_, n)| n.outs.iter().copied())
         .collect();
     let mut keep: Vec<ValueId> = Vec::new();
@@ -92,9 +94,14 @@ fn is_pure(n: &Node) -> bool {
 }
 
 /// Runs a node now.
-fn evaluate(n: &Node, known: &HashMap<ValueId, Tensor>) -> Result<Option<Vec<Tensor>>> {
+fn evaluate(g: &Graph, n: &Node, known: &HashMap<ValueId, Tensor>) -> Result<Option<Vec<Tensor>>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
-    let ins: Vec<Option<&Tensor>> = n.ins.iter().map(|v| v.and_then(|v| known.get(&v))).collect();
+    let given = |v: ValueId| match known.get(&v) {
+        Some(t) => Ok(t.clone()),
+        None => Tensor::shell(g.meta(v).dtype, g.meta(v).device, g.meta(v).sizes.clone(), g.meta(v).strides.clone()),
+    };
+    let ins: Vec<Option<Tensor>> = n.ins.iter().map(|v| v.map(given).transpose()).collect::<Result<_>>()?;
+    let ins: Vec<Option<&Tensor>> = ins.iter().map(Option::as_ref).collect();
     let args = attrs.args();
     let mut outs = Outs::new();
     dispatch(&Call::new(op, &ins, &args), &mut outs)?;
