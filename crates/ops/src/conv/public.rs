@@ -54,49 +54,39 @@ fn samples(spatial: usize, named: bool) -> Vec<Sample> {
     vec![t(x(&[2, 3]), true, 1, 1), t(x(&[2, 3]), false, 2, 0), t(x(&[3]), true, 1, 1)]
 }
 
-macro_rules! conv {
-    ($plain:ident, $named:ident, $spatial:literal, $sig:literal, $sig_named:literal, $doc:literal) => {
-        pub static $plain: OpDef = OpDef {
-            sig: Sig::parse($sig),
-            doc: $doc,
-            faces: Faces::FN,
-            compose: Some(|c, outs| give(c, outs, $spatial, false)),
-            grad: Grad::Compose,
-            sbp: SbpRule::of(Rows::Compose),
-            amp: Amp::Lower,
-            samples: || samples($spatial, false),
-            ..OpDef::BASE
-        };
-        pub static $named: OpDef = OpDef {
-            sig: Sig::parse($sig_named),
-            compose: Some(|c, outs| give(c, outs, $spatial, true)),
-            samples: || samples($spatial, true),
-            ..$plain
-        };
-    };
-}
+/// What all of them share.
+const CONV: OpDef =
+    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::Lower, ..OpDef::BASE };
 
-conv!(
-    CONV1D,
-    CONV1D_NAMED,
-    1,
-    "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor",
-    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding=\"valid\", int[1] dilation=1, int groups=1) -> Tensor",
-    "Convolution over sequences: input (n, c, l) or (c, l), weight (o, c / groups, k), bias (o). `padding` may be \"same\" or \"valid\".
+pub static CONV1D: OpDef = OpDef {
+    sig: Sig::parse("conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over sequences: input (n, c, l) or (c, l), weight (o, c / groups, k), bias (o). `padding` may be \"same\" or \"valid\".
 
 Example::
 
     >>> oneflow.conv1d(oneflow.ones(1, 1, 4), oneflow.ones(1, 1, 3))
-    tensor([[[3., 3.]]])"
-);
+    tensor([[[3., 3.]]])",
+    compose: Some(|c, outs| give(c, outs, 1, false)),
+    samples: || samples(1, false),
+    ..CONV
+};
 
-conv!(
-    CONV2D,
-    CONV2D_NAMED,
-    2,
-    "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
-    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding=\"valid\", int[2] dilation=1, int groups=1) -> Tensor",
-    "Convolution over images: input (n, c, h, w) or (c, h, w), weight (o, c / groups, kh, kw), bias (o). `padding` may be
+pub static CONV1D_NAMED: OpDef = OpDef {
+    sig: Sig::parse("conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding=\"valid\", int[1] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over sequences: input (n, c, l) or (c, l), weight (o, c / groups, k), bias (o). `padding` may be \"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv1d(oneflow.ones(1, 1, 4), oneflow.ones(1, 1, 3))
+    tensor([[[3., 3.]]])",
+    compose: Some(|c, outs| give(c, outs, 1, true)),
+    samples: || samples(1, true),
+    ..CONV
+};
+
+pub static CONV2D: OpDef = OpDef {
+    sig: Sig::parse("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over images: input (n, c, h, w) or (c, h, w), weight (o, c / groups, kh, kw), bias (o). `padding` may be
 \"same\" or \"valid\".
 
 Example::
@@ -104,20 +94,52 @@ Example::
     >>> oneflow.conv2d(oneflow.ones(1, 1, 3, 3), oneflow.ones(1, 1, 3, 3), padding=1)[0, 0]
     tensor([[4., 6., 4.],
             [6., 9., 6.],
-            [4., 6., 4.]])"
-);
+            [4., 6., 4.]])",
+    compose: Some(|c, outs| give(c, outs, 2, false)),
+    samples: || samples(2, false),
+    ..CONV
+};
 
-conv!(
-    CONV3D,
-    CONV3D_NAMED,
-    3,
-    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor",
-    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding=\"valid\", int[3] dilation=1, int groups=1) -> Tensor",
-    "Convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (o, c / groups, kd, kh, kw), bias (o). `padding` may
+pub static CONV2D_NAMED: OpDef = OpDef {
+    sig: Sig::parse("conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding=\"valid\", int[2] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over images: input (n, c, h, w) or (c, h, w), weight (o, c / groups, kh, kw), bias (o). `padding` may be
+\"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv2d(oneflow.ones(1, 1, 3, 3), oneflow.ones(1, 1, 3, 3), padding=1)[0, 0]
+    tensor([[4., 6., 4.],
+            [6., 9., 6.],
+            [4., 6., 4.]])",
+    compose: Some(|c, outs| give(c, outs, 2, true)),
+    samples: || samples(2, true),
+    ..CONV
+};
+
+pub static CONV3D: OpDef = OpDef {
+    sig: Sig::parse("conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (o, c / groups, kd, kh, kw), bias (o). `padding` may
 be \"same\" or \"valid\".
 
 Example::
 
     >>> oneflow.conv3d(oneflow.ones(1, 1, 3, 3, 3), oneflow.ones(1, 1, 3, 3, 3)).item()
-    27.0"
-);
+    27.0",
+    compose: Some(|c, outs| give(c, outs, 3, false)),
+    samples: || samples(3, false),
+    ..CONV
+};
+
+pub static CONV3D_NAMED: OpDef = OpDef {
+    sig: Sig::parse("conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding=\"valid\", int[3] dilation=1, int groups=1) -> Tensor"),
+    doc: "Convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (o, c / groups, kd, kh, kw), bias (o). `padding` may
+be \"same\" or \"valid\".
+
+Example::
+
+    >>> oneflow.conv3d(oneflow.ones(1, 1, 3, 3, 3), oneflow.ones(1, 1, 3, 3, 3)).item()
+    27.0",
+    compose: Some(|c, outs| give(c, outs, 3, true)),
+    samples: || samples(3, true),
+    ..CONV
+};

@@ -70,55 +70,51 @@ fn samples(spatial: usize) -> Vec<Sample> {
     vec![t(x(&[2, 3]), true, 1, 0, 0), t(x(&[2, 3]), false, 2, 1, 1), t(x(&[3]), true, 2, 0, 0)]
 }
 
-macro_rules! conv_transpose {
-    ($name:ident, $spatial:literal, $sig:literal, $doc:literal) => {
-        pub static $name: OpDef = OpDef {
-            sig: Sig::parse($sig),
-            doc: $doc,
-            faces: Faces::FN,
-            compose: Some(|c, outs| give(c, outs, $spatial)),
-            grad: Grad::Compose,
-            sbp: SbpRule::of(Rows::Compose),
-            amp: Amp::Lower,
-            samples: || samples($spatial),
-            ..OpDef::BASE
-        };
-    };
-}
+/// What all of them share.
+const TRANSPOSE: OpDef =
+    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::Lower, ..OpDef::BASE };
 
-conv_transpose!(
-    TRANSPOSE1D,
-    1,
-    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor",
-    "Transposed convolution over sequences: input (n, c, l) or (c, l), weight (c, o / groups, k), bias (o).
+pub static TRANSPOSE1D: OpDef = OpDef {
+    sig: Sig::parse(
+        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor",
+    ),
+    doc: "Transposed convolution over sequences: input (n, c, l) or (c, l), weight (c, o / groups, k), bias (o).
 
 Example::
 
     >>> oneflow.conv_transpose1d(oneflow.ones(1, 1, 2), oneflow.ones(1, 1, 3))
-    tensor([[[1., 2., 2., 1.]]])"
-);
+    tensor([[[1., 2., 2., 1.]]])",
+    compose: Some(|c, outs| give(c, outs, 1)),
+    samples: || samples(1),
+    ..TRANSPOSE
+};
 
-conv_transpose!(
-    TRANSPOSE2D,
-    2,
-    "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
-    "Transposed convolution over images: input (n, c, h, w) or (c, h, w), weight (c, o / groups, kh, kw), bias (o).
+pub static TRANSPOSE2D: OpDef = OpDef {
+    sig: Sig::parse(
+        "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+    ),
+    doc:
+        "Transposed convolution over images: input (n, c, h, w) or (c, h, w), weight (c, o / groups, kh, kw), bias (o).
 
 Example::
 
     >>> oneflow.conv_transpose2d(oneflow.ones(1, 1, 1, 1), oneflow.ones(1, 1, 2, 2), stride=2)[0, 0]
     tensor([[1., 1.],
-            [1., 1.]])"
-);
+            [1., 1.]])",
+    compose: Some(|c, outs| give(c, outs, 2)),
+    samples: || samples(2),
+    ..TRANSPOSE
+};
 
-conv_transpose!(
-    TRANSPOSE3D,
-    3,
-    "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
-    "Transposed convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (c, o / groups, kd, kh, kw), bias (o).
+pub static TRANSPOSE3D: OpDef = OpDef {
+    sig: Sig::parse("conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor"),
+    doc: "Transposed convolution over volumes: input (n, c, d, h, w) or (c, d, h, w), weight (c, o / groups, kd, kh, kw), bias (o).
 
 Example::
 
     >>> oneflow.conv_transpose3d(oneflow.ones(1, 1, 1, 1, 1), oneflow.ones(1, 1, 2, 2, 2)).sum().item()
-    8.0"
-);
+    8.0",
+    compose: Some(|c, outs| give(c, outs, 3)),
+    samples: || samples(3),
+    ..TRANSPOSE
+};

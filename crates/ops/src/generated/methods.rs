@@ -27,6 +27,18 @@ pub trait TensorOps {
     fn acosh_(&self) -> Result<()>;
     /// `acosh(Tensor input) -> Tensor`
     fn acosh_out(&self, out: &Tensor) -> Result<()>;
+    /// `adaptive_avg_pool1d(Tensor input, int[1] output_size) -> Tensor`
+    fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Result<Tensor>;
+    /// `adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor`
+    fn adaptive_avg_pool2d(&self, output_size: &[i64]) -> Result<Tensor>;
+    /// `adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor`
+    fn adaptive_avg_pool3d(&self, output_size: &[i64]) -> Result<Tensor>;
+    /// `adaptive_max_pool1d(Tensor input, int[1] output_size) -> (Tensor, Tensor)`
+    fn adaptive_max_pool1d(&self, output_size: &[i64]) -> Result<[Tensor; 2]>;
+    /// `adaptive_max_pool2d(Tensor input, int[2] output_size) -> (Tensor, Tensor)`
+    fn adaptive_max_pool2d(&self, output_size: &[i64]) -> Result<[Tensor; 2]>;
+    /// `adaptive_max_pool3d(Tensor input, int[3] output_size) -> (Tensor, Tensor)`
+    fn adaptive_max_pool3d(&self, output_size: &[i64]) -> Result<[Tensor; 2]>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn add<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -284,6 +296,45 @@ pub trait TensorOps {
     fn atleast_2d(&self) -> Result<Tensor>;
     /// `atleast_3d(Tensor(a) input) -> Tensor(a)`
     fn atleast_3d(&self) -> Result<Tensor>;
+    /// `avg_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor`
+    fn avg_pool1d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+    ) -> Result<Tensor>;
+    /// `avg_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor`
+    fn avg_pool2d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Option<i64>,
+    ) -> Result<Tensor>;
+    /// `avg_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor`
+    fn avg_pool3d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Option<i64>,
+    ) -> Result<Tensor>;
+    /// `avg_pool_backward(Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int divisor, int[] input_size) -> Tensor`
+    fn avg_pool_backward(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        count_include_pad: bool,
+        divisor: i64,
+        input_size: &[i64],
+    ) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
@@ -463,6 +514,66 @@ pub trait TensorOps {
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
+    /// `conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor`
+    fn conv1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding="valid", int[1] dilation=1, int groups=1) -> Tensor`
+    fn conv1d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor`
+    fn conv2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding="valid", int[2] dilation=1, int groups=1) -> Tensor`
+    fn conv2d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor`
+    fn conv3d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor`
+    fn conv3d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor>;
     /// `conv_backward_input(Tensor grad_output, Tensor weight, Tensor? bias, int[] input_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor`
     fn conv_backward_input(
         &self,
@@ -483,6 +594,39 @@ pub trait TensorOps {
         padding: &[i64],
         dilation: &[i64],
         groups: i64,
+    ) -> Result<Tensor>;
+    /// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor`
+    fn conv_transpose1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor>;
+    /// `conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor`
+    fn conv_transpose2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor>;
+    /// `conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor`
+    fn conv_transpose3d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
     ) -> Result<Tensor>;
     /// `copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor`
     fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor>;
@@ -1274,6 +1418,62 @@ pub trait TensorOps {
     fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `max.other(Tensor input, Tensor other) -> Tensor`
     fn max_other(&self, other: &Tensor) -> Result<Tensor>;
+    /// `max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
+    fn max_pool1d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor>;
+    /// `max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
+    fn max_pool1d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]>;
+    /// `max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor`
+    fn max_pool2d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor>;
+    /// `max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
+    fn max_pool2d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]>;
+    /// `max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor`
+    fn max_pool3d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor>;
+    /// `max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
+    fn max_pool3d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]>;
+    /// `max_pool_backward(Tensor grad_output, Tensor indices, int[] input_size) -> Tensor`
+    fn max_pool_backward(&self, indices: &Tensor, input_size: &[i64]) -> Result<Tensor>;
     /// `maximum(Tensor input, Tensor other) -> Tensor`
     fn maximum(&self, other: &Tensor) -> Result<Tensor>;
     /// `maximum(Tensor input, Tensor other) -> Tensor`
@@ -1472,6 +1672,16 @@ pub trait TensorOps {
         needs_mask: bool,
         generator: Option<&Generator>,
     ) -> Result<[Tensor; 4]>;
+    /// `native_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int divisor, int[] output_size) -> Tensor`
+    fn native_avg_pool(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        count_include_pad: bool,
+        divisor: i64,
+        output_size: &[i64],
+    ) -> Result<Tensor>;
     /// `native_conv(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor`
     fn native_conv(
         &self,
@@ -1511,6 +1721,15 @@ pub trait TensorOps {
         bias: Option<&Tensor>,
         eps: f64,
     ) -> Result<[Tensor; 3]>;
+    /// `native_max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int[] output_size) -> (Tensor output, Tensor indices)`
+    fn native_max_pool(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        output_size: &[i64],
+    ) -> Result<[Tensor; 2]>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -2467,6 +2686,72 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_AVG1D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn adaptive_avg_pool2d(&self, output_size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_AVG2D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn adaptive_avg_pool3d(&self, output_size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_AVG3D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn adaptive_max_pool1d(&self, output_size: &[i64]) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_MAX1D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn adaptive_max_pool2d(&self, output_size: &[i64]) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_MAX2D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn adaptive_max_pool3d(&self, output_size: &[i64]) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::ADAPTIVE_MAX3D,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(output_size)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn add<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -3395,6 +3680,108 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn avg_pool1d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::AVG1D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Bool(ceil_mode),
+                Arg::Bool(count_include_pad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn avg_pool2d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Option<i64>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::AVG2D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Bool(ceil_mode),
+                Arg::Bool(count_include_pad),
+                divisor_override.map_or(Arg::None, Arg::Int),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn avg_pool3d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Option<i64>,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::AVG3D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Bool(ceil_mode),
+                Arg::Bool(count_include_pad),
+                divisor_override.map_or(Arg::None, Arg::Int),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn avg_pool_backward(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        count_include_pad: bool,
+        divisor: i64,
+        input_size: &[i64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pool::AVG_BACKWARD,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Bool(count_include_pad),
+                Arg::Int(divisor),
+                Arg::Ints(input_size),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::addmm::BATCHED,
@@ -4143,6 +4530,120 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn conv1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV1D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv1d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV1D_NAMED,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV2D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv2d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV2D_NAMED,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv3d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV3D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv3d_padding(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::public::CONV3D_NAMED,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn conv_backward_input(
         &self,
         weight: &Tensor,
@@ -4187,6 +4688,84 @@ impl TensorOps for Tensor {
                 Arg::Ints(padding),
                 Arg::Ints(dilation),
                 Arg::Int(groups),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_transpose1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::transpose::TRANSPOSE1D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(output_padding),
+                Arg::Int(groups),
+                Arg::Ints(dilation),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_transpose2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::transpose::TRANSPOSE2D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(output_padding),
+                Arg::Int(groups),
+                Arg::Ints(dilation),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_transpose3d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::transpose::TRANSPOSE3D,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(output_padding),
+                Arg::Int(groups),
+                Arg::Ints(dilation),
             ],
             dest: Dest::Fresh,
         };
@@ -7503,6 +8082,161 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn max_pool1d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::MAX1D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn max_pool1d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::INDICES1D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn max_pool2d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::MAX2D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn max_pool2d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::INDICES2D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn max_pool3d(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pooling::MAX3D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn max_pool3d_with_indices(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        ceil_mode: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pooling::INDICES3D,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Bool(ceil_mode),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn max_pool_backward(&self, indices: &Tensor, input_size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pool::MAX_BACKWARD,
+            ins: &[Some(self), Some(indices)],
+            args: &[Arg::Ints(input_size)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn maximum(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::maximum::OP,
@@ -8238,6 +8972,32 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn native_avg_pool(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        count_include_pad: bool,
+        divisor: i64,
+        output_size: &[i64],
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::pool::AVG,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Bool(count_include_pad),
+                Arg::Int(divisor),
+                Arg::Ints(output_size),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn native_conv(
         &self,
         weight: &Tensor,
@@ -8325,6 +9085,30 @@ impl TensorOps for Tensor {
             op: &crate::nn::layer_norm::NATIVE,
             ins: &[Some(self), weight, bias],
             args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
+    fn native_max_pool(
+        &self,
+        kernel_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        output_size: &[i64],
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::conv::pool::MAX,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Ints(kernel_size),
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Ints(output_size),
+            ],
             dest: Dest::Fresh,
         };
         many(&call)
@@ -11870,6 +12654,28 @@ impl TensorOps for Tensor {
 pub mod functions {
     use super::*;
 
+    /// `_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] tensors, Tensor(b!) found_inf, Tensor inv_scale) -> ()`
+    #[inline]
+    pub fn _amp_foreach_non_finite_check_and_unscale_<'a>(
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+        found_inf: &'a Tensor,
+        inv_scale: &'a Tensor,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        ins.push(Some(found_inf));
+        ins.push(Some(inv_scale));
+        let call = Call {
+            op: &crate::optim::amp::UNSCALE_OP,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32)],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
     /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_adam_<'a>(
@@ -11903,7 +12709,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::ADAM_OP,
+            op: &crate::optim::update::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -11956,7 +12762,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::ADAM_OP,
+            op: &crate::optim::update::ADAM_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -12007,7 +12813,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::ADAMW,
+            op: &crate::optim::update::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -12060,7 +12866,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::ADAMW,
+            op: &crate::optim::update::ADAMW,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -12106,7 +12912,7 @@ pub mod functions {
         ins.push(None);
         ins.push(None);
         let call = Call {
-            op: &crate::optim::SGD_OP,
+            op: &crate::optim::update::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -12154,7 +12960,7 @@ pub mod functions {
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {
-            op: &crate::optim::SGD_OP,
+            op: &crate::optim::update::SGD_OP,
             ins: &ins,
             args: &[
                 Arg::Len(n_params as u32),
@@ -12166,6 +12972,120 @@ pub mod functions {
                 Arg::Bool(nesterov),
                 Arg::Bool(maximize),
                 Arg::Bool(is_first_step),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_update_<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        states0: impl IntoIterator<Item = &'a Tensor>,
+        states1: impl IntoIterator<Item = &'a Tensor>,
+        states2: impl IntoIterator<Item = &'a Tensor>,
+        lr: Option<&'a Tensor>,
+        step: Option<&'a Tensor>,
+        x2: Option<&'a Tensor>,
+        x3: Option<&'a Tensor>,
+        rule: &str,
+        hyper: &[f64],
+        maximize: bool,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_states0 = ins.len();
+        ins.extend(states0.into_iter().map(Some));
+        let n_states0 = ins.len() - n_states0;
+        let n_states1 = ins.len();
+        ins.extend(states1.into_iter().map(Some));
+        let n_states1 = ins.len() - n_states1;
+        let n_states2 = ins.len();
+        ins.extend(states2.into_iter().map(Some));
+        let n_states2 = ins.len() - n_states2;
+        ins.push(lr);
+        ins.push(step);
+        ins.push(x2);
+        ins.push(x3);
+        ins.push(None);
+        ins.push(None);
+        let call = Call {
+            op: &crate::optim::update::UPDATE_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_states0 as u32),
+                Arg::Len(n_states1 as u32),
+                Arg::Len(n_states2 as u32),
+                sym(rule),
+                Arg::Floats(hyper),
+                Arg::Bool(maximize),
+            ],
+            dest: Dest::Fresh,
+        };
+        none(&call)
+    }
+
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    #[inline]
+    pub fn _fused_update__with<'a>(
+        params: impl IntoIterator<Item = &'a Tensor>,
+        grads: impl IntoIterator<Item = &'a Tensor>,
+        states0: impl IntoIterator<Item = &'a Tensor>,
+        states1: impl IntoIterator<Item = &'a Tensor>,
+        states2: impl IntoIterator<Item = &'a Tensor>,
+        lr: Option<&'a Tensor>,
+        step: Option<&'a Tensor>,
+        x2: Option<&'a Tensor>,
+        x3: Option<&'a Tensor>,
+        rule: &str,
+        hyper: &[f64],
+        maximize: bool,
+        grad_scale: Option<&'a Tensor>,
+        found_inf: Option<&'a Tensor>,
+    ) -> Result<()> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_params = ins.len();
+        ins.extend(params.into_iter().map(Some));
+        let n_params = ins.len() - n_params;
+        let n_grads = ins.len();
+        ins.extend(grads.into_iter().map(Some));
+        let n_grads = ins.len() - n_grads;
+        let n_states0 = ins.len();
+        ins.extend(states0.into_iter().map(Some));
+        let n_states0 = ins.len() - n_states0;
+        let n_states1 = ins.len();
+        ins.extend(states1.into_iter().map(Some));
+        let n_states1 = ins.len() - n_states1;
+        let n_states2 = ins.len();
+        ins.extend(states2.into_iter().map(Some));
+        let n_states2 = ins.len() - n_states2;
+        ins.push(lr);
+        ins.push(step);
+        ins.push(x2);
+        ins.push(x3);
+        ins.push(grad_scale);
+        ins.push(found_inf);
+        let call = Call {
+            op: &crate::optim::update::UPDATE_OP,
+            ins: &ins,
+            args: &[
+                Arg::Len(n_params as u32),
+                Arg::Len(n_grads as u32),
+                Arg::Len(n_states0 as u32),
+                Arg::Len(n_states1 as u32),
+                Arg::Len(n_states2 as u32),
+                sym(rule),
+                Arg::Floats(hyper),
+                Arg::Bool(maximize),
             ],
             dest: Dest::Fresh,
         };
