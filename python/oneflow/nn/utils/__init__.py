@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oneflow.nn.utils import rnn
 from oneflow.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from oneflow.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
@@ -11,5 +12,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]

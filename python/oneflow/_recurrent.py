@@ -1,0 +1,235 @@
+"""Recurrent layers as functions: all layers and directions of RNN, LSTM and GRU, and single steps of them.
+
+One direction of one layer is a product for the input's part of the gates and one op for the sequence; stacking, joining
+directions and dropout between layers is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+__all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
+
+_HALVES = (oneflow.bfloat16, oneflow.float16)
+
+
+def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Long short-term memory: ``lstm(input, hx, params, ...)`` or, packed, ``lstm(data, batch_sizes, hx, params, ...)``.
+
+    Args:
+        input: (T, B, I), with ``batch_first`` (B, T, I); packed (rows of all steps, I).
+        batch_sizes: int64 (T,), rows of each step.
+        hx: pair of (layers * directions, B, H or projection) and (layers * directions, B, H).
+        params: the weights of every layer and direction: w_ih, w_hh, with ``has_biases`` b_ih, b_hh, projected w_hr.
+        has_biases, num_layers, dropout, train, bidirectional, batch_first: in this order. ``batch_first`` is for unpacked input.
+
+    Returns:
+        The last layer's output, the final h and the final c.
+
+    (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997; Sak et al., 2014, for projections.)
+    """
+    packed = len(args) > 1 and isinstance(args[0], Tensor)
+    output, states = _run("LSTM", input, packed, args, kwargs)
+    return output, states[0], states[1]
+
+
+def gru(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Gated recurrent units; arguments as of :func:`lstm` with one state. (Cho et al., 2014.)"""
+    return _one_state("GRU", input, args, kwargs)
+
+
+def rnn_tanh(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Elman layers with tanh; arguments as of :func:`lstm` with one state. (Elman, 1990.)"""
+    return _one_state("RNN_TANH", input, args, kwargs)
+
+
+def rnn_relu(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Elman layers with max(x, 0); arguments as of :func:`lstm` with one state."""
+    return _one_state("RNN_RELU", input, args, kwargs)
+
+
+def _one_state(mode: str, input: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    packed = len(args) > 1 and isinstance(args[1], Tensor)
+    output, states = _run(mode, input, packed, args, kwargs)
+    return output, states[0]
+
+
+_OPTIONS = ("hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
+
+
+def _run(
+    mode: str, input: Tensor, packed: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Tensor, list[Tensor]]:
+    batch_sizes: list[int] = []
+    if packed:
+        batch_sizes, args = args[0].tolist(), args[1:]
+    options = dict(zip(_OPTIONS, args, strict=False)) | kwargs
+    return recurrent(
+        mode,
+        input,
+        batch_sizes,
+        options["hx"],
+        options["params"],
+        options.get("has_biases", True),
+        options["num_layers"],
+        options.get("dropout", 0.0),
+        options.get("train", False),
+        options.get("bidirectional", False),
+        options.get("batch_first", False),
+    )
+
+
+def recurrent(
+    mode: str,
+    input: Tensor,
+    batch_sizes: Sequence[int],
+    hx: Tensor | Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, list[Tensor]]:
+    """All layers of one of the four kinds; ``batch_sizes`` is empty for unpacked input."""
+    h_0, c_0 = (hx[0], hx[1]) if mode == "LSTM" else (hx, None)
+    n_dirs = 2 if bidirectional else 1
+    n_dims = 2 if batch_sizes else 3
+    if input.dim() != n_dims:
+        raise RuntimeError(f"input must have {n_dims} dimensions, got {input.dim()}")
+    if not input.shape[1 if batch_first and not batch_sizes else 0]:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    each = len(params) // (num_layers * n_dirs)
+    if len(params) != each * num_layers * n_dirs or each not in ((4, 5) if has_biases else (2, 3)):
+        raise RuntimeError(
+            f"{mode.lower()}: {len(params)} weights are given for {num_layers} layers of {n_dirs} directions"
+        )
+    turned = batch_first and not batch_sizes
+    finals: list[list[Tensor]] = [[], []]
+    x = input
+    for layer in range(num_layers):
+        outputs = []
+        for direction in range(n_dirs):
+            k = layer * n_dirs + direction
+            weights = params[k * each : (k + 1) * each]
+            y, h, c = _layer(
+                mode,
+                x,
+                batch_sizes,
+                h_0[k],
+                None if c_0 is None else c_0[k],
+                weights,
+                has_biases,
+                direction == 1,
+                turned,
+            )
+            outputs.append(y)
+            finals[0].append(h)
+            finals[1].append(c)
+        x = outputs[0] if n_dirs == 1 else oneflow.cat(outputs, -1)
+        if dropout and train and layer < num_layers - 1:
+            x = oneflow.nn.functional.dropout(x, dropout)
+    states = [oneflow.stack(finals[0])]
+    if c_0 is not None:
+        states.append(oneflow.stack(finals[1]))
+    return x, states
+
+
+def _layer(
+    mode: str,
+    x: Tensor,
+    batch_sizes: Sequence[int],
+    h_0: Tensor,
+    c_0: Tensor | None,
+    weights: Sequence[Tensor],
+    has_biases: bool,
+    reverse: bool,
+    turned: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One direction of one layer. ``turned``: batch before steps, in ``x`` and in the output."""
+    w_ih, w_hh, *others = weights
+    b_ih = b_hh = None
+    if has_biases:
+        b_ih, b_hh, *others = others
+        # Only the new gate of GRU multiplies h's part, its bias in it.
+        if mode != "GRU":
+            b_ih, b_hh = b_ih + b_hh, None
+    w_hr = others[0] if others else None
+    gates = _oneflow.linear(x, w_ih, b_ih)
+    if turned:
+        gates = gates.transpose(0, 1)
+    dtype = gates.dtype
+    states = [gates, h_0, c_0, w_hh, b_hh, w_hr]
+    if dtype in _HALVES:
+        # The sequence runs in float32: halves would lose what is carried from step to step.
+        states = [None if t is None else t.float() for t in states]
+    y, h, c, _, _ = _oneflow._C.rnn_layer(*states, list(batch_sizes), mode, reverse)
+    if dtype in _HALVES:
+        y, h, c = y.to(dtype), h.to(dtype), c.to(dtype)
+    return y.transpose(0, 1) if turned else y, h, c
+
+
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One step of an LSTM: input (B, I), hx a pair of (B, H); the next pair."""
+    if not isinstance(hx, (tuple, list)) or len(hx) != 2:
+        raise RuntimeError("lstm_cell expects two hidden states")
+    h, c = _cell("LSTM", input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
+    return h, c
+
+
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """One step of a GRU: input (B, I), hx (B, H); the next state."""
+    return _cell("GRU", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """``tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)``: input (B, I), hx (B, H)."""
+    return _cell("RNN_TANH", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """As :func:`rnn_tanh_cell` with max(x, 0)."""
+    return _cell("RNN_RELU", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
+
+
+def _cell(
+    mode: str,
+    input: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    if input.shape[-1] != w_ih.shape[1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[1]}")
+    for name, state in (("hidden0", h), ("hidden1", c)):
+        if state is not None and input.shape[0] != state.shape[0]:
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match {name} batch size {state.shape[0]}")
+        if state is not None and state.shape[-1] != w_hh.shape[1]:
+            raise RuntimeError(f"{name} has inconsistent hidden_size: got {state.shape[-1]}, expected {w_hh.shape[1]}")
+    zero = None
+    if (b_ih is None) != (b_hh is None):
+        zero = w_ih.new_zeros(w_ih.shape[:1])
+    biases = () if b_ih is None and b_hh is None else (zero if b_ih is None else b_ih, zero if b_hh is None else b_hh)
+    _, h_n, c_n = _layer(mode, input.unsqueeze(0), (), h, c, (w_ih, w_hh, *biases), bool(biases), False, False)
+    return h_n, c_n
