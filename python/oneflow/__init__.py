@@ -40,6 +40,7 @@ from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinat
 from oneflow._set_functions import equal, gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
 from oneflow.random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.storage import TypedStorage, UntypedStorage
+from oneflow._sparse import sparse_coo_tensor
 from oneflow.serialization import load, save
 
 # isort: on
@@ -61,6 +62,7 @@ _LAZY = (
     "random",
     "sbp",
     "serialization",
+    "sparse",
     "testing",
     "utils",
 )

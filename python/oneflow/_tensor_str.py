@@ -67,6 +67,10 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
 
 
 def _tensor_str(tensor: Tensor, contents: str | None) -> str:
+    if tensor.is_sparse:
+        from oneflow._sparse import text
+
+        return text(tensor)
     plain = type(tensor) is Tensor or type(tensor).__module__ == "oneflow.nn.parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     indent = len(prefix)

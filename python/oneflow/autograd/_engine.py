@@ -70,7 +70,7 @@ def backward(
         retain_graph = create_graph
     targets = None if inputs is None else _as_list(inputs)
     if targets is not None and not targets:
-        raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     _oneflow._run_backward(outputs, gradients, retain_graph, create_graph, targets, False, True)
 
 

@@ -10,6 +10,16 @@ from oneflow import _oneflow
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return _oneflow._C._anomaly()[0]
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return _oneflow._C._anomaly()[1]
+
+
 class set_detect_anomaly:
     """Switch anomaly mode on or off, at once or as a context manager.
 

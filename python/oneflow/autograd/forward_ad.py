@@ -1,4 +1,4 @@
-"""Forward-mode differentiation: named, and refused. ``autograd.functional.jvp`` computes the same products by backward."""
+"""Forward-mode differentiation: named, and refused. ``autograd.functional.jvp`` computes its products by backward."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class saved_tensors_hooks:
-    """Context manager: what is saved for backward inside is handed to ``pack_hook``, and brought back by ``unpack_hook``.
+    """Context manager: what is saved for backward inside goes through ``pack_hook``, and back through ``unpack_hook``.
 
     Args:
         pack_hook: called with each tensor that is to be saved; returns anything.

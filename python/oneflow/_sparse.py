@@ -1,0 +1,230 @@
+"""Sparse COO tensors: how they are made, and methods that take them apart. What ops do with them is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+_C = _oneflow._C
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:
+    """A sparse tensor with ``values`` at ``indices`` and zero elsewhere. Values of one index count together.
+
+    Args:
+        indices: [sparse dims, nnz], integers.
+        values: [nnz] or [nnz, dense dims...].
+        size: sizes of the whole; left out, just large enough for the indices.
+        dtype: of the values; theirs if left out.
+        device: of the values; theirs if left out.
+        requires_grad: whether ops are recorded.
+        is_coalesced: True promises that every index is there once and in order.
+
+    Raises:
+        RuntimeError: sizes do not fit, or an index is negative or outside ``size``.
+
+    Example::
+
+        >>> oneflow.sparse_coo_tensor([[0, 1]], [3.0, 4.0], (3,)).to_dense()
+        tensor([3., 4., 0.])
+    """
+    if values is None or (size is None and isinstance(indices, (tuple, oneflow.Size)) and not _is_rows(indices)):
+        size = indices if size is None else size
+        indices, values = oneflow.zeros((len(size), 0), dtype=oneflow.int64), oneflow.zeros((0,), dtype=dtype)
+    values = oneflow.as_tensor(values, dtype=dtype, device=device)
+    at = oneflow.as_tensor(indices, device=values.device)
+    if at.is_floating_point() or at.is_complex():
+        raise RuntimeError(f"sparse_coo_tensor(): indices must be integers, got {at.dtype}")
+    at = at.to(oneflow.int64)
+    if at.dim() != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(at.shape)}")
+    if values.dim() == 0:
+        values = values.reshape(1).expand(at.shape[1])
+    if size is None:
+        if at.shape[1] == 0:
+            raise RuntimeError("sparse_coo_tensor(): without indices the size must be given")
+        size = [int(n) + 1 for n in at.amax(1).tolist()] + list(values.shape[1:])
+    size = [int(n) for n in size]
+    _check(at, size)
+    made = _C._sparse_coo(at, values.detach(), size, bool(is_coalesced))
+    return made.requires_grad_() if requires_grad else made
+
+
+def _is_rows(indices: Any) -> bool:
+    return bool(indices) and isinstance(indices[0], (list, tuple, Tensor))
+
+
+def _check(at: Tensor, size: list[int]) -> None:
+    if at.shape[0] > len(size):
+        raise RuntimeError(f"number of dimensions must be sparse_dim ({at.shape[0]}) + dense_dim, but got {len(size)}")
+    if at.shape[1] == 0:
+        return
+    for d, (low, high) in enumerate(zip(at.amin(1).tolist(), at.amax(1).tolist(), strict=True)):
+        if low < 0:
+            raise RuntimeError(f"found negative index {low} for dim {d}")
+        if high >= size[d]:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {d}, size is {size[d]} but found index {high}"
+            )
+
+
+# ---- methods
+
+
+def _indices(self: Tensor) -> Tensor:
+    """The indices [sparse dims, nnz], as they are kept."""
+    return _C._sparse_indices(self)
+
+
+def _values(self: Tensor) -> Tensor:
+    """The values [nnz, dense dims...], as they are kept."""
+    return _C._sparse_values(self)
+
+
+def indices(self: Tensor) -> Tensor:
+    """The indices of a coalesced tensor: every one once, in order."""
+    return _coalesced(self, "indices", _C._sparse_indices)
+
+
+def values(self: Tensor) -> Tensor:
+    """The values of a coalesced tensor."""
+    return _coalesced(self, "values", _C._sparse_values)
+
+
+def _coalesced(self: Tensor, name: str, part: Any) -> Tensor:
+    if not self.is_sparse:
+        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
+    if not self.is_coalesced():
+        raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+    return part(self)
+
+
+def _nnz(self: Tensor) -> int:
+    """Number of entries that are kept."""
+    return _C._sparse_indices(self).shape[1]
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Whether every index is there once, in order."""
+    if not self.is_sparse:
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+    return _C._sparse_facts(self)[0]
+
+
+def coalesce(self: Tensor) -> Tensor:
+    """The same tensor with every index once, in order; values of one index are added."""
+    if not self.is_sparse:
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    return _C._sparse_coalesce(self)
+
+
+def sparse_dim(self: Tensor) -> int:
+    """Number of sparse dimensions; 0 for a dense tensor."""
+    return _C._sparse_facts(self)[1] if self.is_sparse else 0
+
+
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions of each value; for a dense tensor all of them."""
+    return self.dim() - self.sparse_dim()
+
+
+class _ToDense(oneflow.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.pattern = x.detach()
+        return _C._sparse_to_dense(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _C._sparse_mask(grads[0].contiguous(), ctx.pattern)
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor with its zeros; a dense tensor is returned as it is."""
+    dense = self
+    if self.is_sparse:
+        dense = _ToDense.apply(self) if self.requires_grad else _C._sparse_to_dense(self)
+    return dense if dtype is None else dense.to(dtype)
+
+
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> Tensor:
+    """The entries that are not zero.
+
+    Args:
+        sparse_dim: number of leading dimensions that become sparse; all of them if left out.
+        layout: sparse_coo.
+    """
+    if layout is not None and layout is not oneflow.sparse_coo:
+        raise NotImplementedError(f"to_sparse(): layout {layout} is not implemented, only sparse_coo")
+    if self.is_sparse:
+        return self
+    n = self.dim() if sparse_dim is None else sparse_dim
+    if not 0 < n <= self.dim():
+        raise RuntimeError(f"to_sparse(): sparse_dim {n} is outside [1, {self.dim()}]")
+    rows = self.detach() != 0
+    rows = rows.reshape(*self.shape[:n], -1).any(-1) if n < self.dim() else rows
+    at = rows.nonzero().t().contiguous()
+    kept = self.detach()[tuple(at)]
+    return _C._sparse_coo(at, kept, list(self.shape), True)
+
+
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """The entries of a dense tensor at the indices of the sparse ``mask``."""
+    return _C._sparse_mask(self, mask)
+
+
+def mm(sparse: Tensor, dense: Tensor) -> Tensor:
+    """The product of two matrices, one of them sparse; differentiable by the dense one."""
+    return oneflow.mm(sparse, dense)
+
+
+def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
+    """The sum of all entries, or over dimensions, then dense."""
+    total = input.sum() if dim is None else input.sum(dim)
+    return total if dtype is None else total.to(dtype)
+
+
+def text(tensor: Tensor) -> str:
+    """The parts of a sparse tensor, as printed."""
+    at, kept = (str(part) for part in (tensor._indices(), tensor._values()))
+    pad = " " * 7
+    lines = (
+        f"indices={at}".replace("\n", "\n" + pad + " " * 8),
+        f"values={kept}".replace("\n", "\n" + pad + " " * 7),
+        f"size={tuple(tensor.shape)}, nnz={tensor._nnz()}, layout={tensor.layout}",
+    )
+    return "tensor(" + (",\n" + pad).join(lines) + (", requires_grad=True)" if tensor.requires_grad else ")")
+
+
+_METHODS = (
+    _indices,
+    _values,
+    indices,
+    values,
+    _nnz,
+    is_coalesced,
+    coalesce,
+    sparse_dim,
+    dense_dim,
+    to_dense,
+    to_sparse,
+    sparse_mask,
+)
+for _method in _METHODS:
+    if not hasattr(Tensor, _method.__name__):
+        setattr(Tensor, _method.__name__, _method)
+Tensor._dimI = sparse_dim  # type: ignore[attr-defined]
+Tensor._dimV = dense_dim  # type: ignore[attr-defined]
