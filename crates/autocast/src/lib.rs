@@ -12,7 +12,7 @@ pub use state::{
 
 use oneflow_autograd::{is_grad_enabled, is_leaf, requires_grad};
 use oneflow_base::{DType, DeviceType, Result};
-use oneflow_core::{Amp, Call, Dest, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
+use oneflow_core::{Amp, Call, Dest, Grad, Kernel, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
 
@@ -23,8 +23,15 @@ pub fn register() {
 
 fn autocast(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     // A destination fixes the dtype already.
-    if c.op.amp == Amp::Follow || matches!(c.dest, Dest::Into(_)) {
+    if matches!(c.dest, Dest::Into(_)) {
         return redispatch(c, below, outs);
+    }
+    if c.op.amp == Amp::Follow {
+        return match (c.op.compose, c.op.kernel, c.op.grad) {
+            // The layers below would compose it out of this layer's sight.
+            (Some(f), Kernel::None, Grad::Compose) => f(c, outs),
+            _ => redispatch(c, below, outs),
+        };
     }
     let now = state();
     let Some(kind) = c.ins.iter().flatten().map(|t| t.device().kind).find(|k| now.is_enabled(*k)) else {

@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.optim.optimizer import Group, Optimizer, check_number
+from oneflow.optim.optimizer import SHARED, Group, Optimizer, check_number
 
 State = dict[str, Tensor]
 
@@ -89,11 +89,14 @@ class RuleOptimizer(Optimizer):
         names = self._names(group)
         # Parameters that joined together share one step count; a call serves those of one count.
         calls: dict[int, tuple[State, list[list[Tensor]]]] = {}
+        idle: dict[int, list[State]] = {}
         shared = None
         states = self.state
         for param in group["params"]:
             grad = param.grad
             if grad is None:
+                if state := states.get(param):
+                    idle.setdefault(id(state["step"]), []).append(state)
                 continue
             if grad.is_sparse:
                 raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
@@ -113,6 +116,12 @@ class RuleOptimizer(Optimizer):
                 known.append(operand)
         if not calls:
             return
+        if idle and not _oneflow._is_tracing():
+            # Who has no gradient keeps its count while the others go on.
+            for key in idle.keys() & calls.keys():
+                kept = {name: value.clone() for name, value in idle[key][0].items() if name in SHARED}
+                for state in idle[key]:
+                    state.update(kept)
         rule, hyper = self._rule(group)
         grad_scale, found_inf = self.__dict__.get("grad_scale"), self.__dict__.get("found_inf")
         for state, lists in calls.values():

@@ -57,6 +57,12 @@ class Adafactor(Optimizer):
         }
         super().__init__(params, defaults)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` returned. Each parameter counts its own steps."""
+        super().load_state_dict(state_dict)
+        for state in self.state.values():
+            state["step"] = state["step"].clone()
+
     def _init_state(self, group: Group) -> None:
         for param in group["params"]:
             if param.requires_grad and not self.state.get(param):
@@ -86,8 +92,9 @@ class Adafactor(Optimizer):
             grad = -grad if group["maximize"] else grad
             tiny = oneflow.finfo(param.dtype).eps if eps1 is None else eps1
             step = state["step"].add_(1.0)
-            share = step ** group["beta2_decay"]
-            rate = oneflow.minimum(lr.to(step.dtype), step**-0.5)
+            count = step.double()
+            share = count ** group["beta2_decay"]
+            rate = oneflow.minimum(lr.double(), count**-0.5)
             rate = rate * _rms(param).clamp(min=eps2)
             if group["weight_decay"] != 0:
                 param.mul_((1.0 - lr * group["weight_decay"]).to(param.dtype))
@@ -104,4 +111,4 @@ class Adafactor(Optimizer):
 
 
 def _rms(x: Tensor) -> Tensor:
-    return x.float().square().mean().sqrt()
+    return x.square().mean().sqrt() if x.dtype is oneflow.float64 else x.float().square().mean().sqrt()

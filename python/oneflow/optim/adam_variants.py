@@ -91,11 +91,11 @@ class NAdam(_Variant):
         return "nadam", [*self._options(group), group["momentum_decay"]]
 
     def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
-        return (lr, state["step"], state["mu_product"], None)
-
-    def _after(self, group: Group, lr: Tensor, state: State) -> None:
-        decay = oneflow.pow(0.96, state["step"] * group["momentum_decay"])
-        state["mu_product"].mul_((1.0 - 0.5 * decay) * group["betas"][0])
+        decay = oneflow.pow(0.96, state["step"].double() * group["momentum_decay"])
+        momentum = (1.0 - 0.5 * decay) * group["betas"][0]
+        if (found_inf := self.__dict__.get("found_inf")) is not None:
+            momentum = oneflow.where(found_inf > 0, oneflow.ones_like(momentum), momentum)
+        return (lr, state["step"], state["mu_product"].mul_(momentum.float()), None)
 
 
 class RAdam(_Variant):

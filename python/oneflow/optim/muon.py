@@ -92,7 +92,7 @@ class Muon(Optimizer):
             update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
             adjust = _ADJUST[group["adjust_lr_fn"] or "original"](*param.shape)
             param.mul_((1.0 - lr * group["weight_decay"]).to(param.dtype))
-            param.sub_((update * (lr * adjust).to(param.dtype)).to(param.dtype))
+            param.sub_(update.to(param.dtype) * (lr * adjust).to(param.dtype))
 
 
 def _orthogonal(grad: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

@@ -282,7 +282,7 @@ class Optimizer:
 
 REQUIRED = object()
 # States that parameters which joined together have in common: 0-dim, always float32.
-_SHARED = frozenset(("step", "mu_product", "eta", "mu"))
+SHARED = frozenset(("step", "mu_product", "eta", "mu"))
 
 
 def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
@@ -290,7 +290,7 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     if isinstance(value, dict):
         return {k: _adopt(param, v, group, steps, k) for k, v in value.items()}
     if isinstance(value, Tensor):
-        if key in _SHARED:
+        if key in SHARED:
             # Equal numbers become one tensor, whether or not they were one in the file.
             count = float(value.item())
             place = (group, key, count, str(param.device))

@@ -81,6 +81,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6])])],
+    amp: Amp::Widest,
     ..COMPOSED
 };
 
@@ -98,6 +99,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[6])])],
+    amp: Amp::Widest,
     ..COMPOSED
 };
 

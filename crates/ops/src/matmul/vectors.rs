@@ -8,7 +8,8 @@ const COMPOSED: OpDef = OpDef {
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     cost,
-    amp: Amp::Lower,
+    // Products with vectors keep their precision, and what they are made of with them.
+    amp: Amp::Widest,
     ..OpDef::BASE
 };
 
@@ -122,6 +123,7 @@ Example::
     samples: || {
         vec![Sample::new(vec![SampleArg::f32(&[4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
     },
+    amp: Amp::Lower,
     ..COMPOSED
 };
 

@@ -91,7 +91,6 @@ pub static NATIVE: OpDef = OpDef {
     },
     differentiable: 0b1,
     sbp: SbpRule::of(Rows::Custom(rows)),
-    amp: Amp::Float32,
     traits: Traits::NEEDS_CONTIGUOUS,
     samples: || {
         let t = |s: &[i64], n: &[i64], affine: bool| {
@@ -197,7 +196,6 @@ Example::
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
-    amp: Amp::Float32,
     samples: || {
         let t = |s: &[i64], n: &[i64], affine: bool| {
             let p = || if affine { SampleArg::f32(n) } else { SampleArg::None };

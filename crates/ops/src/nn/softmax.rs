@@ -62,7 +62,6 @@ const SOFTMAX_BASE: OpDef = OpDef {
     faces: Faces::FN_METHOD,
     infer,
     sbp: SbpRule::of(Rows::Batch { not_axes }),
-    amp: Amp::Float32,
     samples,
     ..OpDef::BASE
 };

@@ -161,13 +161,13 @@ rule! {
 }
 
 rule! {
-    /// torch's NAdam. `mu_product` is the product of the momenta before this step.
+    /// torch's NAdam. `mu_product` is the product of the momenta up to this step.
     NADAM = "nadam", [beta1, beta2, eps, weight_decay, decoupled, momentum_decay], [lr, step, mu_product]
     => [wd, shrink, rest1, b2, e, root, rate_g, rate_m] {
         let [wd, shrink, rest1, b2, e, _, root] = adam_scalars([beta1, beta2, eps, weight_decay, decoupled], one(), lr, step);
         let mu_at = |t: L| beta1 * (one::<L>() - L::splat(0.5) * L::splat(0.96).pow(t * momentum_decay));
         let (mu, mu_next) = (mu_at(step), mu_at(step + one()));
-        let product = mu_product * mu;
+        let product = mu_product;
         let rate_g = -lr * (one::<L>() - mu) / (one::<L>() - product);
         [wd, shrink, rest1, b2, e, root, rate_g, -lr * mu_next / (one::<L>() - product * mu_next)]
     };

@@ -78,7 +78,6 @@ pub fn unsqueeze_all(g: &Tensor, mask: u64) -> Result<Tensor> {
 /// `dim` and `keepdim` are the arguments 0 and 1.
 pub const REDUCE: OpDef = OpDef {
     faces: Faces::FN_METHOD_OUT,
-    amp: Amp::Float32,
     cost: |c, outs| {
         let read: usize = c.ins.iter().flatten().map(|t| t.numel() as usize * t.dtype().size()).sum();
         let flops = c.ins.iter().flatten().map(|t| t.numel() as f64).sum();

@@ -159,7 +159,6 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Batch { not_axes }),
-    amp: Amp::Float32,
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
         vec![t(&[3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]

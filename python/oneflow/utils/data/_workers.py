@@ -194,6 +194,7 @@ class WorkerPool:
         self.workers: list[_Worker] = []
         self.selector = selectors.DefaultSelector()
         self.is_fresh = True
+        self.is_kept = False
         try:
             for i in range(n_workers):
                 info = WorkerInfo(i, n_workers, base_seed + i, fetcher.dataset)
@@ -259,7 +260,7 @@ class WorkerPool:
                 del value
         finally:
             # A next iteration must not meet results of this one.
-            missing = len(waiting) - len(arrived)
+            missing = len(waiting) - len(arrived) if self.is_kept else 0
             while missing > 0 and not sys.is_finalizing():
                 try:
                     self._receive(time.monotonic() + 5)
@@ -306,8 +307,9 @@ class WorkerPool:
                 pass
             # A worker that is writing a batch nobody will read must not wait for its end.
             worker.channel.close()
+        deadline = time.monotonic() + 1.0
         for worker in self.workers:
-            worker.process.join(timeout=5)
+            worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
             if worker.process.is_alive():
                 worker.process.terminate()
                 worker.process.join(timeout=5)

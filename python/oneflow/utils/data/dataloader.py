@@ -182,7 +182,7 @@ class DataLoader:
                 base_seed,
             )
         if self.persistent_workers:
-            self._pool = pool
+            self._pool, pool.is_kept = pool, True
         try:
             yield from pool.map(indices, self.num_workers * (self.prefetch_factor or 2), self.in_order)
         except RuntimeError:
