@@ -11,6 +11,7 @@ mod logcumsumexp;
 mod nonzero;
 mod num;
 mod random;
+mod random_by;
 mod search;
 mod select;
 mod sort;
@@ -20,8 +21,9 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 13] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 14] = [
         (&prim::RANDOM, random::random),
+        (&prim::RANDOM_BY, random_by::random_by),
         (&prim::INDEX_SELECT, select::index_select),
         (&prim::GATHER, select::gather),
         (&prim::SCATTER, select::scatter),

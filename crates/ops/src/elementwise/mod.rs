@@ -400,7 +400,6 @@ pub mod binary {
         faces: Faces::ALL,
         infer,
         sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
-        amp: Amp::Widest,
         traits: Traits::ALIAS_OK,
         samples,
         ..OpDef::BASE

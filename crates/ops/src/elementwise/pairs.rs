@@ -1,6 +1,6 @@
 //! Functions of two numbers beside arithmetic: logarithms of sums, distances, signs, neighbours, greatest and least.
 
-use super::{binary, dual, two_tensors, unary};
+use super::{binary, two_tensors, unary};
 use crate::prelude::*;
 
 static LOGADDEXP_EXPR: Expr = expr!(float "logaddexp", |x, y| special::logaddexp(x, y));
@@ -641,8 +641,3 @@ pub static FLOAT_POWER_SELF: OpDef = OpDef {
     samples: || vec![Sample::new(vec![SampleArg::Float(2.0), SampleArg::f32(&[3])])],
     ..binary::ARITH
 };
-
-/// `g * conj(d)`.
-pub(super) fn chain(g: &Tensor, d: &Tensor) -> Result<Tensor> {
-    g.mul(&dual(d)?)
-}

@@ -3,14 +3,20 @@
 use crate::prelude::*;
 
 /// Fills the launch: kind, key, position, the two parameters, the window.
-fn draw(l: &mut Lowered, kind: RandomKind, rng: Arg<'_>, a: impl Into<Word>, b: impl Into<Word>) -> Result<()> {
+pub(super) fn draw(
+    l: &mut Lowered,
+    kind: RandomKind,
+    rng: Arg<'_>,
+    a: impl Into<Word>,
+    b: impl Into<Word>,
+) -> Result<()> {
     let (seed, offset) = rng.rng()?;
     l.output(0).param(kind as u64).param(seed).param(offset).param(a).param(b);
     super::push_window(l, rng);
     Ok(())
 }
 
-const DRAW: OpDef = OpDef {
+pub(super) const DRAW: OpDef = OpDef {
     faces: Faces::FN,
     sbp: SbpRule::of(Rows::Custom(crate::creation::unread_rows)),
     traits: Traits::RANDOM.or(Traits::ALIAS_OK),
@@ -18,7 +24,7 @@ const DRAW: OpDef = OpDef {
 };
 
 /// The draw fills a tensor of the input's meta.
-const FILL_WITH: OpDef = OpDef {
+pub(super) const FILL_WITH: OpDef = OpDef {
     faces: Faces::INPLACE,
     infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |_, _| Ok(()) },
@@ -171,6 +177,44 @@ Example::
     ..DRAW
 };
 
+/// Integers of the input's shape, in its dtype unless one is named.
+fn integers_like(c: &Call<'_>, dtype: usize, low: i64, high: i64, outs: &mut Outs) -> Result<()> {
+    integers(c, low, high)?;
+    let x = c.t(0)?;
+    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+    crate::elementwise::push_like(x, d, dev, None, outs)
+}
+
+pub static RANDINT_LIKE_HIGH: OpDef = OpDef {
+    sig: Sig::parse(
+        "randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform integers in [0, high) of the input's shape.
+
+Example::
+
+    >>> oneflow.randint_like(oneflow.zeros(2), 1)
+    tensor([0., 0.])",
+    infer: |c, outs| integers_like(c, 2, 0, c.int(0)?, outs),
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(1), 0i64, c.int(0)?) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(9)])],
+    ..DRAW
+};
+
+pub static RANDINT_LIKE: OpDef = OpDef {
+    sig: Sig::parse(
+        "randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "Uniform integers in [low, high) of the input's shape.",
+    infer: |c, outs| integers_like(c, 3, c.int(0)?, c.int(1)?, outs),
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(2), c.int(0)?, c.int(1)?),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(2), SampleArg::Int(9)])],
+    ..DRAW
+};
+
 pub static UNIFORM: OpDef = OpDef {
     sig: Sig::parse("uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor"),
     doc: "Fills the tensor with uniform numbers in [from, to).
@@ -216,26 +260,6 @@ Example::
         prim: &RANDOM,
         lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(2), c.float(0)?, c.float(1)?),
     },
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
-    ..FILL_WITH
-};
-
-pub static BERNOULLI: OpDef = OpDef {
-    sig: Sig::parse("bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor"),
-    doc: "Fills the tensor with ones of probability `p` and zeros.
-
-Example::
-
-    >>> oneflow.zeros(2).bernoulli_fill_(1.0)
-    tensor([1., 1.])",
-    infer: |c, outs| {
-        let p = c.float(0)?;
-        if !(0.0..=1.0).contains(&p) {
-            return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
-        }
-        (FILL_WITH.infer)(c, outs)
-    },
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0) },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
 };

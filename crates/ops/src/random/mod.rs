@@ -1,5 +1,6 @@
 //! Random numbers. The value of an element depends on the generator's key and position and the element's global index only.
 
+pub mod distributions;
 pub mod draw;
 pub mod dropout;
 

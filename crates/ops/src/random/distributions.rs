@@ -1,0 +1,506 @@
+//! Distributions with tensors as parameters, and in-place fills that are functions of simpler draws.
+
+use super::draw::{DRAW, FILL_WITH};
+use crate::prelude::*;
+
+/// A generator at the position a call was given.
+fn generator(rng: Arg<'_>) -> Result<Generator> {
+    let (seed, offset) = rng.rng()?;
+    let g = Generator::new();
+    g.set_state(seed, offset);
+    Ok(g)
+}
+
+fn float_only(c: &Call<'_>, d: DType) -> Result<()> {
+    if d.is_float() {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!("\"{}\" not implemented for '{}'", c.name(), d.scalar_type_name())))
+}
+
+const BY_TENSORS: OpDef = OpDef {
+    faces: Faces::FN,
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || c.g()?.zeros_like())?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
+    sbp: SbpRule::of(Rows::OnlyB {
+        why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
+    }),
+    ..DRAW
+};
+
+/// Normal numbers of the broadcast shape in `dtype`, scaled and moved.
+fn normal(
+    c: &Call<'_>,
+    rng: Arg<'_>,
+    mean: Option<&Tensor>,
+    std: Option<&Tensor>,
+    numbers: (f64, f64),
+    outs: &mut Outs,
+) -> Result<()> {
+    let some = mean.or(std).ok_or_else(|| Error::runtime("normal(): no tensor was given"))?;
+    if std.is_some_and(|s| s.dtype().is_complex()) {
+        return Err(Error::runtime("normal expects standard deviation to be non-complex"));
+    }
+    let sizes = match (mean, std) {
+        (Some(m), Some(s)) => broadcast_shapes(m.sizes(), s.sizes()).map_err(|e| e.context("normal(): "))?,
+        _ => Dims::from_slice(some.sizes()),
+    };
+    let dtype = match (mean, std) {
+        (Some(m), _) => m.dtype(),
+        _ => some.dtype(),
+    };
+    float_only(c, dtype)?;
+    let z = f::randn_with(&sizes, Some(&generator(rng)?), Some(dtype), Some(some.device()), false)?;
+    let z = match std {
+        Some(s) => {
+            if s.numel() > 0 && s.device().is_cpu() && s.storage().is_some() {
+                let low = copy_to_host(&s.lt(0.0)?.any(None::<&[i64]>, false)?)?;
+                // SAFETY: the host copy holds one boolean.
+                if unsafe { low.data_ptr().cast::<bool>().read() } {
+                    return Err(Error::runtime("normal expects all elements of std >= 0.0"));
+                }
+            }
+            z.mul(s)?
+        }
+        None => z.mul(numbers.1)?,
+    };
+    let y = match mean {
+        Some(m) => z.add(m)?,
+        None => z.add(numbers.0)?,
+    };
+    outs.give(if y.dtype() == dtype { y } else { y.to_copy_with(Some(dtype), None)? });
+    Ok(())
+}
+
+fn check_std(std: f64) -> Result<()> {
+    if std >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::runtime(format!("normal expects std >= 0.0, but found std {std}")))
+}
+
+pub static NORMAL_BOTH: OpDef = OpDef {
+    sig: Sig::parse("normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"),
+    doc: "Normal numbers with the given means and standard deviations (tensors or numbers).
+
+Example::
+
+    >>> oneflow.normal(oneflow.zeros(2), oneflow.zeros(2))
+    tensor([0., 0.])",
+    infer: |c, outs| {
+        float_only(c, c.t(0)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+    },
+    compose: Some(|c, outs| normal(c, c.arg(0), Some(c.t(0)?), Some(c.t(1)?), (0.0, 1.0), outs)),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 1.0)])],
+    ..BY_TENSORS
+};
+
+pub static NORMAL_MEAN: OpDef = OpDef {
+    sig: Sig::parse("normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    infer: |c, outs| {
+        check_std(c.float(0)?)?;
+        float_only(c, c.t(0)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+    },
+    compose: Some(|c, outs| {
+        check_std(c.float(0)?)?;
+        normal(c, c.arg(1), Some(c.t(0)?), None, (0.0, c.float(0)?), outs)
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.5)])],
+    ..BY_TENSORS
+};
+
+pub static NORMAL_STD: OpDef = OpDef {
+    sig: Sig::parse("normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    infer: |c, outs| {
+        float_only(c, c.t(0)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+    },
+    compose: Some(|c, outs| normal(c, c.arg(1), None, Some(c.t(0)?), (c.float(0)?, 1.0), outs)),
+    samples: || vec![Sample::new(vec![SampleArg::Float(0.5), SampleArg::range(&[3, 4], 0.5, 1.0)])],
+    ..BY_TENSORS
+};
+
+pub static NORMAL_SIZE: OpDef = OpDef {
+    sig: Sig::parse(
+        "normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    ),
+    doc: "",
+    faces: Faces::FN,
+    infer: |c, outs| {
+        check_std(c.float(1)?)?;
+        float_only(c, c.arg(4).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(c, c.ints(2)?, c.arg(4), c.arg(5), outs)
+    },
+    compose: Some(|c, outs| {
+        check_std(c.float(1)?)?;
+        let g = generator(c.arg(3))?;
+        let z = f::randn_with(c.ints(2)?, Some(&g), c.arg(4).dtype(), c.arg(5).device(), false)?;
+        outs.give(z.mul(c.float(1)?)?.add(c.float(0)?)?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::OnlyB {
+        why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::Float(0.5), SampleArg::Float(2.0), SampleArg::Ints(vec![3, 4])])],
+    ..DRAW
+};
+
+/// A fill by a function of a simpler draw of the same shape.
+const FILL_BY_PARTS: OpDef = OpDef {
+    infer: |c, outs| {
+        float_only(c, c.t(0)?.dtype())?;
+        (FILL_WITH.infer)(c, outs)
+    },
+    sbp: SbpRule::of(Rows::OnlyB {
+        why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static LOG_NORMAL: OpDef = OpDef {
+    sig: Sig::parse("log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with numbers whose logarithm is normal.
+
+Example::
+
+    >>> oneflow.zeros(2).log_normal_(0, 0)
+    tensor([1., 1.])",
+    compose: Some(|c, outs| {
+        if c.float(1)? <= 0.0 && c.float(1)? != 0.0 {
+            return Err(Error::runtime(format!("log_normal_ expects std > 0.0, but found std={}", c.float(1)?)));
+        }
+        (c.op.infer)(c, &mut Outs::new())?;
+        let x = c.t(0)?.empty_like()?;
+        x.normal_with_(c.float(0)?, c.float(1)?, Some(&generator(c.arg(2))?))?;
+        outs.give(x.exp()?);
+        Ok(())
+    }),
+    ..FILL_BY_PARTS
+};
+
+pub static CAUCHY: OpDef = OpDef {
+    sig: Sig::parse("cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with numbers of the Cauchy distribution.
+
+Example::
+
+    >>> oneflow.zeros(2).cauchy_().shape
+    oneflow.Size([2])",
+    compose: Some(|c, outs| {
+        if c.float(1)? <= 0.0 {
+            return Err(Error::runtime(format!("cauchy_ expects sigma > 0.0, but found sigma={}", c.float(1)?)));
+        }
+        (c.op.infer)(c, &mut Outs::new())?;
+        let x = c.t(0)?.empty_like()?;
+        x.uniform_with_(-0.5, 0.5, Some(&generator(c.arg(2))?))?;
+        outs.give(x.mul(std::f64::consts::PI)?.tan()?.mul(c.float(1)?)?.add(c.float(0)?)?);
+        Ok(())
+    }),
+    ..FILL_BY_PARTS
+};
+
+pub static GEOMETRIC: OpDef = OpDef {
+    sig: Sig::parse("geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with numbers of trials until the first success of probability `p`.
+
+Example::
+
+    >>> oneflow.zeros(2).geometric_(0.5).min() >= 1
+    tensor(True)",
+    infer: |c, outs| {
+        let d = c.t(0)?.dtype();
+        if d == DType::Bool || d.is_complex() {
+            return Err(Error::not_implemented(format!(
+                "\"geometric_\" not implemented for '{}'",
+                d.scalar_type_name()
+            )));
+        }
+        (FILL_WITH.infer)(c, outs)
+    },
+    compose: Some(|c, outs| {
+        let p = c.float(0)?;
+        if !(p > 0.0 && p < 1.0) {
+            return Err(Error::runtime(format!("geometric_ expects p to be in (0, 1), but got p={p}")));
+        }
+        (c.op.infer)(c, &mut Outs::new())?;
+        let x = c.t(0)?;
+        let g = generator(c.arg(1))?;
+        let u = f::rand_with(x.sizes(), Some(&g), Some(DType::F64), Some(x.device()), false)?;
+        // One minus a number of [0, 1) has a logarithm.
+        let trials = u.neg()?.log1p()?.div((-p).ln_1p())?.ceil()?.clamp(Some(Scalar::Float(1.0)), None)?;
+        outs.give(trials.to_copy_with(Some(x.dtype()), None)?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.4)])],
+    ..FILL_BY_PARTS
+};
+
+/// The integers that random_ draws from where no end is named: those a dtype holds exactly.
+fn end_of(d: DType) -> i64 {
+    match d {
+        DType::Bool => 2,
+        DType::U8 => 256,
+        DType::I8 => 128,
+        DType::I16 => 1 << 15,
+        DType::I32 => 1 << 31,
+        DType::I64 => i64::MAX,
+        DType::F16 => (1 << 11) + 1,
+        DType::BF16 => (1 << 8) + 1,
+        DType::F32 => (1 << 24) + 1,
+        _ => (1 << 53) + 1,
+    }
+}
+
+fn integers(c: &Call<'_>, l: &mut Lowered, rng: Arg<'_>, low: i64, high: i64) -> Result<()> {
+    if low >= high {
+        return Err(Error::runtime(format!(
+            "random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )));
+    }
+    if c.t(0)?.dtype().is_complex() {
+        return Err(Error::not_implemented("\"random_\" not implemented for complex numbers"));
+    }
+    super::draw::draw(l, RandomKind::Integers, rng, low, high)
+}
+
+pub static RANDOM_FROM: OpDef = OpDef {
+    sig: Sig::parse("random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with integers in [from, to).
+
+Example::
+
+    >>> oneflow.zeros(2).random_(3, 4)
+    tensor([3., 3.])",
+    infer: FILL_WITH.infer,
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, o, l| integers(c, l, c.arg(2), c.int(0)?, c.arg(1).int().unwrap_or(end_of(o[0].dtype()))),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(2), SampleArg::Int(9)])],
+    ..FILL_WITH
+};
+
+pub static RANDOM_TO: OpDef = OpDef {
+    sig: Sig::parse("random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    infer: FILL_WITH.infer,
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| integers(c, l, c.arg(1), 0, c.int(0)?) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(9)])],
+    ..FILL_WITH
+};
+
+pub static RANDOM_ANY: OpDef = OpDef {
+    sig: Sig::parse("random(Tensor input, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    infer: FILL_WITH.infer,
+    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, o, l| integers(c, l, c.arg(0), 0, end_of(o[0].dtype())) },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+/// One with the probability that a tensor says.
+fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
+    let d = if p.dtype().is_float() { p.dtype().compute() } else { default_dtype() };
+    let u = f::rand_with(of.sizes(), Some(&generator(rng)?), Some(d), Some(of.device()), false)?;
+    u.lt(p)?.to_copy_with(Some(of.dtype()), None)
+}
+
+/// Zeros, as nothing is a function of the probabilities.
+const ZERO_GRAD: Grad = Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || c.g()?.zeros_like()) };
+
+pub static BERNOULLI: OpDef = OpDef {
+    sig: Sig::parse("bernoulli(Tensor input, *, Generator? generator=None) -> Tensor"),
+    doc: "Ones with the probabilities in `input`, and zeros.
+
+Example::
+
+    >>> oneflow.bernoulli(oneflow.tensor([0., 1.]))
+    tensor([0., 1.])",
+    faces: Faces::FN_METHOD_OUT,
+    infer: |c, outs| {
+        float_only(c, c.t(0)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+    },
+    compose: Some(|c, outs| {
+        let p = c.t(0)?;
+        float_only(c, p.dtype())?;
+        if p.numel() > 0 && p.device().is_cpu() && p.storage().is_some() {
+            let inside = p.ge(0.0)?.logical_and(&p.le(1.0)?)?.all(None::<&[i64]>, false)?;
+            // SAFETY: the host copy holds one boolean.
+            if !unsafe { copy_to_host(&inside)?.data_ptr().cast::<bool>().read() } {
+                return Err(Error::runtime("Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
+            }
+        }
+        outs.give(bernoulli(p, p, c.arg(0))?);
+        Ok(())
+    }),
+    grad: ZERO_GRAD,
+    sbp: SbpRule::of(Rows::OnlyB {
+        why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 0.9)])],
+    ..DRAW
+};
+
+pub static BERNOULLI_P: OpDef = OpDef {
+    sig: Sig::parse("bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let p = c.float(0)?;
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
+        }
+        crate::elementwise::push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| super::draw::draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0),
+    },
+    grad: ZERO_GRAD,
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.3)])],
+    ..DRAW
+};
+
+pub static BERNOULLI_FILL_P: OpDef = OpDef {
+    sig: Sig::parse("bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor"),
+    doc: "Fills the tensor with ones of probability `p` and zeros.",
+    infer: |c, outs| {
+        let p = c.float(0)?;
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
+        }
+        (FILL_WITH.infer)(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| super::draw::draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0),
+    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    ..FILL_WITH
+};
+
+pub static BERNOULLI_FILL: OpDef = OpDef {
+    sig: Sig::parse("bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor"),
+    doc: "",
+    infer: FILL_WITH.infer,
+    compose: Some(|c, outs| {
+        outs.give(bernoulli(c.t(1)?, c.t(0)?, c.arg(0))?);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::OnlyB {
+        why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.1, 0.9)])],
+    ..FILL_WITH
+};
+
+/// Lowers to RANDOM_BY with one or two parameters as doubles.
+fn by(l: &mut Lowered, c: &Call<'_>, o: &Outs, kind: RandomByKind, rng: Arg<'_>) -> Result<()> {
+    let (seed, offset) = rng.rng()?;
+    for (i, t) in c.ins.iter().flatten().enumerate() {
+        l.input_expanded(i, t, o[0].sizes());
+    }
+    l.output(0).param(kind as u64).param(seed).param(offset);
+    super::push_window(l, rng);
+    Ok(())
+}
+
+/// The op on parameters as doubles, its result in their dtype.
+fn in_doubles(c: &Call<'_>, outs: &mut Outs, draw: impl Fn(&[Tensor], &Generator) -> Result<Tensor>) -> Result<()> {
+    let dtype = c.t(0)?.dtype();
+    float_only(c, dtype)?;
+    let ins = c.ins.iter().flatten().map(|t| t.to_copy_with(Some(DType::F64), None)).collect::<Result<Vec<_>>>()?;
+    let y = draw(&ins, &generator(c.arg(0))?)?;
+    outs.give(if dtype == DType::F64 { y } else { y.to_copy_with(Some(dtype), None)? });
+    Ok(())
+}
+
+fn doubles(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if c.ins.iter().flatten().any(|t| t.dtype() != DType::F64) {
+        return Err(Error::type_(format!("{}(): parameters must be float64", c.name())));
+    }
+    crate::elementwise::push_broadcast(c, DType::F64, outs)
+}
+
+fn same_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    float_only(c, c.t(0)?.dtype())?;
+    crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+}
+
+const DOUBLES: OpDef = OpDef {
+    faces: Faces::PRIVATE,
+    infer: doubles,
+    sbp: SbpRule::of(Rows::OnlyB { why: "its draws are numbered by the whole tensor" }),
+    ..DRAW
+};
+
+pub static POISSON: OpDef = OpDef {
+    sig: Sig::parse("poisson(Tensor input, Generator? generator=None) -> Tensor"),
+    doc: "Poisson numbers of the given rates.
+
+Example::
+
+    >>> oneflow.poisson(oneflow.zeros(2))
+    tensor([0., 0.])",
+    infer: same_float,
+    compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].poisson_doubles_with(Some(g)))),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.5, 20.0)])],
+    ..BY_TENSORS
+};
+
+pub static POISSON_DOUBLES: OpDef = OpDef {
+    sig: Sig::parse("poisson_doubles(Tensor input, *, Generator? generator=None) -> Tensor"),
+    doc: "poisson of float64.",
+    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Poisson, c.arg(0)) },
+    ..DOUBLES
+};
+
+pub static BINOMIAL: OpDef = OpDef {
+    sig: Sig::parse("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"),
+    doc: "Numbers of successes in `count` trials of probability `prob`.
+
+Example::
+
+    >>> oneflow.binomial(oneflow.tensor([3.]), oneflow.tensor([1.]))
+    tensor([3.])",
+    infer: same_float,
+    compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].binomial_doubles_with(&t[1], Some(g)))),
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 1.0, 20.0), SampleArg::range(&[4], 0.1, 0.9)])],
+    ..BY_TENSORS
+};
+
+pub static BINOMIAL_DOUBLES: OpDef = OpDef {
+    sig: Sig::parse("binomial_doubles(Tensor count, Tensor prob, *, Generator? generator=None) -> Tensor"),
+    doc: "binomial of float64.",
+    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Binomial, c.arg(0)) },
+    ..DOUBLES
+};
+
+pub static GAMMA: OpDef = OpDef {
+    sig: Sig::parse("_standard_gamma(Tensor input, Generator? generator=None) -> Tensor"),
+    doc: "Gamma numbers of the given shapes and scale one.",
+    infer: same_float,
+    compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].gamma_doubles_with(Some(g)))),
+    grad: Grad::Never,
+    samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.5, 5.0)])],
+    ..BY_TENSORS
+};
+
+pub static GAMMA_DOUBLES: OpDef = OpDef {
+    sig: Sig::parse("gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor"),
+    doc: "Gamma numbers of float64.",
+    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Gamma, c.arg(0)) },
+    ..DOUBLES
+};

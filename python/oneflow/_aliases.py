@@ -1,0 +1,43 @@
+"""Second names of ops, as PyTorch has them: functions and methods, with their in-place forms."""
+
+from __future__ import annotations
+
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor
+
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "clip": "clamp",
+    "divide": "div",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+}
+# Methods only.
+METHOD_ALIASES = {"__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_"}
+
+__all__ = []
+
+for _alias, _name in ALIASES.items():
+    for _suffix in ("", "_"):
+        if hasattr(_oneflow, _name + _suffix):
+            globals()[_alias + _suffix] = getattr(_oneflow, _name + _suffix)
+            __all__.append(_alias + _suffix)
+        if hasattr(Tensor, _name + _suffix):
+            setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
+for _alias, _name in METHOD_ALIASES.items():
+    if not hasattr(Tensor, _alias):
+        setattr(Tensor, _alias, getattr(Tensor, _name))

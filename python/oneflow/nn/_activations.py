@@ -1,0 +1,166 @@
+"""Activation functions as plain functions: ops of the table under the names and arguments of ``torch.nn.functional``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+glu_op = _oneflow.glu
+hardshrink = _oneflow.hardshrink
+logsigmoid = _oneflow.log_sigmoid
+prelu = _oneflow.prelu
+softplus = _oneflow.softplus
+softshrink = _oneflow.softshrink
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` where it is above ``threshold``, ``value`` elsewhere."""
+    op = _oneflow.threshold_ if inplace else _oneflow.threshold
+    return op(input, threshold, value)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In-place form of :func:`threshold`."""
+    return _oneflow.threshold_(input, threshold, value)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """In-place form of ``relu``."""
+    return input.relu_()
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(x, 0), 6)``."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """Elements limited to [min_val, max_val].
+
+    Raises:
+        ValueError: ``min_val`` is above ``max_val``.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return (_oneflow.hardtanh_ if inplace else _oneflow.hardtanh)(input, min_val, max_val)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """In-place form of :func:`hardtanh`."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``(x + 3) / 6`` limited to [0, 1]."""
+    return _oneflow.hardsigmoid_(input) if inplace else _oneflow.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * hardsigmoid(x)``."""
+    return _oneflow.hardswish_(input) if inplace else _oneflow.hardswish(input)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+    return _oneflow.elu_(input, alpha) if inplace else _oneflow.elu(input, alpha)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place form of :func:`elu`."""
+    return _oneflow.elu_(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The self-normalising exponential linear unit."""
+    return _oneflow.selu_(input) if inplace else _oneflow.selu(input)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """In-place form of :func:`selu`."""
+    return _oneflow.selu_(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    return _oneflow.celu_(input, alpha) if inplace else _oneflow.celu(input, alpha)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place form of :func:`celu`."""
+    return _oneflow.celu_(input, alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` where it is positive, ``negative_slope * x`` elsewhere."""
+    return (_oneflow.leaky_relu_ if inplace else _oneflow.leaky_relu)(input, negative_slope)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """In-place form of :func:`leaky_relu`."""
+    return _oneflow.leaky_relu_(input, negative_slope)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``x`` where it is positive, a random slope from [lower, upper) times it elsewhere; their mean unless ``training``."""
+    if lower > upper:
+        raise ValueError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = oneflow.where(input > 0, 1.0, oneflow.empty_like(input).uniform_(lower, upper)).to(input.dtype)
+    return input.mul_(slope) if inplace else input * slope
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """In-place form of :func:`rrelu`."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(softplus(x))``."""
+    return _oneflow.mish_(input) if inplace else _oneflow.mish(input)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    return glu_op(input, dim)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``x / (1 + abs(x))``."""
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``x - tanh(x)``."""
+    return input - input.tanh()
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Softmax of ``-input`` along ``dim``."""
+    from oneflow.nn.functional import softmax
+
+    return softmax(-input, dim, _stacklevel + 1, dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A relaxed sample of the categorical distribution with the given logits along ``dim``.
+
+    Args:
+        tau: temperature; the smaller, the closer to one-hot.
+        hard: return one-hot vectors whose gradient is that of the relaxed sample.
+
+    (Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2017.)
+    """
+    gumbels = -oneflow.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, keepdim=True)
+    one_hot = oneflow.zeros_like(logits).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft
