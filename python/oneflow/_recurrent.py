@@ -18,14 +18,14 @@ _HALVES = (oneflow.bfloat16, oneflow.float16)
 
 
 def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Long short-term memory: ``lstm(input, hx, params, ...)`` or, packed, ``lstm(data, batch_sizes, hx, params, ...)``.
+    """Long short-term memory: ``lstm(input, hx, params, ...)``; packed, ``lstm(data, batch_sizes, hx, params, ...)``.
 
     Args:
         input: (T, B, I), with ``batch_first`` (B, T, I); packed (rows of all steps, I).
         batch_sizes: int64 (T,), rows of each step.
         hx: pair of (layers * directions, B, H or projection) and (layers * directions, B, H).
-        params: the weights of every layer and direction: w_ih, w_hh, with ``has_biases`` b_ih, b_hh, projected w_hr.
-        has_biases, num_layers, dropout, train, bidirectional, batch_first: in this order. ``batch_first`` is for unpacked input.
+        params: of every layer and direction w_ih, w_hh, with ``has_biases`` b_ih, b_hh, with a projection w_hr.
+        has_biases, num_layers, dropout, train, bidirectional, batch_first: in this order; the last for unpacked input.
 
     Returns:
         The last layer's output, the final h and the final c.

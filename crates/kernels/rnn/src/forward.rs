@@ -89,7 +89,8 @@ impl<T: Real> Forward<'_, T> {
         let (n, r) = (layer.hidden, layer.out);
         let (nr, mr) = (kit.kernels.nr, kit.kernels.mr);
         let (np, rp, n_rows) = (kit.padded(n), kit.padded(r), rows.len());
-        let lens = [n_rows * rp, n_rows * np, n_rows * np, mr * 4 * nr, mr * rp];
+        let block = 4 * mr;
+        let lens = [n_rows * rp, n_rows * np, n_rows * np, block * 4 * nr, mr * rp];
         with_rooms(lens, |[h, c, m, acc, projected]| {
             let panels: Vec<_> = self.weights.iter().map(|w| w.panels(kit)).collect();
             let (h, acc, projected) = (Block::rows(h, rp), Block::rows(acc, 4 * nr), Block::rows(projected, rp));
@@ -104,23 +105,27 @@ impl<T: Real> Forward<'_, T> {
                     let active = layer.active(step, &rows);
                     for unit in (0..n).step_by(nr) {
                         let n_units = nr.min(n - unit);
-                        for (at, height) in tiles(active, mr) {
+                        for first in (0..active).step_by(block) {
+                            let n_rows = block.min(active - first);
+                            // A panel of weights meets all rows while it is near.
                             for (g, w) in panels.iter().enumerate() {
-                                let to = acc.from(0, g * nr);
-                                kit.panel_packed((height, n_units, r), h.from(at, 0), w, unit, to, T::ONE);
+                                for (at, height) in tiles(n_rows, mr) {
+                                    let shape = (height, n_units, r);
+                                    let (h, to) = (h.from(first + at, 0), acc.from(at, g * nr));
+                                    kit.panel_packed(shape, h, w, unit, to, T::ONE);
+                                }
                             }
-                            let row = rows.start + at;
-                            let m = if self.projection.is_some() { Some(m.add(at * np)) } else { None };
+                            let m = if self.projection.is_some() { Some(m.add(first * np)) } else { None };
                             let gates = Gates {
                                 f: self,
                                 step,
-                                row,
-                                height,
+                                row: rows.start + first,
+                                height: n_rows,
                                 unit,
                                 n_units,
                                 acc,
-                                h: h.from(at, 0),
-                                c: c.add(at * np),
+                                h: h.from(first, 0),
+                                c: c.add(first * np),
                                 m,
                             };
                             dispatch(isa(), gates);

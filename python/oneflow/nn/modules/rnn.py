@@ -190,7 +190,7 @@ class RNNBase(Module):
 
         Args:
             input: (T, B, I), (B, T, I) with ``batch_first``, (T, I) without a batch, or packed.
-            hx: (layers * directions, B, H), without B for an input without it; a pair of h and c for LSTM; zeros where None.
+            hx: (layers * directions, B, H), without B as the input; a pair of h and c for LSTM; zeros where None.
 
         Returns:
             The last layer's output, directions side by side, in the form of the input; and the final states.
@@ -410,7 +410,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of :class:`LSTM`: input (B, input_size) and the pair (h, c) of (B, hidden_size), or without B; the next pair."""
+    """One step of :class:`LSTM`: input (B, input_size), pair (h, c) of (B, hidden_size), or without B; the next pair."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

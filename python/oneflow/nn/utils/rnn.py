@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import oneflow
@@ -54,8 +55,8 @@ class PackedSequence(_Packed):
             data, batch_sizes = data
         elif batch_sizes.device.type != "cpu":
             raise ValueError(
-                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. They "
-                "should be instantiated by functions like pack_sequence and pack_padded_sequences in nn.utils.rnn."
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. "
+                "They should be instantiated by functions like pack_sequence and pack_padded_sequences in nn.utils.rnn."
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
@@ -154,7 +155,7 @@ def pack_padded_sequence(
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    if any(a < b for a, b in zip(values, values[1:], strict=False)):
+    if any(a < b for a, b in pairwise(values)):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
@@ -216,7 +217,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, *) of different lengths as one tensor (longest, B, *), or (B, longest, *) with ``batch_first``."""
+    """Sequences (length, *) of different lengths as one tensor (longest, B, *); with ``batch_first`` (B, longest, *)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
