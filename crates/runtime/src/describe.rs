@@ -53,7 +53,12 @@ impl Plan {
                 after,
                 ins: i.ins.iter().map(|o| self.operand(o)).collect(),
                 outs: i.outs.iter().map(|o| self.operand(o)).collect(),
-                bytes: i.ins.iter().chain(&i.outs).map(|o| o.sizes.iter().product::<i64>() as u64 * o.dtype.size() as u64).sum(),
+                bytes: i
+                    .ins
+                    .iter()
+                    .chain(&i.outs)
+                    .map(|o| o.sizes.iter().product::<i64>() as u64 * o.dtype.size() as u64)
+                    .sum(),
             });
         }
         rows

@@ -103,6 +103,17 @@ impl Session {
         Self::new(plan, variables)
     }
 
+    /// Another session over the same variables, to run at the same time as this one.
+    pub fn replica(&self) -> Result<Session> {
+        if let Some(i) = self.written.iter().position(|w| *w) {
+            return Err(Error::value(format!(
+                "plan {:?} writes its variable {:?}: sessions at the same time would disagree about it",
+                self.plan.name, self.plan.variables[i].name
+            )));
+        }
+        Session::new((*self.plan).clone(), self.variables.clone())
+    }
+
     fn check_variables(&self) -> Result<()> {
         for (v, s) in self.plan.variables.iter().zip(&self.variables) {
             let b = &self.plan.buffers[v.buffer as usize];
