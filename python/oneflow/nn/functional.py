@@ -6,7 +6,6 @@ the stack and the graph compiler understand it without further code.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +43,44 @@ from oneflow.nn._activations import (
     threshold,
     threshold_,
 )
+from oneflow.nn._attention import canonical_mask as _canonical_mask  # noqa: F401
+from oneflow.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
+from oneflow.nn._bilinear import bilinear
+from oneflow.nn._conv import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from oneflow.nn._distances import cdist, cosine_similarity, normalize, pairwise_distance, pdist
+from oneflow.nn._dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from oneflow.nn._embedding_bag import embedding_bag
 from oneflow.nn._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -87,7 +123,25 @@ from oneflow.nn._resample import (
 )
 
 __all__ = [
+    "alpha_dropout",
+    "bilinear",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "affine_grid",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -95,6 +149,12 @@ __all__ = [
     "celu",
     "celu_",
     "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -102,6 +162,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "fold",
     "gaussian_nll_loss",
     "gelu",
@@ -128,7 +189,19 @@ __all__ = [
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_margin_loss",
@@ -136,6 +209,7 @@ __all__ = [
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
+    "multi_head_attention_forward",
     "one_hot",
     "pad",
     "pairwise_distance",
@@ -304,71 +378,6 @@ def rms_norm(
     if half:
         y = y.to(input.dtype)
     return y if weight is None else y * weight
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """``softmax(query @ key.T * scale + mask) @ value``.
-
-    Args:
-        query: (*, heads, L, E).
-        key: (*, heads, S, E).
-        value: (*, heads, S, V).
-        attn_mask: broadcastable to (*, heads, L, S); bool (True takes part) or added to the scores.
-        dropout_p: probability of dropping an attention weight. It applies in evaluation too: pass 0 there.
-        is_causal: position i sees keys 0..i only; excludes ``attn_mask``.
-        scale: defaults to ``1 / sqrt(E)``.
-        enable_gqa: repeat key and value heads to match the query's.
-
-    Returns:
-        (*, heads, L, V).
-
-    (Vaswani et al., "Attention Is All You Need", 2017.)
-    """
-    if is_causal and attn_mask is not None:
-        raise RuntimeError("scaled_dot_product_attention: set either attn_mask or is_causal=True, not both")
-    if enable_gqa:
-        key = _repeat_heads(key, query.shape[-3] // key.shape[-3])
-        value = _repeat_heads(value, query.shape[-3] // value.shape[-3])
-    if scale is None:
-        scale = 1.0 / math.sqrt(query.shape[-1])
-    # Scaling the query touches L * E numbers, scaling the scores L * S.
-    scores = (query * scale).matmul(key.transpose(-2, -1))
-    hidden = None
-    if is_causal:
-        scores = scores.masked_fill(_places(key) > _places(query).unsqueeze(1), -math.inf)
-    elif attn_mask is not None and attn_mask.dtype == oneflow.bool:
-        hidden = attn_mask.logical_not()
-        scores = scores.masked_fill(hidden, -math.inf)
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    weights = scores.softmax(-1)
-    if hidden is not None:
-        # A row that sees nothing attends to nothing: zeros instead of nan.
-        weights = weights.masked_fill(hidden.all(-1, keepdim=True), 0.0)
-    if dropout_p > 0.0:
-        weights = dropout(weights, dropout_p)
-    return weights.matmul(value)
-
-
-def _places(x: Tensor) -> Tensor:
-    """1, 2, ... along the second to last dimension, (L,), in the world of ``x``: local, global or traced."""
-    return x.new_ones(x.shape[-2:-1], dtype=oneflow.int64).cumsum(0)
-
-
-def _repeat_heads(x: Tensor, times: int) -> Tensor:
-    """(*, heads, S, E) to (*, heads * times, S, E), each head ``times`` in a row."""
-    shape = list(x.shape)
-    spread = x.unsqueeze(-3).expand(*shape[:-2], times, *shape[-2:])
-    return spread.reshape(*shape[:-3], shape[-3] * times, *shape[-2:])
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

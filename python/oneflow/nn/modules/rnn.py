@@ -410,7 +410,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of :class:`LSTM`: input (B, input_size), pair (h, c) of (B, hidden_size), or without B; the next pair."""
+    """One step of :class:`LSTM`: input (B, input_size), pair (h, c) of (B, hidden_size), or without B; a new pair."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

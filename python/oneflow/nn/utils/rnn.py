@@ -217,7 +217,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, *) of different lengths as one tensor (longest, B, *); with ``batch_first`` (B, longest, *)."""
+    """Sequences (length, *) of different lengths as one tensor (longest, B, *), or (B, longest, *)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"

@@ -1,0 +1,52 @@
+"""Choice of the kernel of scaled dot-product attention.
+
+There is one fused kernel, which serves every backend named here; the choice is kept and checked, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator, Sequence
+
+__all__ = ["SDPBackend", "sdpa_kernel"]
+
+
+class SDPBackend(enum.IntEnum):
+    """The backends that scripts name."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+_allowed: list[SDPBackend] = [backend for backend in SDPBackend if backend >= 0]
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False) -> Iterator[None]:
+    """Within the context attention may use these backends only.
+
+    Args:
+        backends: one or several.
+        set_priority: their order is the order of preference.
+
+    Raises:
+        AssertionError: something else than a backend was given.
+    """
+    global _allowed
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    if not all(isinstance(backend, SDPBackend) for backend in chosen):
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+    before, _allowed = _allowed, chosen
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+def _cur_sdpa_kernel_backends() -> list[SDPBackend]:
+    return list(_allowed)
