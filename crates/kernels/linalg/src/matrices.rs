@@ -1,70 +1,10 @@
-//! Batches of matrices as faer sees them: raw strided views, one item at a time.
+//! Batches of matrices as the decompositions see them: raw strided views, one item at a time.
 
-use faer::traits::{ComplexField, RealField};
-use faer::{Mat, MatMut, MatRef, c32, c64};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cpu;
+use oneflow_kernels_decompose::{MatMut, MatRef};
 use oneflow_kernels_prim::View;
-use rustfft::num_complex::Complex;
 use std::marker::PhantomData;
-use std::ops::{Add, Div, Mul, Sub};
-
-/// An element type with decompositions.
-pub(crate) trait Item:
-    ComplexField<Real: RealField + Real>
-    + Copy
-    + Send
-    + Sync
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + 'static
-{
-    /// Eigenvalues and, where asked for, vectors of a general matrix.
-    fn eig(a: MatRef<'_, Self>, vectors: bool) -> Option<Eigen<Self::Real>>;
-}
-
-/// Eigenvalues, and vectors in columns.
-pub(crate) type Eigen<R> = (Vec<Complex<R>>, Option<Mat<Complex<R>>>);
-
-/// What real parts can do beyond faer's field.
-pub(crate) trait Real: Copy + PartialOrd + Send + Sync + 'static {
-    fn to_f64(self) -> f64;
-    fn of(v: f64) -> Self;
-}
-impl Real for f32 {
-    fn to_f64(self) -> f64 {
-        self as f64
-    }
-    fn of(v: f64) -> f32 {
-        v as f32
-    }
-}
-impl Real for f64 {
-    fn to_f64(self) -> f64 {
-        self
-    }
-    fn of(v: f64) -> f64 {
-        v
-    }
-}
-
-macro_rules! items {
-    ($real:ident: $($r:ty)*; $complex:ident: $($c:ty)*) => {
-        $(impl Item for $r {
-            fn eig(a: MatRef<'_, $r>, vectors: bool) -> Option<Eigen<$r>> {
-                crate::spectral::$real(a, vectors)
-            }
-        })*
-        $(impl Item for $c {
-            fn eig(a: MatRef<'_, $c>, vectors: bool) -> Option<Eigen<<$c as ComplexField>::Real>> {
-                crate::spectral::$complex(a, vectors)
-            }
-        })*
-    };
-}
-items!(eig_real: f32 f64; eig_complex: c32 c64);
 
 /// Calls a kernel generic over [`Item`] with the type behind a dtype.
 macro_rules! with_item {
@@ -79,11 +19,11 @@ macro_rules! with_item {
                 $call
             }
             oneflow_base::DType::C64 => {
-                type $T = faer::c32;
+                type $T = oneflow_kernels_decompose::c32;
                 $call
             }
             oneflow_base::DType::C128 => {
-                type $T = faer::c64;
+                type $T = oneflow_kernels_decompose::c64;
                 $call
             }
             other => Err(crate::matrices::unsupported($name, other)),

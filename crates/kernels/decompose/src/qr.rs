@@ -2,42 +2,25 @@
 //!
 //! A column at a time; real matrices of some size take faer's blocks.
 
-use crate::matrices::{Batch, Item, Real, for_each, with_item};
+use crate::{Field, Real};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::{householder, qr::no_pivoting};
 use faer::traits::math_utils::{conj, from_f64, imag, is_finite, one, real, recip, zero};
 use faer::{Conj, Mat, MatMut, MatRef, Par};
-use oneflow_base::Result;
-use oneflow_kernels_prim::Launch;
 
 /// From here on blocks are faster than columns.
 const BLOCKS_FROM: usize = 32;
 
-/// # Safety
-/// The contract of `prim::KernelFn`, as for every kernel of this crate.
-pub(crate) unsafe fn geqrf(l: &Launch<'_>) -> Result<()> {
-    with_item!("geqrf", l.input(0)?.dtype, T => geqrf_of::<T>(l))
-}
-
-fn geqrf_of<T: Item>(l: &Launch<'_>) -> Result<()> {
-    let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
-    let tau = Batch::<T>::vectors(l.output(1)?)?;
-    let (m, n) = (a.rows, a.cols);
-    for_each(a.len(), 2.0 * (m * n * m.min(n)) as f64, &|i| {
-        // SAFETY: each task has its own items, and outputs overlap no input.
-        let (a, mut out, mut tau) = unsafe { (a.get(i), out.get_mut(i), tau.get_mut(i)) };
-        out.copy_from(a);
-        if T::IS_REAL && m.min(n) >= BLOCKS_FROM {
-            blocked(out, tau);
-        } else {
-            (0..m.min(n)).for_each(|k| tau[(k, 0)] = reflect(out.as_mut(), k));
-        }
-    });
-    Ok(())
+pub(crate) fn geqrf<T: Field>(mut a: MatMut<'_, T>, mut tau: MatMut<'_, T>) {
+    let k = a.nrows().min(a.ncols());
+    if T::IS_REAL && k >= BLOCKS_FROM {
+        return blocked(a, tau);
+    }
+    (0..k).for_each(|k| tau[(k, 0)] = reflect(a.as_mut(), k));
 }
 
 /// faer's factorisation; its reflections of real matrices are LAPACK's, with the reciprocal of tau.
-fn blocked<T: Item>(a: MatMut<'_, T>, mut tau: MatMut<'_, T>) {
+fn blocked<T: Field>(a: MatMut<'_, T>, mut tau: MatMut<'_, T>) {
     let (m, n) = (a.nrows(), a.ncols());
     let block = no_pivoting::factor::recommended_block_size::<T>(m, n);
     let mut factors = Mat::<T>::zeros(block, m.min(n));
@@ -51,7 +34,7 @@ fn blocked<T: Item>(a: MatMut<'_, T>, mut tau: MatMut<'_, T>) {
 }
 
 /// Makes the reflection that clears column `k` below the diagonal, and applies it to the columns behind.
-fn reflect<T: Item>(mut a: MatMut<'_, T>, k: usize) -> T {
+fn reflect<T: Field>(mut a: MatMut<'_, T>, k: usize) -> T {
     let (m, n) = (a.nrows(), a.ncols());
     let alpha = a[(k, k)];
     let tail = a.as_ref().col(k).subrows(k + 1, m - k - 1).norm_l2();
@@ -84,30 +67,18 @@ fn reflect<T: Item>(mut a: MatMut<'_, T>, k: usize) -> T {
     tau
 }
 
-pub(crate) unsafe fn householder_product(l: &Launch<'_>) -> Result<()> {
-    with_item!("householder_product", l.input(0)?.dtype, T => product_of::<T>(l))
-}
-
-fn product_of<T: Item>(l: &Launch<'_>) -> Result<()> {
-    let (v, tau) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::vectors(l.input(1)?)?);
-    let out = Batch::<T>::matrices(l.output(0)?)?;
-    let k = tau.rows;
-    for_each(out.len(), 4.0 * (out.rows * out.cols * k) as f64, &|i| {
-        // SAFETY: each task has its own items, and the output overlaps no input.
-        let (v, tau, mut out) = unsafe { (v.get(i), tau.get(i), out.get_mut(i)) };
-        out.fill(zero());
-        (0..out.nrows().min(out.ncols())).for_each(|d| out[(d, d)] = one());
-        if T::IS_REAL && k >= BLOCKS_FROM {
-            apply_blocks(v, tau, out);
-        } else {
-            (0..k).rev().for_each(|k| apply(v, k, tau[(k, 0)], out.as_mut()));
-        }
-    });
-    Ok(())
+pub(crate) fn householder_product<T: Field>(v: MatRef<'_, T>, tau: MatRef<'_, T>, mut out: MatMut<'_, T>) {
+    let k = tau.nrows();
+    out.fill(zero());
+    (0..out.nrows().min(out.ncols())).for_each(|d| out[(d, d)] = one());
+    if T::IS_REAL && k >= BLOCKS_FROM {
+        return apply_blocks(v, tau, out);
+    }
+    (0..k).rev().for_each(|k| apply(v, k, tau[(k, 0)], out.as_mut()));
 }
 
 /// `out = H_k out`, with the rows and columns before `k` known to be the identity's.
-fn apply<T: Item>(v: MatRef<'_, T>, k: usize, tau: T, mut out: MatMut<'_, T>) {
+fn apply<T: Field>(v: MatRef<'_, T>, k: usize, tau: T, mut out: MatMut<'_, T>) {
     if tau == zero() {
         return;
     }
@@ -124,7 +95,7 @@ fn apply<T: Item>(v: MatRef<'_, T>, k: usize, tau: T, mut out: MatMut<'_, T>) {
     }
 }
 
-fn apply_blocks<T: Item>(v: MatRef<'_, T>, tau: MatRef<'_, T>, mut out: MatMut<'_, T>) {
+fn apply_blocks<T: Field>(v: MatRef<'_, T>, tau: MatRef<'_, T>, mut out: MatMut<'_, T>) {
     const BLOCK: usize = 32;
     let (m, k) = (v.nrows(), tau.nrows());
     for start in (0..k).step_by(BLOCK).collect::<Vec<_>>().into_iter().rev() {

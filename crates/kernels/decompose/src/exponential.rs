@@ -1,31 +1,17 @@
 //! The exponential of a matrix: scaling and squaring around the Padé approximant of degree 13 (Higham, "The scaling and
 //! squaring method for the matrix exponential revisited", 2005).
 
-use crate::matrices::{Batch, Item, Real, for_each, with_item};
+use crate::{Field, Real};
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::Solve;
 use faer::traits::math_utils::{abs, from_f64, nan, one, zero};
-use faer::{Accum, Mat, MatRef, Par};
-use oneflow_base::Result;
-use oneflow_kernels_prim::Launch;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 
-/// # Safety
-/// The contract of `prim::KernelFn`.
-pub(crate) unsafe fn matrix_exp(l: &Launch<'_>) -> Result<()> {
-    with_item!("matrix_exp", l.input(0)?.dtype, T => matrix_exp_of::<T>(l))
-}
-
-fn matrix_exp_of<T: Item>(l: &Launch<'_>) -> Result<()> {
-    let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
-    for_each(a.len(), 30.0 * (a.rows * a.rows * a.rows) as f64, &|i| {
-        // SAFETY: each task has its own items, and the output overlaps no input.
-        let (a, mut out) = unsafe { (a.get(i), out.get_mut(i)) };
-        match a.is_all_finite() {
-            true => out.copy_from(exponential(a)),
-            false => out.fill(nan()),
-        }
-    });
-    Ok(())
+pub(crate) fn matrix_exp<T: Field>(a: MatRef<'_, T>, mut out: MatMut<'_, T>) {
+    match a.is_all_finite() {
+        true => out.copy_from(exponential(a)),
+        false => out.fill(nan()),
+    }
 }
 
 const PADE: [f64; 14] = [
@@ -47,7 +33,7 @@ const PADE: [f64; 14] = [
 /// Up to this norm the approximant is as exact as f64.
 const THETA: f64 = 5.371920351148152;
 
-fn exponential<T: Item>(a: MatRef<'_, T>) -> Mat<T> {
+fn exponential<T: Field>(a: MatRef<'_, T>) -> Mat<T> {
     let n = a.nrows();
     let norm = (0..n).map(|j| (0..n).map(|i| abs(&a[(i, j)]).to_f64()).sum::<f64>()).fold(0.0, f64::max);
     let squarings = if norm > THETA { (norm / THETA).log2().ceil() as i32 } else { 0 };
@@ -79,6 +65,6 @@ fn exponential<T: Item>(a: MatRef<'_, T>) -> Mat<T> {
     out
 }
 
-fn scaled<T: Item>(a: MatRef<'_, T>, factor: f64) -> Mat<T> {
+fn scaled<T: Field>(a: MatRef<'_, T>, factor: f64) -> Mat<T> {
     Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] * from_f64::<T>(factor))
 }
