@@ -33,7 +33,7 @@ from oneflow import _tensor, _tensor_views
 from oneflow._aliases import *  # noqa: F403
 from oneflow._dtypes import can_cast, promote_types, result_type
 from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
-from oneflow._functions import is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
+from oneflow._functions import allclose, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
 from oneflow._recurrent import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
 from oneflow._shape_functions import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
 from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinations, meshgrid, resize_as_, zero_

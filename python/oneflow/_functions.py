@@ -63,6 +63,20 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input.item())
 
 
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``."""
+    return bool(input.isclose(other, rtol, atol, equal_nan).all())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both tensors have the same shape and elements."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        raise TypeError(f"equal(): expected two Tensors, got {type(input).__name__} and {type(other).__name__}")
+    return input.shape == other.shape and bool((input == other).all())
+
+
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both tensors have the same shape."""
     return input.shape == other.shape

@@ -6,7 +6,7 @@ import copyreg
 from collections import OrderedDict
 from typing import Any
 
-from oneflow import _oneflow, _tensor_str, overrides
+from oneflow import _functions, _oneflow, _tensor_str, overrides
 from oneflow._oneflow import Tensor
 
 _C = _oneflow._C
@@ -228,9 +228,12 @@ def __reversed__(self: Tensor) -> Tensor:
 
 
 _METHODS = {
+    "allclose": _functions.allclose,
+    "equal": _functions.equal,
+    "is_nonzero": _functions.is_nonzero,
+    "is_same_size": _functions.is_same_size,
     "nonzero": _asked(nonzero),
     "__repr__": _asked(__repr__),
-    "__str__": _asked(__repr__),
     "__format__": _asked(__format__),
     "__deepcopy__": _asked(__deepcopy__),
     "__reduce_ex__": __reduce_ex__,

@@ -4,8 +4,8 @@ use super::unary;
 use crate::prelude::*;
 
 static BOTH: Expr = expr!(num "clamp", |x; p| x.maximum(p[0]).minimum(p[1]));
-static MIN: Expr = expr!(num "clamp_min", |x; p| x.maximum(p[0]));
-static MAX: Expr = expr!(num "clamp_max", |x; p| x.minimum(p[0]));
+pub(super) static MIN: Expr = expr!(num "clamp_min", |x; p| x.maximum(p[0]));
+pub(super) static MAX: Expr = expr!(num "clamp_max", |x; p| x.minimum(p[0]));
 
 fn limits(c: &Call<'_>) -> Result<(Option<Scalar>, Option<Scalar>)> {
     let (lo, hi) = (c.arg(0).scalar(), c.arg(1).scalar());
@@ -74,8 +74,8 @@ Example::
 };
 
 static TENSORS: Expr = expr!(num "clamp_tensors", |x, lo, hi| x.maximum(lo).minimum(hi));
-static TENSOR_MIN: Expr = expr!(num "clamp_min_tensor", |x, lo| x.maximum(lo));
-static TENSOR_MAX: Expr = expr!(num "clamp_max_tensor", |x, hi| x.minimum(hi));
+pub(super) static TENSOR_MIN_EXPR: Expr = expr!(num "clamp_min_tensor", |x, lo| x.maximum(lo));
+pub(super) static TENSOR_MAX_EXPR: Expr = expr!(num "clamp_max_tensor", |x, hi| x.minimum(hi));
 
 pub static TENSOR: OpDef = OpDef {
     sig: Sig::parse("clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor"),
@@ -90,8 +90,8 @@ pub static TENSOR: OpDef = OpDef {
         p.push(outs[0].dtype().compute().into());
         Ok(match (c.opt(1), c.opt(2)) {
             (Some(_), Some(_)) => &TENSORS,
-            (Some(_), None) => &TENSOR_MIN,
-            _ => &TENSOR_MAX,
+            (Some(_), None) => &TENSOR_MIN_EXPR,
+            _ => &TENSOR_MAX_EXPR,
         })
     }),
     grad: Grad::Rule {

@@ -21,6 +21,7 @@ pub mod ge;
 pub mod gelu;
 pub mod gt;
 pub mod hard;
+pub mod isclose;
 pub mod isfinite;
 pub mod isinf;
 pub mod isnan;

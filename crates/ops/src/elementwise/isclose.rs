@@ -1,0 +1,126 @@
+//! Equality within a tolerance, and limits from one side.
+
+use super::{binary, clamp};
+use crate::prelude::*;
+
+pub static OP: OpDef = OpDef {
+    sig: Sig::parse(
+        "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    ),
+    doc: "True where `abs(input - other) <= atol + rtol * abs(other)`.
+
+Example::
+
+    >>> oneflow.isclose(oneflow.tensor([1., 2.]), oneflow.tensor([1., 2.1]))
+    tensor([ True, False])",
+    faces: Faces::FN_METHOD,
+    infer: |c, outs| {
+        let (x, y) = (c.t(0)?, c.t(1)?);
+        if x.dtype() != y.dtype() {
+            return Err(Error::runtime(format!(
+                "{} did not match {}",
+                x.dtype().scalar_type_name(),
+                y.dtype().scalar_type_name()
+            )));
+        }
+        for (name, v) in [("rtol", c.float(0)?), ("atol", c.float(1)?)] {
+            if v < 0.0 || v.is_nan() {
+                return Err(Error::runtime(format!("{name} must be greater than or equal to zero, but got {v}")));
+            }
+        }
+        super::push_broadcast(c, DType::Bool, outs)
+    },
+    compose: Some(|c, outs| {
+        (c.op.infer)(c, &mut Outs::new())?;
+        let (x, y, rtol, atol) = (c.t(0)?, c.t(1)?, c.float(0)?, c.float(1)?);
+        let mut close = x.eq(y)?;
+        if c.bool(2) && x.dtype().is_differentiable() {
+            close = close.logical_or(&x.isnan()?.logical_and(&y.isnan()?)?)?;
+        }
+        if rtol != 0.0 || atol != 0.0 {
+            // Integers are compared as floats; booleans have no difference.
+            let wide = |t: &Tensor| match t.dtype() {
+                DType::Bool => t.to_copy_with(Some(default_dtype()), None),
+                d if d.is_int() => t.to_copy_with(Some(DType::F64), None),
+                _ => Ok(t.clone()),
+            };
+            let (x, y) = (wide(x)?, wide(y)?);
+            let allowed = y.mul(rtol)?.abs()?.add(atol)?;
+            let actual = x.sub(&y)?.abs()?;
+            close = close.logical_or(&actual.isfinite()?.logical_and(&actual.le(&allowed)?)?)?;
+        }
+        outs.give(close);
+        Ok(())
+    }),
+    sbp: SbpRule::of(Rows::Compose),
+    samples: super::two_tensors,
+    ..OpDef::BASE
+};
+
+const ONE_SIDE: OpDef = OpDef {
+    infer: |c, outs| {
+        let d = binary::common(c);
+        if d.is_complex() {
+            return Err(Error::runtime(format!("{} is not supported for complex types", c.name())));
+        }
+        super::push_broadcast(c, d, outs)
+    },
+    ..binary::ARITH
+};
+
+/// Where the input is kept the gradient goes to it, elsewhere to the limit.
+fn grads(c: &GradCall<'_>, out: &mut Grads, kept: Result<Tensor>) -> Result<()> {
+    let kept = kept?;
+    out.set(0, || kept.r#where(c.g()?, 0.0))?;
+    out.set(1, || kept.r#where(0.0, c.g()?))
+}
+
+pub static CLAMP_MIN: OpDef = OpDef {
+    sig: Sig::parse("clamp_min(Tensor input, Tensor|Scalar min) -> Tensor"),
+    doc: "Elements of at least `min`.
+
+Example::
+
+    >>> oneflow.clamp_min(oneflow.tensor([-1., 2.]), 0)
+    tensor([0., 2.])",
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[0].dtype().compute(), p, &clamp::TENSOR_MIN_EXPR, &clamp::MIN)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let kept = match c.arg(0).scalar() {
+                Some(s) => c.x(0)?.ge(s),
+                None => c.x(0)?.ge(c.x(1)?),
+            };
+            grads(c, out, kept)
+        },
+    },
+    ..ONE_SIDE
+};
+
+pub static CLAMP_MAX: OpDef = OpDef {
+    sig: Sig::parse("clamp_max(Tensor input, Tensor|Scalar max) -> Tensor"),
+    doc: "Elements of at most `max`.
+
+Example::
+
+    >>> oneflow.clamp_max(oneflow.tensor([-1., 2.]), 0)
+    tensor([-1.,  0.])",
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[0].dtype().compute(), p, &clamp::TENSOR_MAX_EXPR, &clamp::MAX)
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            let kept = match c.arg(0).scalar() {
+                Some(s) => c.x(0)?.le(s),
+                None => c.x(0)?.le(c.x(1)?),
+            };
+            grads(c, out, kept)
+        },
+    },
+    ..ONE_SIDE
+};
