@@ -103,7 +103,7 @@ def test_partial_gradients():
         y = of(fw)(lambda a, b: a * b * b, x, w, use_reentrant=False)
         (g,) = fw.autograd.grad(y, w)
         z = of(fw)(lambda a, b: a * b * b, x, w, use_reentrant=True)
-        with pytest.raises(RuntimeError, match="incompatible with .grad"):
+        with pytest.raises(RuntimeError, match="incompatible with"):
             fw.autograd.grad(z, w)
         return rounded(g)
 

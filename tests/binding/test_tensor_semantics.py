@@ -391,8 +391,6 @@ def test_dlpack():
         y[0, 0] = 9
         z = (
             fw.utils.dlpack.from_dlpack(fw.utils.dlpack.to_dlpack(x))
-            if hasattr(fw.utils, "dlpack")
-            else fw.from_dlpack(x)
         )
         return (
             x[0, 0].item(),

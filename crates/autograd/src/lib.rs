@@ -29,10 +29,10 @@ pub use layer::register;
 pub use mode::{
     GradGuard, InferenceGuard, is_grad_enabled, is_inference_mode_enabled, set_grad_enabled, set_inference_mode,
 };
-pub use node::{Edge, Node};
+pub use node::{Edge, Node, freed};
 pub use running::{backward_is_partial, backward_number, will_run};
 pub use saved::{Kept, Pack, Unpack, pop_saved_hooks, push_saved_hooks, refuse_saved_hooks};
 pub use slot::{
     accumulator, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node, requires_grad,
-    retains_grad, set_data, set_grad, set_requires_grad,
+    retains_grad, set_data, set_grad, set_requires_grad, set_view,
 };

@@ -108,7 +108,7 @@ impl Node {
             Kind::Op(o) => self.run_op(o, grads, retain),
             Kind::Custom { backward, .. } => {
                 let f = if retain { locked(backward).clone() } else { locked(backward).take() };
-                let out = f.ok_or_else(twice)?(grads)?;
+                let out = f.ok_or_else(freed)?(grads)?;
                 if out.len() < self.edges.len() {
                     return Err(Error::runtime(format!(
                         "function {} returned an incorrect number of gradients (expected {}, got {})",
@@ -133,7 +133,7 @@ impl Node {
             return Err(Error::not_implemented(format!("derivative for {} is not implemented", o.op.name())));
         };
         let saved = if retain { locked(&o.saved).clone() } else { locked(&o.saved).take() };
-        let saved = saved.ok_or_else(twice)?;
+        let saved = saved.ok_or_else(freed)?;
         let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
         for (i, k) in saved.ins {
             check_version(o, &k, "input")?;
@@ -174,8 +174,9 @@ pub(crate) fn differentiable(op: &OpDef, i: usize, t: &Tensor) -> bool {
     t.dtype().is_differentiable() && op.differentiable >> i.min(31) & 1 == 1
 }
 
+/// The error of reading what a backward has freed.
 #[cold]
-fn twice() -> Error {
+pub fn freed() -> Error {
     Error::runtime(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
     )

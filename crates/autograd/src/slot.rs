@@ -223,3 +223,26 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
     });
     Ok(())
 }
+
+/// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
+pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
+    let history = edge(view);
+    if history.is_some() && is_leaf(t) {
+        return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+    }
+    let layout = view.shallow();
+    if let Some(base) = t.base() {
+        layout.set_base(base);
+    }
+    // SAFETY: as for `set_data`.
+    unsafe { t.set_body_from(&layout) };
+    match history {
+        Some(e) => link(t, e.node, e.nr),
+        None => t.with_slot(|s| {
+            if s.is_some() {
+                state_mut(s).accumulator = Weak::new();
+            }
+        }),
+    }
+    Ok(())
+}

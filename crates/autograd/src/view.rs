@@ -2,8 +2,9 @@
 
 use crate::node::{Edge, Kind, Node, OpNode, Saved};
 use crate::slot::{edge, link, requires_grad};
-use oneflow_base::{Arg, Attrs, Result};
+use oneflow_base::{Arg, Attrs, Dims, Error, Result};
 use oneflow_core::{OpDef, Tensor};
+use oneflow_ops::elementwise::complex;
 use oneflow_ops::view::as_strided;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,9 @@ pub(crate) fn rebase(view: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
         link(view, node, nr);
         return Ok(());
     };
+    if view.dtype() != base.dtype() {
+        return rebase_parts(view, &base, Edge { node, nr });
+    }
     let attrs = layout(view, &base);
     let edges = SmallVec::from_iter([edge(&base), Some(Edge { node, nr })]);
     let scattered = op_node(&as_strided::SCATTER, attrs.clone(), edges, &[&base, view], &base);
@@ -54,8 +58,50 @@ pub(crate) fn relink(view: &Tensor) -> Option<Edge> {
     if !requires_grad(base) {
         return None;
     }
-    let edges = SmallVec::from_iter([edge(base)]);
-    let node = op_node(&as_strided::OP, layout(view, base), edges, &[base], view);
+    let node = if view.dtype() != base.dtype() {
+        view_of_parts(view, base, edge(base)).ok()?
+    } else {
+        op_node(&as_strided::OP, layout(view, base), SmallVec::from_iter([edge(base)]), &[base], view)
+    };
     link(view, node.clone(), 0);
     Some(Edge { node, nr: 0 })
+}
+
+/// Meta of a complex base seen as its parts, and the layout of a view of parts inside it.
+fn parts(view: &Tensor, base: &Tensor) -> Result<(Tensor, Attrs)> {
+    if !base.dtype().is_complex() || view.dtype() != base.dtype().to_real() {
+        return Err(Error::not_implemented(format!(
+            "an in-place write through a {} view of a {} tensor that takes part in a gradient",
+            view.dtype(),
+            base.dtype()
+        )));
+    }
+    let mut sizes = Dims::from_slice(base.sizes());
+    let mut strides: Dims = base.strides().iter().map(|s| s * 2).collect();
+    sizes.push(2);
+    strides.push(1);
+    let shell = Tensor::shell(view.dtype(), base.device(), sizes, strides)?;
+    let offset = view.offset() - 2 * base.offset();
+    Ok((shell, Attrs::new(&[Arg::Ints(view.sizes()), Arg::Ints(view.strides()), Arg::Int(offset)])))
+}
+
+/// The node of a view of a complex base's parts, given where the base comes from.
+fn view_of_parts(view: &Tensor, base: &Tensor, from: Option<Edge>) -> Result<Arc<Node>> {
+    let (shell, attrs) = parts(view, base)?;
+    let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([from]), &[base], &shell);
+    let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 })]);
+    Ok(op_node(&as_strided::OP, attrs, edges, &[&shell], view))
+}
+
+/// As `rebase` where the view is of the parts of a complex base.
+fn rebase_parts(view: &Tensor, base: &Tensor, written: Edge) -> Result<()> {
+    let (shell, attrs) = parts(view, base)?;
+    let whole = |node| SmallVec::from_iter([Some(Edge { node, nr: 0 })]);
+    let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([edge(base)]), &[base], &shell);
+    let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 }), Some(written)]);
+    let scattered = op_node(&as_strided::SCATTER, attrs, edges, &[&shell, view], &shell);
+    let node = op_node(&complex::VIEW_AS_COMPLEX, Attrs::new(&[]), whole(scattered), &[&shell], base);
+    link(base, node.clone(), 0);
+    link(view, view_of_parts(view, base, Some(Edge { node, nr: 0 }))?, 0);
+    Ok(())
 }

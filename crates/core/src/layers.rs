@@ -11,18 +11,19 @@ use std::sync::OnceLock;
 pub mod bit {
     pub const LOCAL: u32 = 0;
     pub const META: u32 = 1;
-    pub const GLOBAL: u32 = 2;
-    pub const LAZY: u32 = 3;
-    pub const AUTOGRAD: u32 = 4;
-    pub const AUTOCAST: u32 = 5;
-    /// Profiler, anomaly mode, cost counting.
-    pub const WATCH: u32 = 6;
+    pub const SPARSE: u32 = 2;
+    pub const GLOBAL: u32 = 3;
+    pub const LAZY: u32 = 4;
+    pub const AUTOGRAD: u32 = 5;
+    pub const AUTOCAST: u32 = 6;
+    /// Profiler, cost counting.
+    pub const WATCH: u32 = 7;
 }
 
 /// A layer: does its part and calls `redispatch` with the bits below it.
 pub type LayerFn = fn(&Call<'_>, u32, &mut Outs) -> Result<()>;
 
-const N_LAYERS: usize = 7;
+const N_LAYERS: usize = 8;
 static LAYERS: [OnceLock<LayerFn>; N_LAYERS] = [const { OnceLock::new() }; N_LAYERS];
 
 /// Puts a layer into the stack. Once a layer, at start-up.

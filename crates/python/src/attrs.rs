@@ -56,7 +56,10 @@ getters! {
     shape = |_py, _o, t| size::size(t.sizes());
     dtype = |py, _o, t| Ok(classes::owned(classes::dtype_object(py, t.dtype()).pend(py)?.clone_ref(py)));
     device = |py, _o, t| Ok(classes::owned(classes::device_object(py, t.device()).pend(py)?));
-    layout = |py, _o, _t| Ok(classes::owned(classes::strided(py).pend(py)?.clone_ref(py)));
+    layout = |py, _o, t| {
+        let layout = if t.has_key(bit::SPARSE) { classes::sparse_coo(py) } else { classes::strided(py) };
+        Ok(classes::owned(layout.pend(py)?.clone_ref(py)))
+    };
     ndim = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.ndim()));
     itemsize = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.dtype().size()));
     nbytes = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.numel() as usize * t.dtype().size()));
@@ -78,7 +81,7 @@ getters! {
     placement = |py, _o, t| crate::global::placement_attribute(py, t);
     sbp = |py, _o, t| crate::global::sbp_attribute(py, t);
     is_lazy = |_py, _o, t| Ok(boolean(t.has_key(bit::LAZY)));
-    is_sparse = |_py, _o, _t| Ok(boolean(false));
+    is_sparse = |_py, _o, t| Ok(boolean(t.has_key(bit::SPARSE)));
     grad = |py, o, t| {
         track(o);
         Ok(autograd::grad_object(py, t)?.unwrap_or_else(|| none()))
@@ -172,7 +175,7 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"shape", shape, None, c"Sizes of the dimensions."),
         property(c"dtype", dtype, None, c"Type of the elements."),
         property(c"device", device, None, c"Where the elements are."),
-        property(c"layout", layout, None, c"oneflow.strided."),
+        property(c"layout", layout, None, c"oneflow.strided, or oneflow.sparse_coo."),
         property(c"ndim", ndim, None, c"Number of dimensions."),
         property(c"itemsize", itemsize, None, c"Bytes of one element."),
         property(c"nbytes", nbytes, None, c"Bytes of all elements."),
@@ -189,7 +192,7 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"placement", placement, None, c"The ranks of a global tensor."),
         property(c"sbp", sbp, None, c"How a global tensor lies over each mesh axis."),
         property(c"is_lazy", is_lazy, None, c"Whether this is a value of a graph being traced."),
-        property(c"is_sparse", is_sparse, None, c"False: tensors are dense."),
+        property(c"is_sparse", is_sparse, None, c"Whether only entries that are not zero are kept."),
         property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None."),
         property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves."),
         property(c"_grad_fn", grad_fn, None, c""),

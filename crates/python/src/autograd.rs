@@ -407,14 +407,14 @@ fn _run_backward<'py>(
     let inputs = inputs.unwrap_or_default();
     let found = run(|| gate::detach(py, || ag::grad_from(&from, &inputs, &grads, retain_graph, create_graph)))?;
     let list = PyList::empty(py);
-    for g in found {
+    for (i, g) in found.into_iter().enumerate() {
         match g {
             Some(g) => list.append(bound(py, g)?)?,
             None if allow_unused => list.append(py.None())?,
             None => {
-                return Err(to_py(Error::runtime(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.",
-                )));
+                return Err(to_py(Error::runtime(format!(
+                    "The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+                ))));
             }
         }
     }
@@ -513,7 +513,16 @@ fn whereabouts() -> String {
 fn warn(text: &str) -> Result<()> {
     gate::attach(|py| {
         let text = std::ffi::CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1).pend(py)
+        // An exception that waits to be raised goes on waiting.
+        let waiting = PyErr::take(py);
+        let warned = PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1);
+        match waiting {
+            Some(e) => {
+                e.restore(py);
+                Ok(())
+            }
+            None => warned.pend(py),
+        }
     })
 }
 
@@ -580,7 +589,7 @@ pub fn backward(
         Some(i) => Some(roots(&i, "inputs").pend(py)?),
     };
     if inputs.as_ref().is_some_and(Vec::is_empty) {
-        return Err(Error::runtime("`inputs` argument to `backward` cannot be empty."));
+        return Err(Error::runtime("`inputs` argument to `backward()` cannot be empty."));
     }
     let from = [ag::Root::Tensor(t.clone())];
     let grads = [gradient];

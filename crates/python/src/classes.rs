@@ -225,7 +225,7 @@ impl PyMemoryFormat {
 
 pub const MEMORY_FORMATS: [&str; 4] = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"];
 
-/// The layout of a tensor: strided, the only one.
+/// The layout of a tensor: strided, or sparse by coordinates.
 #[pyclass(frozen, name = "layout", module = "oneflow")]
 pub struct PyLayout(&'static str);
 
@@ -239,7 +239,13 @@ impl PyLayout {
     }
 }
 
-/// The one layout object.
+/// The layout of sparse tensors.
+pub fn sparse_coo(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
+    static SPARSE: PyOnceLock<Py<PyLayout>> = PyOnceLock::new();
+    SPARSE.get_or_try_init(py, || Py::new(py, PyLayout("sparse_coo")))
+}
+
+/// The layout of all other tensors.
 pub fn strided(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
     static STRIDED: PyOnceLock<Py<PyLayout>> = PyOnceLock::new();
     STRIDED.get_or_try_init(py, || Py::new(py, PyLayout("strided")))
@@ -276,5 +282,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     for name in MEMORY_FORMATS {
         m.add(name, Py::new(py, PyMemoryFormat(name))?)?;
     }
+    m.add("sparse_coo", sparse_coo(py)?)?;
     m.add("strided", strided(py)?)
 }

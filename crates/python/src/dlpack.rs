@@ -208,6 +208,12 @@ pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     let py = o.py();
     // SAFETY: a live object.
     let is_capsule = unsafe { ffi::PyCapsule_CheckExact(o.as_ptr()) } != 0;
+    if !is_capsule && !o.hasattr("__dlpack__").pend(py)? {
+        return Err(Error::runtime(format!(
+            "from_dlpack received an invalid capsule: a {} has no __dlpack__",
+            crate::value::type_name(py, o.as_ptr())
+        )));
+    }
     let capsule = if is_capsule {
         o.clone()
     } else {

@@ -8,6 +8,7 @@ use oneflow_core::base::{Error, Meta, Result};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
@@ -22,6 +23,8 @@ struct State {
     dirty: Vec<Tensor>,
     not_differentiable: Vec<Tensor>,
     materialize: bool,
+    /// Backward has run for the last time: what was saved is gone.
+    freed: bool,
 }
 
 /// A tensor kept for backward. An output is kept without its history, which would keep this very node alive.
@@ -74,6 +77,9 @@ impl Context {
     fn saved_tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = run(|| {
             let state = self.state();
+            if state.freed {
+                return Err(ag::freed());
+            }
             let node = state.node.upgrade();
             state
                 .saved
@@ -164,6 +170,7 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
         dirty: Vec::new(),
         not_differentiable: Vec::new(),
         materialize: true,
+        freed: false,
     };
     let ctx = Bound::new(py, Context(Mutex::new(state)))?;
     let output = {
@@ -250,7 +257,9 @@ fn record(
     let (context, owner) = (Shared::new(ctx.clone().into_any()), Shared::new(class.clone().into_any()));
     let label = name.clone();
     let materialize = state.materialize;
+    let context = Frees { context, ran: AtomicBool::new(false) };
     let backward = Box::new(move |grads: &[Option<Tensor>]| {
+        let context = context.used();
         gate::attach(|py| {
             let given = grads
                 .iter()
@@ -261,7 +270,7 @@ fn record(
                     _ => Ok(None),
                 })
                 .collect::<Result<Vec<_>>>()?;
-            call_backward(py, &owner, &context, given, &wanted, &label)
+            call_backward(py, &owner, context, given, &wanted, &label)
         })
     });
     // The closure above holds the context, whose lock is free again when backward runs.
@@ -288,6 +297,38 @@ fn record(
     drop(state);
     drop(free);
     Ok(results)
+}
+
+/// The context of a backward; frees what it saved once the engine drops the backward it has run.
+struct Frees {
+    context: Shared,
+    ran: AtomicBool,
+}
+
+impl Frees {
+    fn used(&self) -> &Shared {
+        self.ran.store(true, Ordering::Relaxed);
+        &self.context
+    }
+}
+
+impl Drop for Frees {
+    fn drop(&mut self) {
+        if !*self.ran.get_mut() {
+            return;
+        }
+        gate::attach(|py| {
+            let context = self.context.bind(py);
+            let Ok(c) = context.cast::<Context>() else { return };
+            let saved = {
+                let mut state = c.get().state();
+                state.freed = true;
+                std::mem::take(&mut state.saved)
+            };
+            // Dropping may run Python code: not under the lock.
+            drop(saved);
+        });
+    }
 }
 
 fn zeros(m: &Meta) -> Result<Tensor> {

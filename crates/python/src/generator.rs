@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 /// A stream of random numbers. `None`: the default of the calling thread, looked up at each call.
 #[pyclass(frozen, name = "Generator", module = "oneflow", subclass)]
-pub struct PyGenerator(Option<Generator>);
+pub struct PyGenerator(Option<Generator>, Device);
 
 impl PyGenerator {
     pub fn handle(&self) -> Generator {
@@ -25,22 +25,23 @@ impl PyGenerator {
     #[new]
     #[pyo3(signature = (device=None))]
     fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
-        if let Some(d) = device {
-            classes::device_of(d)?
-                .ok_or_else(|| to_py(Error::type_("Generator(): argument 'device' must be a str or a device")))?;
-        }
-        Ok(PyGenerator(Some(Generator::new())))
+        let device = match device {
+            Some(d) => classes::device_of(d)?
+                .ok_or_else(|| to_py(Error::type_("Generator(): argument 'device' must be a str or a device")))?,
+            None => Device::CPU,
+        };
+        Ok(PyGenerator(Some(Generator::new()), device))
     }
     #[getter]
     fn device(&self, py: Python<'_>) -> PyResult<Py<classes::PyDevice>> {
-        classes::device_object(py, Device::CPU)
+        classes::device_object(py, self.1)
     }
     /// Starts over from a seed in [-2^63, 2^64).
     fn manual_seed<'py>(slf: Bound<'py, Self>, seed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let s = match seed.extract::<u64>() {
             Ok(s) => s,
             Err(_) => seed.extract::<i64>().map_err(|_| {
-                to_py(Error::runtime("Overflow when unpacking long: a seed is an integer in [-2^63, 2^64)"))
+                to_py(Error::value("Overflow when unpacking long: a seed is an integer in [-2^63, 2^64)"))
             })? as u64,
         };
         slf.get().handle().manual_seed(s);
@@ -84,7 +85,15 @@ impl PyGenerator {
     fn clone_state(&self) -> PyGenerator {
         let g = Generator::new();
         g.set_state(self.handle().seed(), self.handle().offset());
-        PyGenerator(Some(g))
+        PyGenerator(Some(g), self.1)
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,), (u64, u64))> {
+        let this = slf.get();
+        let made = (this.1.to_string(),);
+        Ok((slf.get_type().into_any(), made, (this.handle().seed(), this.handle().offset())))
+    }
+    fn __setstate__(&self, state: (u64, u64)) {
+        self.handle().set_state(state.0, state.1);
     }
     fn __repr__(&self) -> String {
         format!("<oneflow.Generator seed={} offset={}>", self.handle().seed(), self.handle().offset())
@@ -112,5 +121,5 @@ fn state_bytes(t: &Tensor) -> Result<[u8; STATE]> {
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyGenerator>()?;
-    m.add("default_generator", Py::new(m.py(), PyGenerator(None))?)
+    m.add("default_generator", Py::new(m.py(), PyGenerator(None, Device::CPU))?)
 }

@@ -194,11 +194,17 @@ pub fn beside(number: Tensor, other: Option<&Tensor>) -> Result<Tensor> {
 
 /// The elements on the host: of a global tensor the whole, while other ranks of this process may run.
 pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
-    if !t.has_key(bit::GLOBAL) {
+    if t.has_key(bit::SPARSE) {
+        return Err(Error::type_("the elements of a sparse tensor cannot be read: call to_dense() first"));
+    }
+    let global = t.has_key(bit::GLOBAL);
+    if !global && (t.device().is_cpu() || t.device().is_meta()) {
         return oneflow_core::copy_to_host(t);
     }
+    // Another device, or other ranks, have to be waited for.
     let own = t.clone();
-    Python::attach(|py| gate::detach(py, || oneflow_global::copy_to_host(&own)))
+    let copy = || if global { oneflow_global::copy_to_host(&own) } else { oneflow_core::copy_to_host(&own) };
+    Python::attach(|py| gate::detach(py, copy))
 }
 
 /// Bytes this rank put on the wire and calls it made, by kind of collective.

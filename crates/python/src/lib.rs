@@ -33,6 +33,7 @@ mod parse;
 mod scalar;
 mod settings;
 mod size;
+mod sparse;
 mod storage;
 mod table;
 mod value;
@@ -55,6 +56,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     autograd::add(m)?;
     function::add(m)?;
     storage::add(m)?;
+    oneflow_sparse::register();
     numpy::add(m)?;
     settings::add(m)?;
     cuda::add(m)?;

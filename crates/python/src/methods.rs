@@ -85,6 +85,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
         new_tensor,
     ),
     ("__complex__", "__complex__($self)\n--\n\n", complex),
+    ("_take_view", "_take_view($self, view)\n--\n\nTakes the layout of a view of itself, in place.", take_view),
 ];
 
 /// Static methods.
@@ -230,6 +231,16 @@ unsafe fn is_same_size(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mu
         let [other] = bind("is_same_size", ["other"], 1, 1, g)?;
         let b = tensor_of(other).ok_or_else(|| wrong(py, "is_same_size", "other", "Tensor", other))?;
         Ok(boolean(self_tensor(o)?.sizes() == b.sizes()))
+    }
+}
+
+unsafe fn take_view(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let [view] = bind("_take_view", ["view"], 1, 1, g)?;
+        let view = tensor_of(view).ok_or_else(|| wrong(py, "_take_view", "view", "Tensor", view))?;
+        ag::set_view(self_tensor(o)?, view)?;
+        Ok(again(o))
     }
 }
 

@@ -83,6 +83,11 @@ pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
 pub static CONTIGUOUS: Named = Named::new("contiguous");
 
+/// Ops of which a tensor argument may be a number though their signature has no such form: `x.copy_(3)`.
+pub fn takes_numbers(name: &str) -> bool {
+    name == "copy"
+}
+
 /// An operator slot.
 struct Operator {
     name: &'static str,

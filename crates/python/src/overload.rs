@@ -140,16 +140,20 @@ impl Overload {
             }
             _ => None,
         };
+        // Several named results can always be written into a tuple of tensors.
+        let named = sig.returns().len() > 1
+            && sig.returns().iter().all(|r| !r.name.is_empty() && !r.list)
+            && op.faces.has(oneflow_core::Faces::FN);
         Overload {
             op,
             positional,
             self_at,
             self_input,
             spreads,
-            numbers: has(Ty::TensorOrScalar),
+            numbers: has(Ty::TensorOrScalar) || crate::operators::takes_numbers(sig.name),
             factory: has(Ty::DType) && has(Ty::Device),
             requires_grad: params.iter().find(|p| p.name == "requires_grad").map(|p| p.arg),
-            takes_out: form == Form::Function && op.faces.has(oneflow_core::Faces::OUT),
+            takes_out: form == Form::Function && (op.faces.has(oneflow_core::Faces::OUT) || named),
             binary,
             params,
             defaults,

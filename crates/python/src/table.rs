@@ -103,5 +103,6 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     crate::overrides::add(&private)?;
     crate::autograd::add_private(&private)?;
+    crate::sparse::add(&private)?;
     m.setattr("_C", private)
 }

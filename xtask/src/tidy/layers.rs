@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "oneflow-core",
     "oneflow-ops",
     "oneflow-autograd",
+    "oneflow-sparse",
     "oneflow-autocast",
     "oneflow-global",
     "oneflow-runtime",

@@ -26,9 +26,6 @@ Example::
                 i.dtype().scalar_type_name()
             )));
         }
-        if c.bool(2) {
-            return Err(Error::not_implemented("embedding(): sparse=True is not supported, use sparse=False"));
-        }
         if c.bool(1) {
             return Err(Error::not_implemented("embedding(): scale_grad_by_freq=True is not supported"));
         }
@@ -51,6 +48,9 @@ Example::
             let rows = c.in_meta(0)?.sizes[0];
             let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
             let total = if int(4, -1) < 0 { rows } else { int(4, -1) };
+            if c.arg(2).bool() {
+                return out.set(0, || sparse_gradient(c.g()?, c.x(1)?, &c.in_meta(0)?.sizes, int(0, -1)));
+            }
             out.set(0, || c.g()?.embedding_backward(c.x(1)?, rows, int(0, -1), int(3, 0), total))
         },
     },
@@ -81,6 +81,18 @@ Example::
     },
     ..OpDef::BASE
 };
+
+/// The gradient of the table as its used rows, without those at `padding_idx`.
+fn sparse_gradient(g: &Tensor, indices: &Tensor, sizes: &[i64], padding_idx: i64) -> Result<Tensor> {
+    let mut at = indices.reshape(&[-1])?.to_copy_with(Some(DType::I64), None)?;
+    let mut rows = g.reshape(&[at.numel(), sizes[1]])?;
+    if padding_idx >= 0 {
+        let kept = at.ne(padding_idx)?.nonzero()?.reshape(&[-1])?;
+        rows = rows.index_select(0, &kept)?;
+        at = at.index_select(0, &kept)?;
+    }
+    make_sparse(&at.unsqueeze(0)?, &rows, sizes)
+}
 
 /// This rank's part (start, end, length) of dimension 0 of input `i`, which has `n` rows in all.
 fn window(mesh: &Mesh<'_>, i: usize, n: i64) -> (i64, i64, i64) {

@@ -1,0 +1,167 @@
+//! The sparse tensor itself: how it is made, made unique, and made dense.
+
+use oneflow_base::{DType, Dims, Error, Result, Scalar, contiguous_strides};
+use oneflow_core::{Ext, Tensor, bit};
+use oneflow_ops::{TensorOps, f};
+use std::any::Any;
+use std::sync::Arc;
+
+/// What a sparse tensor holds.
+pub struct Coo {
+    /// [sparse dims, nnz] of int64.
+    pub indices: Tensor,
+    /// [nnz, dense dims...].
+    pub values: Tensor,
+    /// Every index once, in order.
+    pub coalesced: bool,
+}
+
+impl Ext for Coo {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn version(&self) -> u32 {
+        self.values.version()
+    }
+    fn bump_version(&self) {
+        self.values.bump_version();
+    }
+}
+
+impl Coo {
+    pub fn nnz(&self) -> i64 {
+        self.indices.sizes()[1]
+    }
+    /// Number of leading dimensions that are sparse.
+    pub fn sparse_dim(&self) -> usize {
+        self.indices.sizes()[0] as usize
+    }
+}
+
+/// The parts of a sparse tensor.
+pub fn parts(t: &Tensor) -> Option<&Coo> {
+    t.ext::<Coo>()
+}
+
+/// A sparse tensor over these parts. Indices are not looked at.
+pub fn make(indices: &Tensor, values: &Tensor, sizes: &[i64], coalesced: bool) -> Result<Tensor> {
+    if indices.ndim() != 2 {
+        return Err(Error::runtime(format!("indices must be sparse_dim x nnz, but got: {:?}", indices.sizes())));
+    }
+    if indices.dtype() != DType::I64 {
+        return Err(Error::type_(format!(
+            "sparse_coo_tensor(): indices must be an int64 tensor, got {}",
+            indices.dtype()
+        )));
+    }
+    let (n, nnz) = (indices.sizes()[0] as usize, indices.sizes()[1]);
+    if values.ndim() == 0 || values.sizes()[0] != nnz {
+        return Err(Error::runtime(format!(
+            "indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: {:?}",
+            values.sizes().first()
+        )));
+    }
+    if n + values.ndim() - 1 != sizes.len() || values.sizes()[1..] != sizes[n.min(sizes.len())..] {
+        return Err(Error::runtime(format!(
+            "number of dimensions must be sparse_dim ({n}) + dense_dim ({}), and dense sizes must be those of the values; got size {sizes:?} and values {:?}",
+            values.ndim() - 1,
+            values.sizes()
+        )));
+    }
+    let t = Tensor::shell(values.dtype(), values.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+    let coo = Coo { indices: indices.clone(), values: values.clone(), coalesced };
+    // SAFETY: the tensor was made here and is not shared yet.
+    unsafe { t.set_ext(Arc::new(coo), bit::SPARSE) };
+    Ok(t)
+}
+
+/// Position of each entry among the sparse dimensions, taken as one.
+fn flat_index(coo: &Coo, sizes: &[i64]) -> Result<Tensor> {
+    let n = coo.sparse_dim();
+    let mut flat = coo.indices.select(0, 0)?;
+    for d in 1..n {
+        flat = flat.mul(Scalar::Int(sizes[d]))?.add(&coo.indices.select(0, d as i64)?)?;
+    }
+    Ok(flat)
+}
+
+/// The same tensor with every index once, in order.
+pub fn coalesce(t: &Tensor) -> Result<Tensor> {
+    let coo = parts(t).ok_or_else(|| not_sparse("coalesce"))?;
+    if coo.coalesced {
+        return Ok(t.clone());
+    }
+    let (sizes, n) = (t.sizes(), coo.sparse_dim());
+    if coo.nnz() < 2 || n == 0 {
+        return make(&coo.indices, &coo.values, sizes, true);
+    }
+    let [sorted, order] = flat_index(coo, sizes)?.sort_with(0, false, true)?;
+    let nnz = coo.nnz();
+    let first = sorted.slice(0, Some(0), Some(1), 1)?.eq(&sorted.slice(0, Some(0), Some(1), 1)?)?;
+    let changes = sorted.slice(0, Some(1), Some(nnz), 1)?.ne(&sorted.slice(0, Some(0), Some(nnz - 1), 1)?)?;
+    let starts = f::cat([&first, &changes], 0)?;
+    let group = starts.cumsum_with(0, Some(DType::I64))?.add(Scalar::Int(-1))?;
+    let at = starts.nonzero()?.reshape(&[-1])?;
+    let indices = coo.indices.index_select(1, &order.index_select(0, &at)?)?;
+    let mut rows = Dims::from_slice(coo.values.sizes());
+    rows[0] = at.numel();
+    let values = coo.values.new_zeros(&rows)?.index_add(0, &group, &coo.values.index_select(0, &order)?)?;
+    make(&indices, &values, sizes, true)
+}
+
+/// Adds `alpha` times a sparse tensor to a dense one, in place.
+pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
+    let coo = parts(sparse).ok_or_else(|| not_sparse("add"))?;
+    let values = coo.values.to_copy_with(Some(dense.dtype()), None)?;
+    match coo.sparse_dim() {
+        0 => dense.add_with_(&values.sum(&[0], false)?, alpha),
+        1 => dense.index_add_with_(0, &coo.indices.select(0, 0)?, &values, alpha),
+        n => {
+            let mut rows = Dims::from_slice(&dense.sizes()[n..]);
+            rows.insert(0, dense.sizes()[..n].iter().product());
+            let flat = flat_index(coo, dense.sizes())?;
+            if dense.is_contiguous() {
+                return dense.reshape(&rows)?.index_add_with_(0, &flat, &values, alpha);
+            }
+            let sum = dense.clone_contiguous()?.reshape(&rows)?.index_add_with(0, &flat, &values, alpha)?;
+            dense.copy_(&sum.reshape(dense.sizes())?, false)
+        }
+    }
+}
+
+/// The tensor with its zeros.
+pub fn to_dense(t: &Tensor) -> Result<Tensor> {
+    let coo = parts(t).ok_or_else(|| not_sparse("to_dense"))?;
+    let dense = coo.values.new_zeros(t.sizes())?;
+    add_into(&dense, t, Scalar::Int(1))?;
+    Ok(dense)
+}
+
+/// The entries of a dense tensor at the indices of a sparse one.
+pub fn mask(dense: &Tensor, like: &Tensor) -> Result<Tensor> {
+    let coo = parts(like).ok_or_else(|| not_sparse("sparse_mask"))?;
+    if dense.sizes() != like.sizes() {
+        return Err(Error::runtime(format!(
+            "sparse_mask(): operands have incompatible sizes; self has size {:?} but mask has size {:?}",
+            dense.sizes(),
+            like.sizes()
+        )));
+    }
+    let values = gather(dense, coo)?;
+    make(&coo.indices, &values, dense.sizes(), coo.coalesced)
+}
+
+/// Rows of a dense tensor at the indices of `coo`.
+pub(crate) fn gather(dense: &Tensor, coo: &Coo) -> Result<Tensor> {
+    let n = coo.sparse_dim();
+    if n == 0 {
+        return dense.unsqueeze(0);
+    }
+    let mut rows = Dims::from_slice(&dense.sizes()[n..]);
+    rows.insert(0, dense.sizes()[..n].iter().product());
+    dense.reshape(&rows)?.index_select(0, &flat_index(coo, dense.sizes())?)
+}
+
+pub(crate) fn not_sparse(op: &str) -> Error {
+    Error::runtime(format!("{op}(): expected a sparse tensor, but got a dense one"))
+}

@@ -1,0 +1,210 @@
+"""Sparse COO tensors: making them, taking them apart, sums and products, gradients of embeddings, beside PyTorch."""
+
+import copy
+import pickle
+import warnings
+
+import oneflow as flow
+import pytest
+import torch
+
+
+def both(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = f(flow), f(torch)
+    assert ours == theirs
+    return ours
+
+
+def plain(t):
+    if isinstance(t, (tuple, list)):
+        return [plain(v) for v in t]
+    if not hasattr(t, "is_sparse"):
+        return t
+    t = t.detach()
+    if t.is_sparse:
+        c = t.coalesce()
+        return "sparse", tuple(c.shape), c.indices().tolist(), c.values().tolist()
+    return tuple(t.shape), [round(v, 4) for v in t.flatten().tolist()]
+
+
+def outcome(f):
+    try:
+        return plain(f())
+    except Exception as e:
+        return type(e).__name__
+
+
+def matrix(fw):
+    return fw.sparse_coo_tensor([[0, 1, 1, 0], [2, 0, 2, 2]], [3.0, 4.0, 5.0, 1.0], (2, 3))
+
+
+def rows(fw):
+    return fw.sparse_coo_tensor(fw.tensor([[2, 0, 2]]), fw.arange(6.0).view(3, 2), (4, 2))
+
+
+CALLS = [
+    lambda fw, s: s.to_dense(),
+    lambda fw, s: s.coalesce(),
+    lambda fw, s: (s.is_coalesced(), s.coalesce().is_coalesced()),
+    lambda fw, s: s._indices(),
+    lambda fw, s: s._values(),
+    lambda fw, s: s.indices(),
+    lambda fw, s: s.values(),
+    lambda fw, s: s.coalesce().indices(),
+    lambda fw, s: (s._nnz(), s.coalesce()._nnz()),
+    lambda fw, s: (s.sparse_dim(), s.dense_dim()),
+    lambda fw, s: (s.is_sparse, s.to_dense().is_sparse, str(s.layout).split(".")[-1]),
+    lambda fw, s: (tuple(s.shape), s.dim(), s.numel()),
+    lambda fw, s: s * 2,
+    lambda fw, s: 2 * s,
+    lambda fw, s: s / 2,
+    lambda fw, s: s * fw.tensor(3.0),
+    lambda fw, s: s + s,
+    lambda fw, s: s - s * 3,
+    lambda fw, s: s.add(s, alpha=2),
+    lambda fw, s: fw.ones(*s.shape) + s,
+    lambda fw, s: fw.ones(*s.shape).add_(s, alpha=-0.5),
+    lambda fw, s: fw.ones(*s.shape).sub_(s),
+    lambda fw, s: s.clone().mul_(2),
+    lambda fw, s: s.clone().add_(s),
+    lambda fw, s: s.clone().zero_(),
+    lambda fw, s: -s,
+    lambda fw, s: s.sqrt(),
+    lambda fw, s: s.abs(),
+    lambda fw, s: s.sum(),
+    lambda fw, s: s.double(),
+    lambda fw, s: s.to(fw.float64).dtype == fw.float64,
+    lambda fw, s: s.clone(),
+    lambda fw, s: s.detach(),
+    lambda fw, s: fw.zeros_like(s),
+    lambda fw, s: s.to_dense().to_sparse(),
+    lambda fw, s: s.to_dense().to_sparse(1),
+    lambda fw, s: fw.ones(*s.shape).sparse_mask(s.coalesce()),
+    lambda fw, s: fw.ones(*s.shape).copy_(s),
+    lambda fw, s: fw.ones(*s.shape).is_coalesced(),
+    lambda fw, s: fw.ones(*s.shape).coalesce(),
+    lambda fw, s: s.numpy(),
+    lambda fw, s: s.storage_offset() if False else s.untyped_storage(),
+    lambda fw, s: copy.deepcopy(s),
+    lambda fw, s: copy.copy(s),
+    lambda fw, s: pickle.loads(pickle.dumps(s)),
+    lambda fw, s: s * s,
+    lambda fw, s: s + fw.sparse_coo_tensor([[0]], [1.0], (1,)),
+]
+
+
+@pytest.mark.parametrize("make", [matrix, rows])
+@pytest.mark.parametrize("call", CALLS)
+def test_calls(make, call):
+    both(lambda fw: outcome(lambda: call(fw, make(fw))))
+
+
+MATRIX = [
+    lambda fw, s: s @ fw.arange(6.0).view(3, 2),
+    lambda fw, s: fw.mm(s, fw.ones(3, 2)),
+    lambda fw, s: fw.sparse.mm(s, fw.ones(3, 2)),
+    lambda fw, s: s @ fw.arange(3.0),
+    lambda fw, s: s.t(),
+    lambda fw, s: s.transpose(0, 1),
+    lambda fw, s: fw.sparse.sum(s),
+    lambda fw, s: s @ fw.ones(2, 2),
+]
+
+
+@pytest.mark.parametrize("call", MATRIX)
+def test_matrices(call):
+    both(lambda fw: outcome(lambda: call(fw, matrix(fw))))
+
+
+MAKING = [
+    lambda fw: fw.sparse_coo_tensor([[0, 1]], [1.0, 2.0]),
+    lambda fw: fw.sparse_coo_tensor([[0, 1], [1, 1]], [1, 2]),
+    lambda fw: fw.sparse_coo_tensor([[0, 1]], [1.0, 2.0], dtype=fw.float64).dtype == fw.float64,
+    lambda fw: fw.sparse_coo_tensor((2, 3)),
+    lambda fw: fw.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (3,)),
+    lambda fw: fw.sparse_coo_tensor([[0, -1]], [1.0, 2.0], (3,)),
+    lambda fw: fw.sparse_coo_tensor([[0, 1]], [1.0], (3,)),
+    lambda fw: fw.sparse_coo_tensor([0, 1], [1.0, 2.0], (3,)),
+    lambda fw: fw.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3, 4)),
+    lambda fw: fw.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), requires_grad=True).requires_grad,
+    lambda fw: fw.sparse_coo_tensor(fw.zeros(1, 0, dtype=fw.int64), fw.zeros(0), (3,)).to_dense(),
+]
+
+
+@pytest.mark.parametrize("f", MAKING)
+def test_making(f):
+    both(lambda fw: outcome(lambda: f(fw)))
+
+
+@pytest.mark.parametrize("padding", [None, 1])
+def test_embedding(padding):
+    def run(fw):
+        e = fw.nn.Embedding(5, 2, sparse=True, padding_idx=padding)
+        with fw.no_grad():
+            e.weight.copy_(fw.arange(10.0).view(5, 2))
+        at = fw.tensor([[1, 3], [3, 0]])
+        (e(at) * fw.arange(8.0).view(2, 2, 2)).sum().backward()
+        first = plain(e.weight.grad)
+        e(at).sum().backward()
+        second = plain(e.weight.grad)
+        seen = e.weight.grad._nnz()
+        e.weight.grad.mul_(0.5)
+        third = plain(e.weight.grad)
+        e.zero_grad(set_to_none=False)
+        return first, second, seen, third, plain(e.weight.grad.to_dense())
+
+    both(run)
+
+
+def test_tied_weights():
+    """A sparse and a dense gradient of one leaf give a dense one."""
+
+    def run(fw):
+        w = fw.arange(6.0).view(3, 2).requires_grad_()
+        F = fw.nn.functional
+        (F.embedding(fw.tensor([0, 2]), w, sparse=True).sum() + (w * w).sum()).backward()
+        return plain(w.grad)
+
+    both(run)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
+def test_optimizers(name):
+    def run(fw):
+        e = fw.nn.Embedding(4, 2, sparse=True)
+        with fw.no_grad():
+            e.weight.copy_(fw.arange(8.0).view(4, 2))
+        optimizer = getattr(fw.optim, name)(e.parameters(), lr=0.1)
+        for at in ([0, 1, 1], [3, 1], [0]):
+            optimizer.zero_grad()
+            (e(fw.tensor(at)) ** 2).sum().backward()
+            optimizer.step()
+        return plain(e.weight)
+
+    both(run)
+
+
+def test_gradients_through():
+    def run(fw):
+        s = matrix(fw)
+        d = fw.arange(6.0).view(3, 2).requires_grad_()
+        (s @ d * fw.tensor([1.0, 2.0])).sum().backward()
+        t = fw.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), requires_grad=True)
+        (t.to_dense() * fw.tensor([3.0, 4.0, 5.0])).sum().backward()
+        return plain(d.grad), plain(t.grad)
+
+    both(run)
+
+
+def test_print():
+    text = repr(matrix(flow))
+    assert text.startswith("tensor(indices=tensor([[0, 1, 1, 0],") and "nnz=4, layout=oneflow.sparse_coo" in text
+
+
+def test_what_has_no_sparse_form():
+    with pytest.raises(NotImplementedError, match=r"exp\(\): has no form for sparse tensors"):
+        matrix(flow).exp()
+    with pytest.raises(TypeError, match="to_dense"):
+        matrix(flow).tolist()
