@@ -1,0 +1,98 @@
+"""Whole models: PyTorch's outputs, gradients and optimizer steps from the same weights, eager and compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import oneflow as flow
+import pytest
+import torch
+from zoo import define
+
+FLOW, TORCH = define(flow), define(torch)
+STEPS = 3
+
+
+def fed(package, arrays):
+    return [package.tensor(np.ascontiguousarray(a)) for a in arrays]
+
+
+def pair(name):
+    """Both models with one set of weights, and both losses' inputs."""
+    torch.manual_seed(0)
+    theirs, ours = TORCH[name].model(), FLOW[name].model()
+    weights = {k: flow.tensor(v.numpy()) for k, v in theirs.state_dict().items()}
+    missing = ours.load_state_dict(weights)
+    assert not missing.missing_keys and not missing.unexpected_keys
+    return ours, theirs
+
+
+def close(a, b, what, tolerance=2e-4):
+    a, b = a.detach().numpy(), b.detach().numpy()
+    assert a.shape == b.shape, what
+    scale = max(1e-3, float(np.abs(b).max()))
+    assert float(np.abs(a - b).max()) <= tolerance * scale, what
+
+
+def loss_of(case, model, given):
+    n = len(given) - 1
+    return case.loss(model(*given[:n]), *given)
+
+
+@pytest.mark.parametrize("name", sorted(FLOW))
+def test_a_model_trains_as_in_pytorch(name):
+    ours, theirs = pair(name)
+    our_optimizer, their_optimizer = FLOW[name].optimizer(ours.parameters()), TORCH[name].optimizer(theirs.parameters())
+    rng = np.random.default_rng(1)
+    for step in range(STEPS):
+        arrays = FLOW[name].inputs(rng)
+        given, expected = fed(flow, arrays), fed(torch, arrays)
+        close(ours(*given[:-1]), theirs(*expected[:-1]), f"{name} output {step}")
+        for case, model, optimizer, data in (
+            (FLOW[name], ours, our_optimizer, given),
+            (TORCH[name], theirs, their_optimizer, expected),
+        ):
+            optimizer.zero_grad()
+            loss_of(case, model, data).backward()
+        their_grads = dict(theirs.named_parameters())
+        for key, parameter in ours.named_parameters():
+            if their_grads[key].grad is None:
+                assert parameter.grad is None, key
+            else:
+                close(parameter.grad, their_grads[key].grad, f"{name} gradient of {key} in step {step}")
+        our_optimizer.step()
+        their_optimizer.step()
+    state = theirs.state_dict()
+    for key, value in ours.state_dict().items():
+        close(value, state[key], f"{name} {key} after {STEPS} steps", 2e-3)
+
+
+@pytest.mark.parametrize("name", sorted(FLOW))
+def test_a_model_trains_as_a_graph(name):
+    case = FLOW[name]
+    eager, _ = pair(name)
+    compiled, _ = pair(name)
+
+    class Step(flow.nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.model = compiled
+            self.add_optimizer(case.optimizer(compiled.parameters()))
+
+        def build(self, *given):
+            loss = loss_of(case, self.model, given)
+            loss.backward()
+            return loss
+
+    step, optimizer = Step(), case.optimizer(eager.parameters())
+    rng = np.random.default_rng(2)
+    for i in range(5):
+        given = fed(flow, case.inputs(rng))
+        optimizer.zero_grad()
+        loss = loss_of(case, eager, given)
+        loss.backward()
+        optimizer.step()
+        # Chains fuse and products may sum in another order: rounding apart, the same.
+        assert step(*given).item() == pytest.approx(loss.item(), rel=2e-5), (name, i)
+    state = eager.state_dict()
+    for key, value in compiled.state_dict().items():
+        close(value, state[key], f"{name} {key}", 1e-3)
