@@ -26,7 +26,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     True
     """
     if input.dtype != other.dtype:
-        raise RuntimeError(f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument #2 'other'")
+        raise RuntimeError(
+            f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument #2 'other'"
+        )
     return input.shape == other.shape and bool((input == other).all().item())
 
 
@@ -53,7 +55,11 @@ def _differ(rows: Tensor) -> Tensor:
 
 
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """The distinct elements (of the flattened tensor) or, with ``dim``, the distinct slices along it, in order.
 
@@ -84,7 +90,7 @@ def unique(
         if any(s == 0 for i, s in enumerate(input.shape) if i != dim):
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)
-        return _results(input.clone(), empty, empty, return_inverse, return_counts)
+        return _results(input.new_empty(input.shape), empty, empty, return_inverse, return_counts)
     if input.numel() == 0:
         raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     rows = _rows(input.detach(), dim)
@@ -94,7 +100,8 @@ def unique(
         order = order[_oneflow.argsort(rows[order, column], stable=True)]
     first, group, counts = _groups(_differ(rows[order]), n)
     inverse = group.new_empty((n,)).index_copy_(0, order, group)
-    return _results(input.detach().index_select(dim, order[first]), inverse, counts, return_inverse, return_counts)
+    chosen = input.detach().movedim(dim, 0)[order[first]].movedim(0, dim)
+    return _results(chosen, inverse, counts, return_inverse, return_counts)
 
 
 def unique_consecutive(
@@ -114,9 +121,10 @@ def unique_consecutive(
     n = along.shape[where]
     if n == 0:
         empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)
-        return _results(along.clone(), empty.reshape(shape), empty, return_inverse, return_counts)
+        return _results(along.new_empty(along.shape), empty.reshape(shape), empty, return_inverse, return_counts)
     first, group, counts = _groups(_differ(_rows(along, where)), n)
-    return _results(along.index_select(where, first), group.reshape(shape), counts, return_inverse, return_counts)
+    chosen = along.movedim(where, 0)[first].movedim(0, where)
+    return _results(chosen, group.reshape(shape), counts, return_inverse, return_counts)
 
 
 def _wrapped(dim: int, n: int) -> int:
@@ -146,7 +154,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     for size in reversed(sizes):
         out.append(indices.div(below, rounding_mode="floor") % size)
         below *= size
-    return tuple(reversed(out))
+    return _oneflow.stack(out[::-1], -1).unbind(-1) if out else ()
 
 
 def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
@@ -187,11 +195,13 @@ def histogramdd(
     points = input.detach().reshape(-1, d)
     given = [bins] * d if isinstance(bins, int) else list(bins)
     if len(given) != d:
-        raise RuntimeError(f"torch.histogramdd: expected {d} sequences of bin edges for a {d}-dimensional histogram but got {len(given)}")
+        raise RuntimeError(
+            f"torch.histogramdd: expected {d} sequences of bin edges for a {d}-dimensional histogram but got "
+            f"{len(given)}"
+        )
     bounds = [None] * d if range is None else [range[2 * i : 2 * i + 2] for i in builtins.range(d)]
     edges = [
-        b.to(points.dtype) if isinstance(b, Tensor) else _edges(points[:, i], b, bounds[i])
-        for i, b in enumerate(given)
+        b.to(points.dtype) if isinstance(b, Tensor) else _edges(points[:, i], b, bounds[i]) for i, b in enumerate(given)
     ]
     sizes = [e.shape[0] - 1 for e in edges]
     place = _oneflow.zeros(points.shape[0], dtype=_oneflow.int64)
@@ -227,7 +237,9 @@ def histogram(
     >>> oneflow.histogram(oneflow.tensor([1., 2., 1.]), bins=2, range=(0., 3.)).hist
     tensor([2., 1.])
     """
-    hist, edges = histogramdd(input.reshape(-1, 1), [bins], range, None if weight is None else weight.reshape(-1), density)
+    hist, edges = histogramdd(
+        input.reshape(-1, 1), [bins], range, None if weight is None else weight.reshape(-1), density
+    )
     if out is not None:
         out[0].resize_(hist.shape).copy_(hist)
         out[1].resize_(edges[0].shape).copy_(edges[0])
@@ -249,6 +261,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     (tensor([3., 4., 5.]),)
     """
     n = input.dim()
+    spacing = 1 if spacing is None else spacing
     if dim is None and isinstance(spacing, (list, tuple)) and len(spacing) != n:
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {n}")
     dims = list(range(n)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
@@ -258,7 +271,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     spaces = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spaces) != len(dims):
         raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim', got {len(spaces)}"
+            "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim', "
+            f"got {len(spaces)}"
         )
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -270,39 +284,31 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 
 def _gradient_along(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     n = x.shape[dim]
-    f = x.movedim(dim, -1)
+
+    def at(i: int, length: int = 1) -> Tensor:
+        return x.narrow(dim, i % n, length)
+
     if isinstance(spacing, Tensor) and spacing.dim() > 0:
         if spacing.shape[0] != n:
             raise RuntimeError(
-                f"torch.gradient expected each tensor in spacing to have the same size as the dimension, got {spacing.shape[0]} and {n}"
+                "torch.gradient expected each tensor in spacing to have the same size as the dimension, "
+                f"got {spacing.shape[0]} and {n}"
             )
-        h = spacing.diff()
-    else:
-        h = spacing
-    at = (lambda i: h[i]) if isinstance(h, Tensor) and h.dim() > 0 else (lambda i: h)
-    if isinstance(h, Tensor) and h.dim() > 0:
-        a, b = h[:-1], h[1:]
+        steps = spacing.diff()
+        first, second, before, last = steps[0], steps[1 % (n - 1)], steps[-2 % (n - 1)], steps[-1]
+        a, b = (h.reshape([-1 if d == dim else 1 for d in range(x.dim())]) for h in (steps[:-1], steps[1:]))
         inner = (
-            f[..., :-2] * (-b / (a * (a + b)))
-            + f[..., 1:-1] * ((b - a) / (a * b))
-            + f[..., 2:] * (a / (b * (a + b)))
+            at(0, n - 2) * (-b / (a * (a + b)))
+            + at(1, n - 2) * ((b - a) / (a * b))
+            + at(2, n - 2) * (a / (b * (a + b)))
         )
     else:
-        inner = (f[..., 2:] - f[..., :-2]) / (h * 2)
+        first = second = before = last = spacing
+        inner = (at(2, n - 2) - at(0, n - 2)) / (spacing * 2)
     if edge_order == 1:
-        first = (f[..., 1:2] - f[..., :1]) / at(0)
-        last = (f[..., -1:] - f[..., -2:-1]) / at(-1)
-    else:
-        a, b = at(0), at(1)
-        first = (
-            f[..., :1] * (-(2 * a + b) / (a * (a + b)))
-            + f[..., 1:2] * ((a + b) / (a * b))
-            + f[..., 2:3] * (-a / (b * (a + b)))
-        )
-        a, b = at(-2), at(-1)
-        last = (
-            f[..., -3:-2] * (b / (a * (a + b)))
-            + f[..., -2:-1] * (-(a + b) / (a * b))
-            + f[..., -1:] * ((a + 2 * b) / (b * (a + b)))
-        )
-    return _oneflow.cat([first, inner, last], -1).movedim(-1, dim)
+        return _oneflow.cat([(at(1) - at(0)) / first, inner, (at(-1) - at(-2)) / last], dim)
+    a, b = first, second
+    start = at(0) * (-(2 * a + b) / (a * (a + b))) + at(1) * ((a + b) / (a * b)) + at(2) * (-a / (b * (a + b)))
+    a, b = before, last
+    end = at(-3) * (b / (a * (a + b))) + at(-2) * (-(a + b) / (a * b)) + at(-1) * ((a + 2 * b) / (b * (a + b)))
+    return _oneflow.cat([start, inner, end], dim)

@@ -102,9 +102,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     # Masks over the grid of all r-tuples would hold n ** r numbers; the places are known without looking at the data.
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(input.shape[0]), r))
-    if not places:
-        return input.new_empty((0, r))
-    return input[_oneflow.tensor(places, device=input.device)]
+    return input[_oneflow.tensor(places, dtype=_oneflow.int64, device=input.device).reshape(len(places), r)]
 
 
 def _at_least(op: Any, tensors: tuple[Any, ...]) -> Any:
@@ -126,3 +124,13 @@ def atleast_2d(*tensors: Any) -> Any:
 def atleast_3d(*tensors: Any) -> Any:
     """The tensors with three dimensions at least."""
     return _at_least(_oneflow._C.atleast_3d, tensors)
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """In place: the sizes of another tensor, with more memory where needed."""
+    return input.resize_as_(the_template, memory_format=memory_format)
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Fill ``input`` with zeros in place."""
+    return input.zero_()

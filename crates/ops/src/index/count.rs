@@ -81,10 +81,11 @@ Example::
             return Err(Error::runtime(format!("torch.histc(): bins must be > 0, but got {bins}")));
         }
         let flat = x.reshape(&[-1])?;
-        let exact = flat.to_copy_with(Some(DType::F64), None)?;
+        // In the input's precision, as the edges of bins are defined.
+        let exact = if flat.dtype() == DType::F32 { flat.clone() } else { flat.to_copy_with(Some(DType::F64), None)? };
         if low == high && flat.numel() > 0 {
             let ends = f::stack([&exact.amin(&[], false)?, &exact.amax(&[], false)?], 0)?;
-            let host = copy_to_host(&ends)?;
+            let host = copy_to_host(&ends.to_copy_with(Some(DType::F64), None)?)?;
             // SAFETY: the host copy holds two float64.
             (low, high) =
                 unsafe { (host.data_ptr().cast::<f64>().read(), host.data_ptr().cast::<f64>().add(1).read()) };
@@ -99,7 +100,7 @@ Example::
             return Err(Error::runtime("torch.histc: max must be larger than min"));
         }
         let inside = exact.ge(low)?.logical_and(&exact.le(high)?)?;
-        let scaled = inside.r#where(&exact, low)?.sub(low)?.mul(bins as f64)?.div(high - low)?;
+        let scaled = inside.r#where(&exact, low)?.sub(low)?.div(high - low)?.mul(bins as f64)?;
         let at = scaled.to_copy_with(Some(DType::I64), None)?.clamp(None, Some(Scalar::Int(bins - 1)))?;
         let counts = at.new_zeros(&[bins])?.index_add(0, &at, &inside.to_copy_with(Some(DType::I64), None)?)?;
         give(outs, counts.to_copy_with(Some(x.dtype()), None)?)

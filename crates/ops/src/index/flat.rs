@@ -58,6 +58,9 @@ Example::
         if x.numel() == 0 && i.numel() > 0 {
             return Err(Error::index("put_(): Tried to put elements into an empty tensor"));
         }
+        if i.numel() == 0 {
+            return give(outs, x.cloned()?);
+        }
         let flat = x.reshape(&[-1])?;
         give(outs, flat.index_put([Some(&i.reshape(&[-1])?)], &s.reshape(&[-1])?, c.bool(0))?.reshape(x.sizes())?)
     }),
@@ -103,6 +106,7 @@ Example::
         if x.ndim() == 0 {
             return give(outs, x.gather(0, i)?);
         }
+        let i = &i.lt(0i64)?.r#where(&i.add(x.sizes()[d])?, i)?;
         let (mut a, mut b) = (Dims::from_slice(x.sizes()), Dims::from_slice(i.sizes()));
         (a[d], b[d]) = (1, 1);
         let common = broadcast_shapes(&a, &b)?;

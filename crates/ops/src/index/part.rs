@@ -54,10 +54,15 @@ Example::
             (Some(v), _) => v.to_copy_with(Some(x.dtype()), None)?,
             (None, s) => x.new_full(&[], s.unwrap_or(Scalar::Int(0)))?,
         };
-        if x.ndim() == 0 {
-            return give(outs, put(&x.reshape(&[1])?, 0, &index, &value)?.reshape(&[])?);
+        // By a mask of the entries, so that an index that occurs twice counts once for the value's gradient.
+        let n = x.sizes().get(d).copied().unwrap_or(1);
+        let yes = x.new_ones_with(&[], Some(DType::Bool), None, false)?;
+        let none = x.new_zeros_with(&[n], Some(DType::Bool), None, false)?;
+        let mut own: Dims = SmallVec::from_elem(1, x.ndim());
+        if x.ndim() > 0 {
+            own[d] = n;
         }
-        give(outs, put(x, d, &index, &value)?)
+        give(outs, none.index_put([Some(&index)], &yes, false)?.reshape(&own)?.r#where(&value, x)?)
     }),
     samples: || samples(|| SampleArg::Float(1.5)),
     ..COMPOSED

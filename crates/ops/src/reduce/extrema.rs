@@ -35,25 +35,12 @@ fn shared(g: &Tensor, x: &Tensor, y: &Tensor, mask: u64, keepdim: bool) -> Resul
     hit.mul(&g.div(&n)?)
 }
 
-pub static AMAX: OpDef = OpDef {
-    sig: Sig::parse("amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
-    doc: "The greatest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
-
-Example::
-
-    >>> oneflow.amax(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
-    tensor([4., 3.])",
+/// amax and amin.
+const AMONG: OpDef = OpDef {
     infer: |c, outs| {
-        let mask = dim_mask("amax", c.arg(0), c.t(0)?.ndim())?;
+        let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
         not_empty(c, mask)?;
         push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
-    },
-    kernel: Kernel::Prim {
-        prim: &oneflow_kernels_prim::REDUCE,
-        lower: |c, outs, l| {
-            let mask = dim_mask("amax", c.arg(0), c.t(0)?.ndim())?;
-            lower(c, outs, l, ReduceKind::Max, mask)
-        },
     },
     grad: Grad::Rule {
         save: &[Save::In(0, 1), Save::Out(0, 1)],
@@ -66,43 +53,92 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: 0, keepdim: 1 }),
     ..super::REDUCE
 };
 
-pub static AMIN: OpDef = OpDef {
-    sig: Sig::parse("amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
-    doc: "The smallest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
+fn lower_among(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
+    let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+    lower(c, outs, l, kind, mask)
+}
+
+/// max and min of all elements.
+const WHOLE: OpDef = OpDef {
+    faces: Faces::FN_METHOD_OUT,
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
+    ..COMPOSED
+};
+
+fn whole(c: &Call<'_>, outs: &mut Outs, of: fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+    not_empty(c, dim_mask(c.name(), Arg::None, c.t(0)?.ndim())?)?;
+    give(outs, of(c.t(0)?)?)
+}
+
+/// max and min along a dimension, with their places.
+const ALONG: OpDef = OpDef {
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, x.dtype(), mask, c.bool(1), outs)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+/// max and min of two tensors.
+const OTHER: OpDef =
+    OpDef { samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4])])], ..COMPOSED };
+
+/// argmax and argmin.
+const PLACE: OpDef = OpDef {
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        not_bool(c)?;
+        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        not_empty(c, mask)?;
+        push(c, DType::I64, mask, c.bool(1), outs)
+    },
+    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
+    samples: arg_samples,
+    ..super::REDUCE
+};
+
+fn lower_place(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool) -> Result<()> {
+    if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
+        return Err(Error::not_implemented(format!("{} of all elements: flattened by its composition", c.name())));
+    }
+    lower_arg(c, outs, l, is_max, false)
+}
+
+fn place(c: &Call<'_>, outs: &mut Outs, is_max: bool) -> Result<()> {
+    let (x, keep) = (c.t(0)?, c.bool(1));
+    if let Some(d) = c.arg(0).int() {
+        let [_, indices] = if is_max { x.max_dim(d, keep)? } else { x.min_dim(d, keep)? };
+        return give(outs, indices);
+    }
+    let flat = x.reshape(&[-1])?;
+    let at = if is_max { flat.argmax(Some(0), false)? } else { flat.argmin(Some(0), false)? };
+    let sizes: Dims = if keep { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
+    give(outs, at.reshape(&sizes)?)
+}
+
+pub static AMAX: OpDef = OpDef {
+    sig: Sig::parse("amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
+    doc: "The greatest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
 
 Example::
 
-    >>> oneflow.amin(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
-    tensor([1., 2.])",
-    infer: |c, outs| {
-        let mask = dim_mask("amin", c.arg(0), c.t(0)?.ndim())?;
-        not_empty(c, mask)?;
-        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
-    },
+    >>> oneflow.amax(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
+    tensor([4., 3.])",
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
-        lower: |c, outs, l| {
-            let mask = dim_mask("amin", c.arg(0), c.t(0)?.ndim())?;
-            lower(c, outs, l, ReduceKind::Min, mask)
-        },
+        lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Max),
     },
-    grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
-        fix: Fix::Broadcast,
-        f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let mask = dim_mask("amin", c.arg(0), x.ndim())?;
-                shared(c.g()?, x, c.y(0)?, mask, c.arg(1).bool())
-            })
-        },
-    },
-    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: 0, keepdim: 1 }),
-    ..super::REDUCE
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: 0, keepdim: 1 }),
+    ..AMONG
 };
 
 pub static MAX: OpDef = OpDef {
@@ -113,16 +149,8 @@ Example::
 
     >>> oneflow.max(oneflow.tensor([1., 4.]))
     tensor(4.)",
-    faces: Faces::FN_METHOD,
-    compose: Some(|c, outs| {
-        not_empty(c, dim_mask("max", Arg::None, c.t(0)?.ndim())?)?;
-        outs.give(c.t(0)?.amax(&[], false)?);
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
-    ..super::REDUCE
+    compose: Some(|c, outs| whole(c, outs, |x| x.amax(&[], false))),
+    ..WHOLE
 };
 
 pub static MAX_DIM: OpDef = OpDef {
@@ -133,19 +161,8 @@ Example::
 
     >>> oneflow.max(oneflow.tensor([[1., 4.], [3., 2.]]), 1).indices
     tensor([1, 0])",
-    faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let mask = dim_mask("max", c.arg(0), x.ndim())?;
-        not_empty(c, mask)?;
-        push(c, x.dtype(), mask, c.bool(1), outs)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
-    },
     kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_arg(c, outs, l, true, true) },
-    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
-    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
-    samples: arg_samples,
-    ..super::REDUCE
+    ..ALONG
 };
 
 pub static MAX_OTHER: OpDef = OpDef {
@@ -156,15 +173,8 @@ Example::
 
     >>> oneflow.max(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
     tensor([3., 4.])",
-    faces: Faces::FN_METHOD,
-    compose: Some(|c, outs| {
-        outs.give(c.t(0)?.maximum(c.t(1)?)?);
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4])])],
-    ..super::REDUCE
+    compose: Some(|c, outs| give(outs, c.t(0)?.maximum(c.t(1)?)?)),
+    ..OTHER
 };
 
 pub static ARGMAX: OpDef = OpDef {
@@ -175,38 +185,25 @@ Example::
 
     >>> oneflow.argmax(oneflow.tensor([1., 4., 2.]))
     tensor(1)",
-    faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        not_bool(c)?;
-        let mask = dim_mask("argmax", c.arg(0), x.ndim())?;
-        not_empty(c, mask)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
-    },
+    kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_place(c, outs, l, true) },
+    compose: Some(|c, outs| place(c, outs, true)),
+    ..PLACE
+};
+
+pub static AMIN: OpDef = OpDef {
+    sig: Sig::parse("amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor"),
+    doc: "The smallest element over the given dimension(s); NaN where one is NaN. Equal elements share the gradient.
+
+Example::
+
+    >>> oneflow.amin(oneflow.tensor([[1., 4.], [3., 2.]]), 1)
+    tensor([1., 2.])",
     kernel: Kernel::Prim {
-        prim: &ARG_REDUCE,
-        lower: |c, outs, l| {
-            if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
-                return Err(Error::not_implemented("argmax of all elements: flattened by its composition"));
-            }
-            lower_arg(c, outs, l, true, false)
-        },
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Min),
     },
-    compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        if let Some(d) = c.arg(0).int() {
-            let [_, indices] = x.max_dim(d, c.bool(1))?;
-            outs.give(indices);
-            return Ok(());
-        }
-        let flat = x.reshape(&[-1])?.argmax(Some(0), false)?;
-        let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
-        outs.give(flat.reshape(&sizes)?);
-        Ok(())
-    }),
-    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
-    samples: arg_samples,
-    ..super::REDUCE
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: 0, keepdim: 1 }),
+    ..AMONG
 };
 
 pub static MIN: OpDef = OpDef {
@@ -217,16 +214,8 @@ Example::
 
     >>> oneflow.min(oneflow.tensor([1., 4.]))
     tensor(1.)",
-    faces: Faces::FN_METHOD,
-    compose: Some(|c, outs| {
-        not_empty(c, dim_mask("min", Arg::None, c.t(0)?.ndim())?)?;
-        outs.give(c.t(0)?.amin(&[], false)?);
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
-    ..super::REDUCE
+    compose: Some(|c, outs| whole(c, outs, |x| x.amin(&[], false))),
+    ..WHOLE
 };
 
 pub static MIN_DIM: OpDef = OpDef {
@@ -237,38 +226,20 @@ Example::
 
     >>> oneflow.min(oneflow.tensor([[1., 4.], [3., 2.]]), 1).indices
     tensor([0, 1])",
-    faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        let mask = dim_mask("min", c.arg(0), x.ndim())?;
-        not_empty(c, mask)?;
-        push(c, x.dtype(), mask, c.bool(1), outs)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
-    },
     kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_arg(c, outs, l, false, true) },
-    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
-    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
-    samples: arg_samples,
-    ..super::REDUCE
+    ..ALONG
 };
 
 pub static MIN_OTHER: OpDef = OpDef {
     sig: Sig::parse("min.other(Tensor input, Tensor other) -> Tensor"),
-    doc: "The smalleer of both operands, elementwise: `minimum`.
+    doc: "The smaller of both operands, elementwise: `minimum`.
 
 Example::
 
     >>> oneflow.min(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
     tensor([1., 2.])",
-    faces: Faces::FN_METHOD,
-    compose: Some(|c, outs| {
-        outs.give(c.t(0)?.minimum(c.t(1)?)?);
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4])])],
-    ..super::REDUCE
+    compose: Some(|c, outs| give(outs, c.t(0)?.minimum(c.t(1)?)?)),
+    ..OTHER
 };
 
 pub static ARGMIN: OpDef = OpDef {
@@ -279,38 +250,9 @@ Example::
 
     >>> oneflow.argmin(oneflow.tensor([1., 4., 2.]))
     tensor(0)",
-    faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        not_bool(c)?;
-        let mask = dim_mask("argmin", c.arg(0), x.ndim())?;
-        not_empty(c, mask)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
-    },
-    kernel: Kernel::Prim {
-        prim: &ARG_REDUCE,
-        lower: |c, outs, l| {
-            if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
-                return Err(Error::not_implemented("argmin of all elements: flattened by its composition"));
-            }
-            lower_arg(c, outs, l, false, false)
-        },
-    },
-    compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        if let Some(d) = c.arg(0).int() {
-            let [_, indices] = x.min_dim(d, c.bool(1))?;
-            outs.give(indices);
-            return Ok(());
-        }
-        let flat = x.reshape(&[-1])?.argmin(Some(0), false)?;
-        let sizes: Dims = if c.bool(1) { SmallVec::from_elem(1, x.ndim()) } else { Dims::new() };
-        outs.give(flat.reshape(&sizes)?);
-        Ok(())
-    }),
-    sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
-    samples: arg_samples,
-    ..super::REDUCE
+    kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_place(c, outs, l, false) },
+    compose: Some(|c, outs| place(c, outs, false)),
+    ..PLACE
 };
 
 fn lower_arg(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool, values: bool) -> Result<()> {

@@ -55,7 +55,7 @@ fn share(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
     })
 }
 
-const WHOLE: OpDef = OpDef {
+const MIDDLE: OpDef = OpDef {
     faces: Faces::FN_METHOD,
     infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &[]),
     grad: Grad::Rule { save: &[Save::In(0, 1), Save::Out(0, 1)], fix: Fix::Broadcast, f: share },
@@ -77,7 +77,7 @@ Example::
     >>> oneflow.median(oneflow.tensor([3., 1., 2.]))
     tensor(2.)",
     compose: Some(|c, outs| median_of_all(c, outs, false)),
-    ..WHOLE
+    ..MIDDLE
 };
 
 pub static NANMEDIAN: OpDef = OpDef {
@@ -89,7 +89,7 @@ Example::
     >>> oneflow.nanmedian(oneflow.tensor([3., float('nan'), 2.]))
     tensor(2.)",
     compose: Some(|c, outs| median_of_all(c, outs, true)),
-    ..WHOLE
+    ..MIDDLE
 };
 
 pub static MEDIAN_DIM: OpDef = OpDef {
@@ -246,17 +246,18 @@ fn quantile(c: &Call<'_>, outs: &mut Outs, q: &Tensor, skip: bool) -> Result<()>
         let weight = if how == "midpoint" { ranks.full_like(0.5)? } else { ranks.sub(&below)? };
         values = values.lerp(&sorted.gather(-1, &index(&ranks.ceil()?)?)?, &weight)?;
     }
-    // The quantiles stand last; they lead the result, or go where one was asked for.
-    let kept = if keep { Some(kept_sizes(x.sizes(), mask)) } else { None };
-    if q.ndim() == 0 {
-        let one = values.squeeze_dim(&[-1])?;
-        return give(outs, kept.map_or_else(|| Ok(one.clone()), |s| one.reshape(&s))?);
+    // The quantiles stand last; they lead the result, and a kept dim goes back to its place.
+    let lead = q.ndim();
+    let out = if lead == 0 { values } else { values.unsqueeze(0)?.transpose(0, -1)? };
+    if !keep {
+        return give(outs, out.squeeze_dim(&[-1])?);
     }
-    let led = values.movedim(&[-1], &[0])?;
-    let Some(kept) = kept else { return give(outs, led) };
-    let mut sizes = Dims::from_slice(&[q.numel()]);
-    sizes.extend_from_slice(&kept);
-    give(outs, led.reshape(&sizes)?)
+    if let (Some(d), true) = (dim.int(), x.ndim() > 0) {
+        return give(outs, out.movedim(&[-1], &[(wrap_dim(d, x.ndim())? + lead) as i64])?);
+    }
+    let kept = kept_sizes(x.sizes(), mask);
+    let sizes: Dims = q.sizes().iter().chain(&kept).copied().collect();
+    give(outs, out.reshape(&sizes)?)
 }
 
 /// The quantile asked for as a number.

@@ -124,13 +124,13 @@ Example::
             }
         }
         let d = d as i64;
-        let mut y = if parts.len() > 1 { f::cat(parts.iter().copied(), d)? } else { x.clone() };
         if n == 0 {
-            return give(outs, y.cloned()?);
+            return give(outs, x.cloned()?);
         }
+        let mut y = if parts.len() > 1 { f::cat(parts.iter().copied(), d)? } else { x.clone() };
         let size = y.sizes()[d as usize];
         if n >= size {
-            return give(outs, y.slice(d, Some(0), Some(0), 1)?.cloned()?);
+            return give(outs, y.slice(d, Some(0), Some(0), 1)?.clone_contiguous()?);
         }
         for i in 0..n {
             let (after, before) = (y.slice(d, Some(1), None, 1)?, y.slice(d, Some(0), Some(size - i - 1), 1)?);

@@ -53,7 +53,7 @@ Example::
                 x.ndim()
             )));
         }
-        give(outs, x.transpose(-2, -1)?)
+        give(outs, x.transpose(-2, -1)?.conj()?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
     ..COMPOSED

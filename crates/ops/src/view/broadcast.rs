@@ -79,7 +79,6 @@ first two dimensions are exchanged.",
             grids.push(t.reshape(&own)?.expand(&sizes)?);
         }
         if swap {
-            grids = grids.iter().map(|g| g.transpose(0, 1)).collect::<Result<_>>()?;
             grids.swap(0, 1);
         }
         give_all(outs, grids)

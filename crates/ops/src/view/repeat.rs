@@ -75,6 +75,9 @@ Example::
         if shifts.is_empty() {
             return Err(Error::runtime("`shifts` required"));
         }
+        if x.numel() == 0 {
+            return give(outs, x.cloned()?);
+        }
         if dims.is_empty() && shifts.len() == 1 {
             return give(outs, x.reshape(&[-1])?.roll(shifts, &[0])?.view(x.sizes())?);
         }
@@ -95,7 +98,7 @@ Example::
                 y = f::cat([&y.slice(d, Some(at), None, 1)?, &y.slice(d, Some(0), Some(at), 1)?], d)?;
             }
         }
-        give(outs, if y.same(x) { x.clone_contiguous()? } else { y })
+        give(outs, if y.same(x) { x.cloned()? } else { y })
     }),
     samples: || {
         let t = |s: &[i64], by: &[i64], d: &[i64]| {
@@ -137,9 +140,9 @@ Example::
         give(
             outs,
             match c.int(0)?.rem_euclid(4) {
-                1 => x.flip(&[b])?.transpose(a, b)?.clone_contiguous()?,
+                1 => x.flip(&[b])?.transpose(a, b)?,
                 2 => x.flip(&[a, b])?,
-                3 => x.flip(&[a])?.transpose(a, b)?.clone_contiguous()?,
+                3 => x.flip(&[a])?.transpose(a, b)?,
                 _ => x.clone_contiguous()?,
             },
         )

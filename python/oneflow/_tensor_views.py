@@ -1,0 +1,44 @@
+"""Views that a tensor takes of itself in place, and transposes that are attributes. Attached to the class at import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow._oneflow import Tensor
+
+
+def _in_place(name: str) -> Any:
+    view = getattr(Tensor, name)
+
+    def take(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._take_view(view(self, *args, **kwargs))
+
+    take.__name__ = take.__qualname__ = f"{name}_"
+    take.__doc__ = f"In-place form of `{name}`: the tensor takes the view's sizes and strides."
+    return take
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    """The transpose of a matrix, complex numbers conjugated."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. "
+            "For batches of matrices, consider using tensor.mH"
+        )
+    return self.adjoint() if self.dim() == 2 else self.conj()
+
+
+def _matrix_hermitian(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged, complex numbers conjugated."""
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"tensor.mH is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
+        )
+    return self.adjoint()
+
+
+for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    setattr(_oneflow.Tensor, f"{_name}_", _in_place(_name))
+_oneflow.Tensor.H = property(_hermitian)
+_oneflow.Tensor.mH = property(_matrix_hermitian)
