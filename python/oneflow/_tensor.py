@@ -223,6 +223,85 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
     return oneflow.from_numpy(array) if getattr(array, "shape", None) is not None else oneflow.tensor(array)
 
 
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of this dtype: of the given sizes, uninitialised, or with the given data."""
+    import oneflow
+
+    device = self.device if device is None else device
+    if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], oneflow.Size):
+        return oneflow.tensor(args[0], dtype=self.dtype, device=device)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].detach().to(self.dtype)
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], oneflow.Size) else args or (0,)
+    return oneflow.empty(tuple(sizes), dtype=self.dtype, device=device)
+
+
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace each element by ``callable`` of it. One Python call an element: slow."""
+    if self.device.type != "cpu":
+        raise TypeError("apply_ is only implemented on CPU tensors")
+    return _filled(self, [callable(value) for value in self.detach().flatten().tolist()])
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element by ``callable`` of it and of the other tensor's. One Python call an element: slow."""
+    pairs = zip(self.detach().flatten().tolist(), tensor.detach().expand_as(self).flatten().tolist(), strict=True)
+    return _filled(self, [callable(a, b) for a, b in pairs])
+
+
+def _filled(self: Tensor, values: list[Any]) -> Tensor:
+    import oneflow
+
+    return self.copy_(oneflow.tensor(values, dtype=self.dtype).view(self.shape))
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a module keeps when ``other`` is loaded into this parameter or buffer."""
+    return other.detach() if assign else self.detach().copy_(other)
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Accepted: memory is given back in the order of the streams that use it."""
+
+
+def is_distributed(self: Tensor) -> bool:
+    """False: tensors of several ranks say ``is_global``."""
+    return False
+
+
+def _part(name: str, index: int) -> property:
+    def get(self: Tensor) -> Tensor:
+        import oneflow
+
+        if not self.is_complex():
+            if index == 0:
+                return self
+            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        return oneflow.view_as_real(self).select(-1, index)
+
+    def put(self: Tensor, value: Any) -> None:
+        get(self).copy_(value)
+
+    return property(get, put, doc=f"The {name} parts, as a view.")
+
+
+# What some devices and formats have, and no tensor here.
+_NEVER = (
+    "is_ipu",
+    "is_maia",
+    "is_mkldnn",
+    "is_mps",
+    "is_mtia",
+    "is_nested",
+    "is_quantized",
+    "is_sparse_csr",
+    "is_vulkan",
+    "is_xla",
+    "is_xpu",
+    "volatile",
+)
+
+
 def __reversed__(self: Tensor) -> Tensor:
     return self if self.dim() == 0 else self.flip(0)
 
@@ -247,6 +326,23 @@ _METHODS = {
     "is_shared": _asked(is_shared),
     "pin_memory": _asked(pin_memory),
     "__torch_function__": classmethod(overrides._torch_function),
+}
+
+_METHODS |= {
+    "new": _asked(new),
+    "apply_": _asked(apply_),
+    "map_": _asked(map_),
+    "module_load": _asked(module_load),
+    "record_stream": record_stream,
+    "is_distributed": is_distributed,
+    "is_conj": lambda self: False,
+    "is_neg": lambda self: False,
+    "resolve_conj": lambda self: self,
+    "resolve_neg": lambda self: self,
+    "real": _part("real", 0),
+    "imag": _part("imaginary", 1),
+    "name": property(lambda self: None, doc="None: tensors have no names."),
+    **{name: property(lambda self: False) for name in _NEVER},
 }
 
 for _name, _method in _METHODS.items():

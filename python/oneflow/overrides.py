@@ -206,7 +206,36 @@ class TorchFunctionMode:
         _C._count_torch_function_modes(False)
 
 
+BaseTorchFunctionMode = TorchFunctionMode
+
+
 # ---- names
+
+
+@functools.cache
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """Return the functions that classes are asked about, by the namespace they are in."""
+    import oneflow
+
+    places = {oneflow: oneflow._oneflow, oneflow.nn.functional: oneflow.nn.functional, Tensor: Tensor}
+    return {
+        place: [f for name in dir(source) if not name.startswith("__") and callable(f := getattr(source, name))]
+        for place, source in places.items()
+    }
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """Return the functions whose result is not made the class of their argument."""
+    return set(_kept_as_they_are())
+
+
+@functools.cache
+def get_ignored_functions() -> set[Any]:
+    """Return the functions that no class is asked about."""
+    import oneflow
+
+    names = ("tensor", "from_numpy", "from_dlpack", "is_tensor", "set_grad_enabled", "manual_seed", "save", "load")
+    return {getattr(oneflow, name) for name in names} | {Tensor.as_subclass, Tensor._make_subclass}
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:

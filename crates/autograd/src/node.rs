@@ -28,13 +28,17 @@ pub struct Node {
 
 pub(crate) type Backward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
 
+pub(crate) type Release = Box<dyn Fn() + Send + Sync>;
+
 pub(crate) enum Kind {
     Op(Box<OpNode>),
     /// Adds to the leaf's `.grad`.
     Accumulate(Tensor),
     Custom {
         name: String,
-        backward: Mutex<Option<Arc<Backward>>>,
+        backward: Backward,
+        /// Lets go of what was kept for backward.
+        release: Release,
     },
 }
 
@@ -106,9 +110,11 @@ impl Node {
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         match &self.kind {
             Kind::Op(o) => self.run_op(o, grads, retain),
-            Kind::Custom { backward, .. } => {
-                let f = if retain { locked(backward).clone() } else { locked(backward).take() };
-                let out = f.ok_or_else(freed)?(grads)?;
+            Kind::Custom { backward, release, .. } => {
+                let out = backward(grads)?;
+                if !retain {
+                    release();
+                }
                 if out.len() < self.edges.len() {
                     return Err(Error::runtime(format!(
                         "function {} returned an incorrect number of gradients (expected {}, got {})",
@@ -132,7 +138,11 @@ impl Node {
         let oneflow_core::Grad::Rule { f, .. } = o.op.grad else {
             return Err(Error::not_implemented(format!("derivative for {} is not implemented", o.op.name())));
         };
-        let saved = if retain { locked(&o.saved).clone() } else { locked(&o.saved).take() };
+        // What kept nothing may run again.
+        let saved = match &mut *locked(&o.saved) {
+            Some(s) if retain || s.ins.is_empty() && s.outs.is_empty() => Some(s.clone()),
+            s => s.take(),
+        };
         let saved = saved.ok_or_else(freed)?;
         let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
         for (i, k) in saved.ins {

@@ -8,7 +8,6 @@ use oneflow_core::base::{Error, Meta, Result};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
@@ -257,9 +256,8 @@ fn record(
     let (context, owner) = (Shared::new(ctx.clone().into_any()), Shared::new(class.clone().into_any()));
     let label = name.clone();
     let materialize = state.materialize;
-    let context = Frees { context, ran: AtomicBool::new(false) };
+    let released = Shared::new(ctx.clone().into_any());
     let backward = Box::new(move |grads: &[Option<Tensor>]| {
-        let context = context.used();
         gate::attach(|py| {
             let given = grads
                 .iter()
@@ -270,11 +268,11 @@ fn record(
                     _ => Ok(None),
                 })
                 .collect::<Result<Vec<_>>>()?;
-            call_backward(py, &owner, context, given, &wanted, &label)
+            call_backward(py, &owner, &context, given, &wanted, &label)
         })
     });
     // The closure above holds the context, whose lock is free again when backward runs.
-    let node = ag::custom_node(&name, ins, &linked, backward);
+    let node = ag::custom_node(&name, ins, &linked, backward, Box::new(move || release(&released)));
     if let Some(n) = &node {
         state.node = Arc::downgrade(n);
     }
@@ -299,36 +297,19 @@ fn record(
     Ok(results)
 }
 
-/// The context of a backward; frees what it saved once the engine drops the backward it has run.
-struct Frees {
-    context: Shared,
-    ran: AtomicBool,
-}
-
-impl Frees {
-    fn used(&self) -> &Shared {
-        self.ran.store(true, Ordering::Relaxed);
-        &self.context
-    }
-}
-
-impl Drop for Frees {
-    fn drop(&mut self) {
-        if !*self.ran.get_mut() {
-            return;
-        }
-        gate::attach(|py| {
-            let context = self.context.bind(py);
-            let Ok(c) = context.cast::<Context>() else { return };
-            let saved = {
-                let mut state = c.get().state();
-                state.freed = true;
-                std::mem::take(&mut state.saved)
-            };
-            // Dropping may run Python code: not under the lock.
-            drop(saved);
-        });
-    }
+/// Frees what a context saved: its backward has run for the last time.
+fn release(context: &Shared) {
+    gate::attach(|py| {
+        let context = context.bind(py);
+        let Ok(c) = context.cast::<Context>() else { return };
+        let saved = {
+            let mut state = c.get().state();
+            state.freed = !state.saved.is_empty();
+            std::mem::take(&mut state.saved)
+        };
+        // Dropping may run Python code: not under the lock.
+        drop(saved);
+    });
 }
 
 fn zeros(m: &Meta) -> Result<Tensor> {

@@ -82,6 +82,14 @@ impl PyGenerator {
         })?;
         Ok(slf)
     }
+    /// Calls made since the seed was set.
+    fn get_offset(&self) -> u64 {
+        self.handle().offset()
+    }
+    fn set_offset(&self, offset: u64) {
+        let g = self.handle();
+        g.set_state(g.seed(), offset);
+    }
     fn clone_state(&self) -> PyGenerator {
         let g = Generator::new();
         g.set_state(self.handle().seed(), self.handle().offset());

@@ -501,7 +501,7 @@ pub unsafe extern "C" fn iter(o: *mut PyObject) -> *mut PyObject {
         unsafe {
             if answers(o) {
                 // The parts are what the class answers, not this iterator.
-                let parts = ask_slot(py, "unbind", o, &[], &[o])?;
+                let parts = ask_slot(py, ops::UNBIND.name(), o, &[], &[o])?;
                 let iterator = ffi::PyObject_GetIter(parts);
                 ffi::Py_DECREF(parts);
                 return checked(iterator);

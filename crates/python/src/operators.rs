@@ -32,6 +32,10 @@ impl Named {
             .ok_or_else(|| Error::not_implemented(format!("{}() is not implemented", self.name)))
     }
 
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Whether the op table has it.
     pub fn exists(&self) -> bool {
         self.def().is_ok()

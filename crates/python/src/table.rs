@@ -84,13 +84,18 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let entries = install(entries);
 
     let private = PyModule::new(py, "oneflow._oneflow._C")?;
+    let nn = PyModule::new(py, "oneflow._oneflow._C._nn")?;
     let class = tensor_type();
     // SAFETY: the class lives for ever.
     let class_object = unsafe { Bound::from_borrowed_ptr(py, class.cast::<ffi::PyObject>()) };
     for (i, (place, e)) in places.iter().zip(entries).enumerate() {
         match place {
             Place::Public => m.add(e.name.as_str(), function(m, i, e)?)?,
-            Place::Nn => m.setattr(e.name.as_str(), function(m, i, e)?)?,
+            Place::Nn => {
+                let f = function(m, i, e)?;
+                nn.setattr(e.name.as_str(), &f)?;
+                m.setattr(e.name.as_str(), f)?;
+            }
             Place::Private => private.setattr(e.name.as_str(), function(&private, i, e)?)?,
             // SAFETY: the class is a type object.
             Place::Method => class_object.setattr(e.name.as_str(), unsafe { method(py, class, i, e)? })?,
@@ -104,5 +109,6 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::overrides::add(&private)?;
     crate::autograd::add_private(&private)?;
     crate::sparse::add(&private)?;
+    private.setattr("_nn", nn)?;
     m.setattr("_C", private)
 }

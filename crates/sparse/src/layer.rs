@@ -88,7 +88,9 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         "add" | "sub" => sum_of(c, x, sign_of(c).unwrap_or(1))?,
         "mul" => product(c, x)?,
         "div" => quotient(c, x)?,
-        "clone" => like(x, |coo| Ok((coo.indices.clone_contiguous()?, coo.values.clone_contiguous()?)))?,
+        "clone" | "clone_contiguous" => {
+            like(x, |coo| Ok((coo.indices.clone_contiguous()?, coo.values.clone_contiguous()?)))?
+        }
         "contiguous" => x.clone(),
         "to_copy" => {
             let coo = entries(c, x)?;

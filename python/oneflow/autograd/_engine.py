@@ -104,7 +104,9 @@ def grad(
         (tensor(6.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     output_list, input_list = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
         return _one_by_one(

@@ -14,6 +14,7 @@ from oneflow._oneflow import Node, Tensor
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -102,6 +103,18 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         yield
     finally:
         _C._refuse_saved_hooks(was)
+
+
+class _Copies:
+    def clear(self) -> None:
+        """Nothing is kept here: every saved tensor has its own copy."""
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Generator[_Copies, None, None]:
+    """Inside, what is saved for backward is copied, so that tensors may be written afterwards."""
+    with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        yield _Copies()
 
 
 class _Handles:

@@ -46,7 +46,7 @@ pub fn stub(template: &str, ops: &[Op]) -> Result<String, String> {
     let mut table = format!("{tuples}{}", definitions(&mut functions, "", ""));
     if !private.is_empty() {
         // A module in truth; a stub file can only say so with a class.
-        table += &format!("\nclass _C:\n{}", definitions(&mut private, "    ", "@staticmethod"));
+        table += &format!("\nclass _C(_Private):\n{}", definitions(&mut private, "    ", "@staticmethod"));
     }
     let text = template.replace(METHODS, &definitions(&mut methods, "    ", "")).replace(FUNCTIONS, &table);
     Ok(format!("# Written by `cargo xtask codegen` from {TEMPLATE} and the op table; edit those.\n{text}"))
