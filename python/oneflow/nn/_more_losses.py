@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow.nn._distances import cosine_similarity, pairwise_distance
 from oneflow.nn._losses import _check_reduction, _kind, _reduce
 
@@ -215,7 +216,7 @@ def multi_margin_loss(
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
     if p not in (1, 2):
-        raise RuntimeError("only p == 1 and p == 2 supported")
+        raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     if input.dim() > 2 or (input.dim() > 0 and input.shape[-1] == 0):
@@ -352,9 +353,63 @@ def triplet_margin_with_distance_loss(
     return _reduce((margin + near - far).clamp(min=0), reduction)
 
 
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification of ``targets`` under log probabilities ``log_probs`` (T, N, C) or (T, C).
+
+    Args:
+        targets: int classes (N, S), or those of all samples one after another.
+        input_lengths, target_lengths: (N,), tensors or sequences of ints.
+        blank: the class of no label.
+        reduction: "mean" (each loss over its target's length, then over the batch), "sum" or "none".
+        zero_infinity: zero for losses that are infinite since a target is too long, and their gradients.
+
+    The gradient is that of logits whose log softmax is ``log_probs``. (Graves et al., 2006.)
+    """
+    _check_reduction(reduction)
+    if not log_probs.dtype.is_floating_point:
+        raise RuntimeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
+    if targets.dtype.is_floating_point or targets.dtype == oneflow.bool:
+        raise RuntimeError(f"ctc_loss: targets must be of an integer dtype, got {targets.dtype}")
+    alone = log_probs.dim() == 2
+    if alone:
+        log_probs = log_probs.unsqueeze(1)
+        targets = targets.unsqueeze(0) if targets.dim() == 1 else targets
+    lengths = []
+    for name, given in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+        if isinstance(given, Tensor):
+            if given.dtype.is_floating_point or given.dtype == oneflow.bool:
+                raise RuntimeError(f"{name} must be integral")
+            lengths.append(given.reshape(-1).to(device=log_probs.device, dtype=oneflow.int64))
+        else:
+            values = [given] if isinstance(given, int) else list(given)
+            lengths.append(oneflow.tensor(values, dtype=oneflow.int64, device=log_probs.device))
+    if targets.dim() == 2:
+        most = targets.shape[1]
+    else:
+        most = int(lengths[1].max().item()) if lengths[1].numel() else 0
+    targets = targets.to(device=log_probs.device, dtype=oneflow.int64)
+    losses, _ = _oneflow._C.native_ctc_loss(log_probs, targets, *lengths, max(most, 0), blank, zero_infinity)
+    if zero_infinity:
+        losses = oneflow.where(losses == math.inf, oneflow.zeros_like(losses), losses)
+    if reduction == "mean":
+        return (losses / lengths[1].clamp(min=1).to(losses.dtype)).mean()
+    if reduction == "sum":
+        return losses.sum()
+    return losses.squeeze(0) if alone else losses
+
+
 __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
+    "ctc_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "kl_div",

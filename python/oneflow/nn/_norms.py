@@ -44,10 +44,14 @@ def batch_norm(
         # Nothing to normalise: the affine map keeps the gradients' paths.
         output = input.clone() if weight is None else input * weight[0]
         return output if bias is None else output + bias[0]
-    output, _, _, running = _oneflow._C.batch_norm_with_statistics(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+        return _oneflow._C.batch_norm_inference(input, weight, bias, running_mean, running_var, eps)
+    output, _, _, running = _oneflow._C.batch_norm_training(
+        input, weight, bias, running_mean, running_var, momentum, eps
     )
-    if training and running_mean is not None and running_var is not None:
+    if running_mean is not None and running_var is not None:
         with oneflow.no_grad():
             mean, var = running.unbind(0)
             running_mean.copy_(mean)
@@ -61,6 +65,12 @@ def group_norm(
     """Normalise ``num_groups`` groups of channels of ``input`` (N, C, *), then scale and shift each channel."""
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    values = 1
+    for n in input.shape[2:]:
+        values *= n
+    for what, n in (("number of channels", input.shape[1]), ("HxW", values)):
+        if n == 0:
+            raise RuntimeError(f"Expected {what} to be greater than 0, got 0 (input {list(input.shape)})")
     if num_groups > 0:
         _check_batch([input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]])
     return _oneflow.group_norm(input, num_groups, weight, bias, eps)
@@ -90,6 +100,7 @@ def instance_norm(
     if values == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     channels = input.shape[1]
+    input = input.contiguous()
     output, mean, rstd = _oneflow._C.group_norm_with_statistics(input, channels, weight, bias, eps)
     if running_mean is not None and running_var is not None:
         with oneflow.no_grad():

@@ -165,7 +165,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     widths = [(input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(n_dims)]
     for dim, before, after in widths:
         _check_width(mode, input, dim, before, after)
-    for dim, before, after in widths:
+    # Cuts first: what is joined last is dense.
+    for dim, before, after in sorted(widths, key=lambda w: max(w[1:]) > 0):
         input = extend(input, dim, before, after)
     # A result of cuts alone is no view either.
     return input if any(p > 0 for p in pad) else input.clone(memory_format=oneflow.contiguous_format)

@@ -84,13 +84,19 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (y, training, isa) = (l.output(0)?, l.param(0)?.bool(), isa());
     let (n_channels, n) = (x.sizes[1] as usize, x.numel());
+    // Statistics that nobody wants are kept here.
+    let mut own = [vec![T::Acc::of(0.0); n_channels], vec![T::Acc::of(0.0); n_channels]];
+    let [mean, rstd] = [1, 2].map(|i| match l.opt_output(i) {
+        Some(v) => Shared::new(v.ptr),
+        None => Shared::new(own[i - 1].as_mut_ptr().cast()),
+    });
     // SAFETY: the views outlive the launch.
     let ch = unsafe {
         Channels::<T::Acc> {
             weight: Run::new(l.opt_input(1))?,
             bias: Run::new(l.opt_input(2))?,
-            mean: Shared::new(l.output(1)?.ptr),
-            rstd: Shared::new(l.output(2)?.ptr),
+            mean,
+            rstd,
             momentum: l.param(1)?.f64(),
             eps: l.param(2)?.f64(),
         }
@@ -300,13 +306,10 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (g, gx, training, isa) = (l.input(0)?, l.opt_output(0), l.param(0)?.bool(), isa());
     let (n_channels, n) = (x.sizes[1] as usize, x.numel());
     let each = (n / n_channels.max(1)) as f64;
-    // SAFETY: the view outlives the launch.
-    let weight = unsafe { Run::<T::Acc>::new(l.opt_input(4))? };
-    let (w, mean, rstd) = (
-        Shared::<T::Acc>::new(weight.ptr() as *mut u8),
-        Shared::<T::Acc>::new(l.input(2)?.ptr),
-        Shared::<T::Acc>::new(l.input(3)?.ptr),
-    );
+    // SAFETY: the views outlive the launch.
+    let parameters: [Run<T::Acc>; 3] =
+        unsafe { [Run::new(l.opt_input(4))?, Run::new(l.opt_input(2))?, Run::new(l.opt_input(3))?] };
+    let [w, mean, rstd] = parameters.each_ref().map(|p| Shared::<T::Acc>::new(p.ptr() as *mut u8));
     // gx = a g + b + (mean - x) q: [a, b, mean, q] of a channel.
     // SAFETY: statistics and weights have one number a channel.
     let map = |c: usize, [sum_g, sum_gx]: Sums| unsafe {

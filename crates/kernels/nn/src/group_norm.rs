@@ -60,13 +60,10 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 
 unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (g, gx, groups, isa) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), isa());
-    // SAFETY: the view outlives the launch.
-    let weight = unsafe { Run::<T::Acc>::new(l.opt_input(4))? };
-    let (w, mean, rstd) = (
-        Shared::<T::Acc>::new(weight.ptr() as *mut u8),
-        Shared::<T::Acc>::new(l.input(2)?.ptr),
-        Shared::<T::Acc>::new(l.input(3)?.ptr),
-    );
+    // SAFETY: the views outlive the launch.
+    let parameters: [Run<T::Acc>; 3] =
+        unsafe { [Run::new(l.opt_input(4))?, Run::new(l.opt_input(2))?, Run::new(l.opt_input(3))?] };
+    let [w, mean, rstd] = parameters.each_ref().map(|p| Shared::<T::Acc>::new(p.ptr() as *mut u8));
     let (gs, xs, os) = (Rows::<T>::new(&g), Rows::<T>::new(x), Rows::<T>::new(&gx));
     let (batch, channels, s) = (x.sizes[0] as usize, x.sizes[1] as usize, xs.row.len());
     let each = channels / groups;

@@ -6,6 +6,7 @@
 mod batch_norm;
 mod channel_rows;
 mod cross_entropy;
+mod ctc;
 mod dropout;
 mod embedding;
 mod group_norm;
@@ -31,6 +32,8 @@ pub fn register() {
         (&prim::CROSS_ENTROPY, cross_entropy::forward),
         (&prim::CROSS_ENTROPY_BACKWARD, cross_entropy::backward),
         (&prim::CROSS_ENTROPY_REDUCED, cross_entropy::forward_reduced),
+        (&prim::CTC_LOSS, ctc::forward),
+        (&prim::CTC_LOSS_BACKWARD, ctc::backward),
         (&prim::GROUP_NORM, group_norm::forward),
         (&prim::GROUP_NORM_BACKWARD, group_norm::backward),
         (&prim::RESAMPLE, resample::resample),

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 
 /// Every op whose first parameter is a tensor, as a method.
 pub trait TensorOps {
+    /// `_standard_gamma(Tensor input, Generator? generator=None) -> Tensor`
+    fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
     fn abs(&self) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
@@ -232,8 +234,12 @@ pub trait TensorOps {
     fn any_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
+    fn argmax_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
+    /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
+    fn argmin_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
     fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor>;
     /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
@@ -377,25 +383,53 @@ pub trait TensorOps {
         affine: bool,
         eps: f64,
     ) -> Result<[Tensor; 3]>;
-    /// `batch_norm_with_statistics(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor running)`
-    fn batch_norm_with_statistics(
+    /// `batch_norm_inference(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor`
+    fn batch_norm_inference(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        mean: &Tensor,
+        var: &Tensor,
+        eps: f64,
+    ) -> Result<Tensor>;
+    /// `batch_norm_training(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor running)`
+    fn batch_norm_training(
         &self,
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
         running_mean: Option<&Tensor>,
         running_var: Option<&Tensor>,
-        training: bool,
         momentum: f64,
         eps: f64,
     ) -> Result<[Tensor; 4]>;
-    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_fill(&self, p: f64) -> Result<Tensor>;
-    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_fill_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_fill_(&self, p: f64) -> Result<()>;
-    /// `bernoulli_fill(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_fill_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn bernoulli(&self) -> Result<Tensor>;
+    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_out(&self, out: &Tensor) -> Result<()>;
+    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_with_out(&self, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
+    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_Tensor(&self, p: &Tensor) -> Result<Tensor>;
+    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_Tensor_with(&self, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_Tensor_(&self, p: &Tensor) -> Result<()>;
+    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_Tensor_with_(&self, p: &Tensor, generator: Option<&Generator>) -> Result<()>;
+    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_float(&self, p: f64) -> Result<Tensor>;
+    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_float_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_float_(&self, p: f64) -> Result<()>;
+    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_float_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_p(&self, p: f64) -> Result<Tensor>;
+    /// `bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn bernoulli_p_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean") -> Tensor`
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: &str) -> Result<Tensor>;
     /// `binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean", Tensor? pos_weight=None) -> Tensor`
@@ -416,6 +450,12 @@ pub trait TensorOps {
     fn binary_entropy_of_probability_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor>;
     /// `bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor`
     fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor>;
+    /// `binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor`
+    fn binomial(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `binomial_doubles(Tensor count, Tensor prob, *, Generator? generator=None) -> Tensor`
+    fn binomial_doubles(&self, prob: &Tensor) -> Result<Tensor>;
+    /// `binomial_doubles(Tensor count, Tensor prob, *, Generator? generator=None) -> Tensor`
+    fn binomial_doubles_with(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -466,6 +506,14 @@ pub trait TensorOps {
     fn bucketize_out(&self, boundaries: &Tensor, out: &Tensor) -> Result<()>;
     /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
     fn bucketize_with_out(&self, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> Result<()>;
+    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
+    fn cauchy(&self, median: f64, sigma: f64) -> Result<Tensor>;
+    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
+    fn cauchy_with(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
+    fn cauchy_(&self, median: f64, sigma: f64) -> Result<()>;
+    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
+    fn cauchy_with_(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil(&self) -> Result<Tensor>;
     /// `ceil(Tensor input) -> Tensor`
@@ -490,6 +538,18 @@ pub trait TensorOps {
     fn clamp_Tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()>;
     /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
     fn clamp_Tensor_out(&self, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> Result<()>;
+    /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
+    fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
+    fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<()>;
+    /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
+    fn clamp_max_out<'a>(&self, max: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
+    /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
+    fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
+    fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<()>;
+    /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
+    fn clamp_min_out<'a>(&self, min: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn cloned(&self) -> Result<Tensor>;
     /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
@@ -676,6 +736,18 @@ pub trait TensorOps {
         logsumexp: &Tensor,
         ignore_index: i64,
         label_smoothing: f64,
+    ) -> Result<Tensor>;
+    /// `ctc_loss_backward(Tensor grad_loss, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor loss, Tensor log_alpha, int blank, bool zero_infinity) -> Tensor`
+    fn ctc_loss_backward(
+        &self,
+        log_probs: &Tensor,
+        targets: &Tensor,
+        input_lengths: &Tensor,
+        target_lengths: &Tensor,
+        loss: &Tensor,
+        log_alpha: &Tensor,
+        blank: i64,
+        zero_infinity: bool,
     ) -> Result<Tensor>;
     /// `cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)`
     fn cummax(&self, dim: i64) -> Result<[Tensor; 2]>;
@@ -947,6 +1019,10 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
+    /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn gamma_doubles(&self) -> Result<Tensor>;
+    /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
     fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
@@ -975,6 +1051,14 @@ pub trait TensorOps {
     fn gelu_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `gelu_backward(Tensor grad_output, Tensor input, *, str approximate="none") -> Tensor`
     fn gelu_backward_with(&self, input: &Tensor, approximate: &str) -> Result<Tensor>;
+    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn geometric(&self, p: f64) -> Result<Tensor>;
+    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn geometric_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn geometric_(&self, p: f64) -> Result<()>;
+    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
+    fn geometric_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
     /// `geqrf(Tensor input) -> (Tensor a, Tensor tau)`
     fn geqrf(&self) -> Result<[Tensor; 2]>;
     /// `glu(Tensor input, int dim=-1) -> Tensor`
@@ -1157,6 +1241,8 @@ pub trait TensorOps {
     fn inner(&self, other: &Tensor) -> Result<Tensor>;
     /// `inner(Tensor input, Tensor other) -> Tensor`
     fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
+    fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor>;
     /// `isfinite(Tensor input) -> Tensor`
     fn isfinite(&self) -> Result<Tensor>;
     /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
@@ -1338,6 +1424,14 @@ pub trait TensorOps {
     fn log2_(&self) -> Result<()>;
     /// `log2(Tensor input) -> Tensor`
     fn log2_out(&self, out: &Tensor) -> Result<()>;
+    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
+    fn log_normal(&self, mean: f64, std: f64) -> Result<Tensor>;
+    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
+    fn log_normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
+    fn log_normal_(&self, mean: f64, std: f64) -> Result<()>;
+    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
+    fn log_normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()>;
     /// `log_sigmoid(Tensor input) -> Tensor`
     fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
@@ -1414,10 +1508,14 @@ pub trait TensorOps {
     fn matrix_exp(&self) -> Result<Tensor>;
     /// `max(Tensor input) -> Tensor`
     fn max(&self) -> Result<Tensor>;
+    /// `max(Tensor input) -> Tensor`
+    fn max_out(&self, out: &Tensor) -> Result<()>;
     /// `max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `max.other(Tensor input, Tensor other) -> Tensor`
     fn max_other(&self, other: &Tensor) -> Result<Tensor>;
+    /// `max.other(Tensor input, Tensor other) -> Tensor`
+    fn max_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
     fn max_pool1d(
         &self,
@@ -1498,10 +1596,14 @@ pub trait TensorOps {
     fn median_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `min(Tensor input) -> Tensor`
     fn min(&self) -> Result<Tensor>;
+    /// `min(Tensor input) -> Tensor`
+    fn min_out(&self, out: &Tensor) -> Result<()>;
     /// `min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `min.other(Tensor input, Tensor other) -> Tensor`
     fn min_other(&self, other: &Tensor) -> Result<Tensor>;
+    /// `min.other(Tensor input, Tensor other) -> Tensor`
+    fn min_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum(&self, other: &Tensor) -> Result<Tensor>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
@@ -1709,6 +1811,16 @@ pub trait TensorOps {
         label_smoothing: f64,
         mean: bool,
     ) -> Result<[Tensor; 3]>;
+    /// `native_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int max_target_length, int blank, bool zero_infinity) -> (Tensor loss, Tensor log_alpha)`
+    fn native_ctc_loss(
+        &self,
+        targets: &Tensor,
+        input_lengths: &Tensor,
+        target_lengths: &Tensor,
+        max_target_length: i64,
+        blank: i64,
+        zero_infinity: bool,
+    ) -> Result<[Tensor; 2]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
     fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
@@ -1824,6 +1936,14 @@ pub trait TensorOps {
     fn normal_(&self, mean: f64, std: f64) -> Result<()>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()>;
+    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_Tensor(&self, std: &Tensor) -> Result<Tensor>;
+    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_Tensor_with(&self, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_float(&self, std: f64) -> Result<Tensor>;
+    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_float_with(&self, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn ones_like(&self) -> Result<Tensor>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -1844,6 +1964,12 @@ pub trait TensorOps {
     fn permute_copy(&self, dims: &[i64]) -> Result<Tensor>;
     /// `permute_copy(Tensor input, int[] dims) -> Tensor`
     fn permute_copy_out(&self, dims: &[i64], out: &Tensor) -> Result<()>;
+    /// `poisson(Tensor input, Generator? generator=None) -> Tensor`
+    fn poisson(&self, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `poisson_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn poisson_doubles(&self) -> Result<Tensor>;
+    /// `poisson_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn poisson_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
     fn polar(&self, angle: &Tensor) -> Result<Tensor>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
@@ -1914,6 +2040,29 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randint_like(&self, high: i64) -> Result<Tensor>;
+    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randint_like_with(
+        &self,
+        high: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
+    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor>;
+    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    fn randint_like_low_with(
+        &self,
+        low: i64,
+        high: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor>;
     /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn randn_like(&self) -> Result<Tensor>;
     /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -1924,6 +2073,30 @@ pub trait TensorOps {
         device: Option<Device>,
         requires_grad: bool,
     ) -> Result<Tensor>;
+    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn random(&self) -> Result<Tensor>;
+    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn random_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn random_(&self) -> Result<()>;
+    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
+    fn random_with_(&self, generator: Option<&Generator>) -> Result<()>;
+    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
+    fn random_from(&self, from: i64, to: Option<i64>) -> Result<Tensor>;
+    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
+    fn random_from_with(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
+    fn random_from_(&self, from: i64, to: Option<i64>) -> Result<()>;
+    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
+    fn random_from_with_(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()>;
+    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
+    fn random_to(&self, to: i64) -> Result<Tensor>;
+    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
+    fn random_to_with(&self, to: i64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
+    fn random_to_(&self, to: i64) -> Result<()>;
+    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
+    fn random_to_with_(&self, to: i64, generator: Option<&Generator>) -> Result<()>;
     /// `ravel(Tensor(a) input) -> Tensor(a)`
     fn ravel(&self) -> Result<Tensor>;
     /// `real(Tensor(a) input) -> Tensor(a)`
@@ -2627,6 +2800,17 @@ pub trait TensorOps {
 }
 
 impl TensorOps for Tensor {
+    #[inline]
+    fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::GAMMA,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     #[inline]
     fn abs(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::abs::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
@@ -3454,6 +3638,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn argmax_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::ARGMAX,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::extrema::ARGMIN,
@@ -3462,6 +3657,17 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn argmin_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::ARGMIN,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -3887,29 +4093,134 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn batch_norm_with_statistics(
+    fn batch_norm_inference(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        mean: &Tensor,
+        var: &Tensor,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::batch_norm::INFERENCE,
+            ins: &[Some(self), weight, bias, Some(mean), Some(var)],
+            args: &[Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn batch_norm_training(
         &self,
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
         running_mean: Option<&Tensor>,
         running_var: Option<&Tensor>,
-        training: bool,
         momentum: f64,
         eps: f64,
     ) -> Result<[Tensor; 4]> {
         let call = Call {
-            op: &crate::nn::batch_norm::NATIVE,
+            op: &crate::nn::batch_norm::TRAINING,
             ins: &[Some(self), weight, bias, running_mean, running_var],
-            args: &[Arg::Bool(training), Arg::Float(momentum), Arg::Float(eps)],
+            args: &[Arg::Float(momentum), Arg::Float(eps)],
             dest: Dest::Fresh,
         };
         many(&call)
     }
 
     #[inline]
-    fn bernoulli_fill(&self, p: f64) -> Result<Tensor> {
+    fn bernoulli(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::BERNOULLI,
+            op: &crate::random::distributions::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_with_out(&self, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_Tensor(&self, p: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_FILL,
+            ins: &[Some(self), Some(p)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_Tensor_with(&self, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_FILL,
+            ins: &[Some(self), Some(p)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_Tensor_(&self, p: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_FILL,
+            ins: &[Some(self), Some(p)],
+            args: &[rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_Tensor_with_(&self, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_FILL,
+            ins: &[Some(self), Some(p)],
+            args: &[rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_float(&self, p: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_FILL_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Fresh,
@@ -3918,9 +4229,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bernoulli_fill_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    fn bernoulli_float_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::BERNOULLI,
+            op: &crate::random::distributions::BERNOULLI_FILL_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(generator)],
             dest: Dest::Fresh,
@@ -3929,9 +4240,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bernoulli_fill_(&self, p: f64) -> Result<()> {
+    fn bernoulli_float_(&self, p: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::BERNOULLI,
+            op: &crate::random::distributions::BERNOULLI_FILL_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Into(&[self]),
@@ -3940,14 +4251,36 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bernoulli_fill_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
+    fn bernoulli_float_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::BERNOULLI,
+            op: &crate::random::distributions::BERNOULLI_FILL_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(generator)],
             dest: Dest::Into(&[self]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_P,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn bernoulli_p_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BERNOULLI_P,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -4028,6 +4361,39 @@ impl TensorOps for Tensor {
             op: &crate::index::count::BINCOUNT,
             ins: &[Some(self), weights],
             args: &[Arg::Int(minlength)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binomial(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BINOMIAL,
+            ins: &[Some(self), Some(prob)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binomial_doubles(&self, prob: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BINOMIAL_DOUBLES,
+            ins: &[Some(self), Some(prob)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn binomial_doubles_with(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::BINOMIAL_DOUBLES,
+            ins: &[Some(self), Some(prob)],
+            args: &[rng(generator)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -4303,6 +4669,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn cauchy(&self, median: f64, sigma: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::CAUCHY,
+            ins: &[Some(self)],
+            args: &[Arg::Float(median), Arg::Float(sigma), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cauchy_with(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::CAUCHY,
+            ins: &[Some(self)],
+            args: &[Arg::Float(median), Arg::Float(sigma), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cauchy_(&self, median: f64, sigma: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::CAUCHY,
+            ins: &[Some(self)],
+            args: &[Arg::Float(median), Arg::Float(sigma), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cauchy_with_(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::CAUCHY,
+            ins: &[Some(self)],
+            args: &[Arg::Float(median), Arg::Float(sigma), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn ceil(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::ceil::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -4410,6 +4820,78 @@ impl TensorOps for Tensor {
             op: &crate::elementwise::clamp::TENSOR,
             ins: &[Some(self), min, max],
             args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (max, max_scalar) = split(max);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MAX,
+            ins: &[Some(self), max],
+            args: &[max_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<()> {
+        let (max, max_scalar) = split(max);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MAX,
+            ins: &[Some(self), max],
+            args: &[max_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn clamp_max_out<'a>(&self, max: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (max, max_scalar) = split(max);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MAX,
+            ins: &[Some(self), max],
+            args: &[max_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (min, min_scalar) = split(min);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MIN,
+            ins: &[Some(self), min],
+            args: &[min_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<()> {
+        let (min, min_scalar) = split(min);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MIN,
+            ins: &[Some(self), min],
+            args: &[min_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn clamp_min_out<'a>(&self, min: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (min, min_scalar) = split(min);
+        let call = Call {
+            op: &crate::elementwise::isclose::CLAMP_MIN,
+            ins: &[Some(self), min],
+            args: &[min_scalar],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -4939,6 +5421,35 @@ impl TensorOps for Tensor {
             op: &crate::nn::cross_entropy::BACKWARD,
             ins: &[Some(self), Some(input), Some(target), weight, Some(logsumexp)],
             args: &[Arg::Int(ignore_index), Arg::Float(label_smoothing)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn ctc_loss_backward(
+        &self,
+        log_probs: &Tensor,
+        targets: &Tensor,
+        input_lengths: &Tensor,
+        target_lengths: &Tensor,
+        loss: &Tensor,
+        log_alpha: &Tensor,
+        blank: i64,
+        zero_infinity: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::nn::loss::ctc::BACKWARD,
+            ins: &[
+                Some(self),
+                Some(log_probs),
+                Some(targets),
+                Some(input_lengths),
+                Some(target_lengths),
+                Some(loss),
+                Some(log_alpha),
+            ],
+            args: &[Arg::Int(blank), Arg::Bool(zero_infinity)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -6127,6 +6638,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn gamma_doubles(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::GAMMA_DOUBLES,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::GAMMA_DOUBLES,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::gather::GATHER_OP,
@@ -6273,6 +6806,50 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn geometric(&self, p: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::GEOMETRIC,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn geometric_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::GEOMETRIC,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn geometric_(&self, p: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::GEOMETRIC,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn geometric_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::GEOMETRIC,
+            ins: &[Some(self)],
+            args: &[Arg::Float(p), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -6955,6 +7532,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::isclose::OP,
+            ins: &[Some(self), Some(other)],
+            args: &[Arg::Float(rtol), Arg::Float(atol), Arg::Bool(equal_nan)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -7673,6 +8261,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn log_normal(&self, mean: f64, std: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::LOG_NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn log_normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::LOG_NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn log_normal_(&self, mean: f64, std: f64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::LOG_NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn log_normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::LOG_NORMAL,
+            ins: &[Some(self)],
+            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn log_sigmoid(&self) -> Result<Tensor> {
         let call =
             Call { op: &crate::elementwise::softplus::LOG_SIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
@@ -8060,6 +8692,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn max_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::reduce::extrema::MAX, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::reduce::extrema::MAX_DIM,
@@ -8079,6 +8717,17 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn max_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::MAX_OTHER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -8332,6 +8981,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn min_out(&self, out: &Tensor) -> Result<()> {
+        let call = Call { op: &crate::reduce::extrema::MIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
+        none(&call)
+    }
+
+    #[inline]
     fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::reduce::extrema::MIN_DIM,
@@ -8351,6 +9006,17 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn min_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::extrema::MIN_OTHER,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -9052,6 +9718,25 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn native_ctc_loss(
+        &self,
+        targets: &Tensor,
+        input_lengths: &Tensor,
+        target_lengths: &Tensor,
+        max_target_length: i64,
+        blank: i64,
+        zero_infinity: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::nn::loss::ctc::NATIVE,
+            ins: &[Some(self), Some(targets), Some(input_lengths), Some(target_lengths)],
+            args: &[Arg::Int(max_target_length), Arg::Int(blank), Arg::Bool(zero_infinity)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::random::dropout::OP,
@@ -9488,6 +10173,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn normal_Tensor_Tensor(&self, std: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_BOTH,
+            ins: &[Some(self), Some(std)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_Tensor_with(&self, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_BOTH,
+            ins: &[Some(self), Some(std)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_float(&self, std: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_MEAN,
+            ins: &[Some(self)],
+            args: &[Arg::Float(std), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_float_with(&self, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_MEAN,
+            ins: &[Some(self)],
+            args: &[Arg::Float(std), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn ones_like(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::full::ONES_LIKE,
@@ -9561,6 +10290,39 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn poisson(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::POISSON,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn poisson_doubles(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::POISSON_DOUBLES,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn poisson_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::POISSON_DOUBLES,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -9849,6 +10611,78 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn randint_like(&self, high: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_LIKE_HIGH,
+            ins: &[Some(self)],
+            args: &[Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn randint_like_with(
+        &self,
+        high: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_LIKE_HIGH,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Int(high),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_LIKE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(low), Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn randint_like_low_with(
+        &self,
+        low: i64,
+        high: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_LIKE,
+            ins: &[Some(self)],
+            args: &[
+                Arg::Int(low),
+                Arg::Int(high),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn randn_like(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RANDN_LIKE,
@@ -9879,6 +10713,138 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn random(&self) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_ANY,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_ANY,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_(&self) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_ANY,
+            ins: &[Some(self)],
+            args: &[rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn random_with_(&self, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_ANY,
+            ins: &[Some(self)],
+            args: &[rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn random_from(&self, from: i64, to: Option<i64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_FROM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_from_with(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_FROM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_from_(&self, from: i64, to: Option<i64>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_FROM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn random_from_with_(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_FROM,
+            ins: &[Some(self)],
+            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn random_to(&self, to: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_TO,
+            ins: &[Some(self)],
+            args: &[Arg::Int(to), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_to_with(&self, to: i64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_TO,
+            ins: &[Some(self)],
+            args: &[Arg::Int(to), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn random_to_(&self, to: i64) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_TO,
+            ins: &[Some(self)],
+            args: &[Arg::Int(to), rng(None)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn random_to_with_(&self, to: i64, generator: Option<&Generator>) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::RANDOM_TO,
+            ins: &[Some(self)],
+            args: &[Arg::Int(to), rng(generator)],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -14003,6 +14969,78 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         list(&call)
+    }
+
+    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    #[inline]
+    pub fn normal_float_Tensor(mean: f64, std: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_STD,
+            ins: &[Some(std)],
+            args: &[Arg::Float(mean), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    #[inline]
+    pub fn normal_float_Tensor_with(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_STD,
+            ins: &[Some(std)],
+            args: &[Arg::Float(mean), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn normal_float_float(mean: f64, std: f64, size: &[i64]) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_SIZE,
+            ins: &[],
+            args: &[
+                Arg::Float(mean),
+                Arg::Float(std),
+                Arg::Ints(size),
+                rng(None),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn normal_float_float_with(
+        mean: f64,
+        std: f64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_SIZE,
+            ins: &[],
+            args: &[
+                Arg::Float(mean),
+                Arg::Float(std),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`

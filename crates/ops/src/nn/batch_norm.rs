@@ -2,6 +2,7 @@
 //!
 //! New running statistics are results; who holds the old ones writes them back, so that a trace sees an ordinary write.
 
+use super::{formatted, narrow, wide};
 use crate::prelude::*;
 
 /// All dims but the channels'.
@@ -14,16 +15,6 @@ fn channels(t: &Tensor, x: &Tensor) -> Result<Tensor> {
     let mut shape: Dims = SmallVec::from_elem(1, x.ndim());
     shape[1] = x.sizes()[1];
     t.reshape(&shape)
-}
-
-/// In the compute dtype.
-pub(super) fn wide(t: &Tensor) -> Result<Tensor> {
-    let compute = t.dtype().compute();
-    if t.dtype() == compute { Ok(t.clone()) } else { t.to_copy_with(Some(compute), None) }
-}
-
-pub(super) fn narrow(t: Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
 
 /// The checks of every normalisation by channels: a float input with channels, parameters of their number.
@@ -55,31 +46,48 @@ pub(super) fn check(c: &Call<'_>, x: &Tensor, of: &[(usize, &str)]) -> Result<()
 
 const PARAMETERS: [(usize, &str); 4] = [(1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var")];
 
-/// The running statistics where training changes them.
-fn running<'a>(c: &Call<'a>) -> Option<(&'a Tensor, &'a Tensor)> {
-    c.opt(3).zip(c.opt(4)).filter(|_| c.bool(0))
+/// `(x - mean) rstd`, scaled and shifted, in the dtype of `x`.
+fn normalised(
+    x: &Tensor,
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let mut y = wide(x)?.sub(&channels(mean, x)?)?.mul(&channels(rstd, x)?)?;
+    if let Some(w) = weight {
+        y = y.mul(&channels(w, x)?)?;
+    }
+    if let Some(b) = bias {
+        y = y.add(&channels(b, x)?)?;
+    }
+    formatted(narrow(y, x.dtype())?, x)
 }
 
-pub static NATIVE: OpDef = OpDef {
+/// The running statistics where there are both.
+fn running<'a>(c: &Call<'a>) -> Option<(&'a Tensor, &'a Tensor)> {
+    c.opt(3).zip(c.opt(4))
+}
+
+fn parameter(c: &[i64], wanted: bool, low: f64) -> SampleArg {
+    if wanted { SampleArg::range(c, low, 2.0) } else { SampleArg::None }
+}
+
+pub static TRAINING: OpDef = OpDef {
     sig: Sig::parse(
-        "batch_norm_with_statistics(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor running)",
+        "batch_norm_training(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor running)",
     ),
-    doc: "Batch norm, the mean and 1 / standard deviation of each channel, and in training the new running mean and variance [2, c].",
+    doc: "Batch norm by the batch's statistics, those of each channel, and the new running mean and variance [2, c].",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(0)?;
         check(c, x, &PARAMETERS)?;
-        if !c.bool(0) && (c.opt(3).is_none() || c.opt(4).is_none()) {
-            return Err(Error::runtime(
-                "batch_norm(): running_mean and running_var must be defined in evaluation mode",
-            ));
-        }
         super::push_format(x, x.sizes(), outs)?;
-        let n = [x.sizes()[1]];
-        outs.push(x.dtype().compute(), x.device(), &n)?;
-        outs.push(x.dtype().compute(), x.device(), &n)?;
+        let n = x.sizes()[1];
+        outs.push(x.dtype().compute(), x.device(), &[n])?;
+        outs.push(x.dtype().compute(), x.device(), &[n])?;
         match running(c) {
-            Some((mean, _)) => outs.push(mean.dtype(), x.device(), &[2, n[0]]),
+            Some((mean, _)) => outs.push(mean.dtype(), x.device(), &[2, n]),
             None => outs.push(x.dtype().compute(), x.device(), &[0]),
         }
     },
@@ -99,31 +107,19 @@ pub static NATIVE: OpDef = OpDef {
                     None => l.no_output(),
                 };
             }
-            l.param(c.bool(0)).param(c.float(1)?).param(c.float(2)?);
+            l.param(true).param(c.float(0)?).param(c.float(1)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let (training, momentum, eps) = (c.bool(0), c.float(1)?, c.float(2)?);
+        let (x, momentum, eps) = (c.t(0)?, c.float(0)?, c.float(1)?);
         check(c, x, &PARAMETERS)?;
         let (xw, dims) = (wide(x)?, others(x));
-        let (mean, var) = if training {
-            let mean = xw.mean(&dims, false)?;
-            let d = xw.sub(&channels(&mean, x)?)?;
-            (mean, d.mul(&d)?.mean(&dims, false)?)
-        } else {
-            (wide(c.t(3)?)?, wide(c.t(4)?)?)
-        };
+        let mean = xw.mean(&dims, false)?;
+        let d = xw.sub(&channels(&mean, x)?)?;
+        let var = d.mul(&d)?.mean(&dims, false)?;
         let rstd = var.add(eps)?.rsqrt()?;
-        let mut y = xw.sub(&channels(&mean, x)?)?.mul(&channels(&rstd, x)?)?;
-        if let Some(w) = c.opt(1) {
-            y = y.mul(&channels(w, x)?)?;
-        }
-        if let Some(b) = c.opt(2) {
-            y = y.add(&channels(b, x)?)?;
-        }
-        outs.give(narrow(y, x.dtype())?);
+        outs.give(normalised(x, &mean, &rstd, c.opt(1), c.opt(2))?);
         let n = (x.numel() / x.sizes()[1].max(1)) as f64;
         let unbiased = var.mul(n / (n - 1.0))?;
         let mixed = |old: &Tensor, new: &Tensor| {
@@ -143,41 +139,101 @@ pub static NATIVE: OpDef = OpDef {
         save: &[Save::In(0, 0b111), Save::In(1, 0b1), Save::Out(1, 0b111), Save::Out(2, 0b111)],
         fix: Fix::None,
         f: |c, out| {
-            let (training, eps) = (c.arg(0).bool(), c.arg(2).float().unwrap_or(1e-5));
-            let wants = [out.needs(0), out.needs(1), out.needs(2)];
-            let [gx, gw, gb] = c.g()?.batch_norm_backward(
-                c.x(0)?,
-                c.y(1)?,
-                c.y(2)?,
-                c.opt_x(1),
-                training,
-                wants[1] || wants[2],
-                eps,
-            )?;
+            let (affine, eps) = (out.needs(1) || out.needs(2), c.arg(1).float().unwrap_or(1e-5));
+            let [gx, gw, gb] = c.g()?.batch_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), true, affine, eps)?;
             out.set(0, || Ok(gx))?;
             out.set(1, || Ok(gw))?;
             out.set(2, || Ok(gb))
         },
     },
     differentiable: 0b1,
+    // By the composition the statistics of a split batch are those of the whole one.
     sbp: SbpRule::of(Rows::Compose),
-    amp: Amp::Follow,
     samples: || {
-        let t = |s: &[i64], affine: bool, training: bool| {
+        let t = |s: &[i64], affine: bool, running: bool| {
             let c = [s[1]];
-            let p = |wanted: bool, low| if wanted { SampleArg::range(&c, low, 2.0) } else { SampleArg::None };
             Sample::new(vec![
                 SampleArg::f32(s),
-                p(affine, -1.0),
-                p(affine, -1.0),
-                p(!training || affine, -1.0),
-                p(!training || affine, 0.5),
-                SampleArg::Bool(training),
+                parameter(&c, affine, -1.0),
+                parameter(&c, affine, -1.0),
+                parameter(&c, running, -1.0),
+                parameter(&c, running, 0.5),
                 SampleArg::Float(0.1),
                 SampleArg::Float(1e-5),
             ])
         };
         vec![t(&[4, 3, 5], true, true), t(&[6, 3], false, true), t(&[2, 3, 4, 5], true, false)]
+    },
+    ..OpDef::BASE
+};
+
+pub static INFERENCE: OpDef = OpDef {
+    sig: Sig::parse(
+        "batch_norm_inference(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
+    ),
+    doc: "Batch norm by given statistics.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        check(c, x, &PARAMETERS)?;
+        super::push_format(x, x.sizes(), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &BATCH_NORM,
+        lower: |c, _, l| {
+            l.input(0).opt_input(1, c.opt(1).is_some()).opt_input(2, c.opt(2).is_some()).input(3).input(4);
+            l.output(0).no_output().no_output().no_output().no_output();
+            l.param(false).param(0.0).param(c.float(0)?);
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        check(c, x, &PARAMETERS)?;
+        let rstd = wide(c.t(4)?)?.add(c.float(0)?)?.rsqrt()?;
+        outs.give(normalised(x, &wide(c.t(3)?)?, &rstd, c.opt(1), c.opt(2))?);
+        Ok(())
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 0b11011), Save::In(1, 0b11001), Save::In(3, 0b11011), Save::In(4, 0b11011)],
+        fix: Fix::None,
+        f: |c, out| {
+            let eps = c.arg(0).float().unwrap_or(1e-5);
+            if !(0..5).any(|i| i != 2 && out.needs(i)) {
+                let g = wide(c.g()?)?;
+                return out.set(2, || narrow(g.sum(&others(&g), false)?, c.in_meta(2)?.dtype));
+            }
+            let statistics = out.needs(3) || out.needs(4);
+            let (mean, rstd) = (wide(c.x(3)?)?, wide(c.x(4)?)?.add(eps)?.rsqrt()?);
+            let affine = out.needs(1) || out.needs(2) || statistics;
+            let [gx, gw, gb] = c.g()?.batch_norm_backward(c.x(0)?, &mean, &rstd, c.opt_x(1), false, affine, eps)?;
+            if statistics {
+                let scale = match c.opt_x(1) {
+                    Some(w) => rstd.mul(w)?,
+                    None => rstd.clone(),
+                };
+                out.set(3, || gb.mul(&scale)?.neg())?;
+                out.set(4, || gw.mul(&scale)?.mul(&rstd)?.mul(-0.5))?;
+            }
+            out.set(0, || Ok(gx))?;
+            out.set(1, || Ok(gw))?;
+            out.set(2, || Ok(gb))
+        },
+    },
+    sbp: SbpRule::of(Rows::Compose),
+    samples: || {
+        let t = |s: &[i64], affine: bool| {
+            let c = [s[1]];
+            Sample::new(vec![
+                SampleArg::f32(s),
+                parameter(&c, affine, -1.0),
+                parameter(&c, affine, -1.0),
+                parameter(&c, true, -1.0),
+                parameter(&c, true, 0.5),
+                SampleArg::Float(1e-5),
+            ])
+        };
+        vec![t(&[4, 3, 5], true), t(&[6, 3], false), t(&[2, 3, 4, 5], true)]
     },
     ..OpDef::BASE
 };
@@ -229,7 +285,7 @@ pub static BACKWARD: OpDef = OpDef {
             true => gy.sub(&gy.mean(&dims, true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&dims, true)?)?)?,
             false => gy,
         };
-        outs.give(narrow(inner.mul(&rstd)?, x.dtype())?);
+        outs.give(formatted(narrow(inner.mul(&rstd)?, x.dtype())?, x)?);
         let dtype = c.opt(4).map_or(x.dtype(), Tensor::dtype);
         for t in [gw.mul(&normed)?, gw] {
             outs.give(if c.bool(1) { narrow(t.sum(&dims, false)?, dtype)? } else { x.new_empty(&[0])? });

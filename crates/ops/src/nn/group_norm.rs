@@ -1,6 +1,7 @@
 //! Group normalisation, and its backward. Instance norm is group norm with a group for each channel.
 
-use super::batch_norm::{check, narrow, wide};
+use super::batch_norm::check;
+use super::{formatted, narrow, wide};
 use crate::prelude::*;
 
 fn groups(c: &Call<'_>, x: &Tensor) -> Result<i64> {
@@ -97,7 +98,7 @@ pub static NATIVE: OpDef = OpDef {
         if let Some(b) = c.opt(2) {
             y = y.add(&channels(b, x)?)?;
         }
-        outs.give(narrow(y, x.dtype())?);
+        outs.give(formatted(narrow(y, x.dtype())?, x)?);
         outs.give(mean.squeeze_dim(&[2])?);
         outs.give(rstd.squeeze_dim(&[2])?);
         Ok(())
@@ -158,7 +159,7 @@ pub static BACKWARD: OpDef = OpDef {
         // The statistics again, by ops of x: their gradients are part of a second derivative.
         let xg = grouped(&wide(x)?, groups)?;
         let d = xg.sub(&xg.mean(&[2], true)?)?;
-        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(1)?)?.rsqrt()?;
+        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(2)?)?.rsqrt()?;
         let normed = d.mul(&rstd)?;
         let gy = match c.opt(4) {
             Some(w) => g.mul(&channels(w, x)?)?,
@@ -166,7 +167,7 @@ pub static BACKWARD: OpDef = OpDef {
         };
         let gy = grouped(&gy, groups)?;
         let gx = gy.sub(&gy.mean(&[2], true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&[2], true)?)?)?.mul(&rstd)?;
-        outs.give(narrow(gx.reshape(x.sizes())?, x.dtype())?);
+        outs.give(formatted(narrow(gx.reshape(x.sizes())?, x.dtype())?, x)?);
         let dtype = c.opt(4).map_or(x.dtype(), Tensor::dtype);
         let dims: Vec<i64> = (0..x.ndim() as i64).filter(|d| *d != 1).collect();
         for t in [g.mul(&normed.reshape(x.sizes())?)?, g] {

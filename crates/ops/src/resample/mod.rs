@@ -1,6 +1,10 @@
 //! Resizing of the trailing dimensions by weighted neighbours, and its adjoint; each is the other's gradient.
 
+mod matrix;
+
+use crate::nn::{formatted, narrow, wide};
 use crate::prelude::*;
+use matrix::{Map, matrix};
 
 fn mode(c: &Call<'_>) -> Result<ResampleMode> {
     Ok(match c.str(1)? {
@@ -61,6 +65,25 @@ fn lower(c: &Call<'_>, l: &mut Lowered, transposed: bool) -> Result<()> {
     Ok(())
 }
 
+fn compose(c: &Call<'_>, outs: &mut Outs, transposed: bool) -> Result<()> {
+    infer(c, &mut Outs::new())?;
+    let (x, size) = (c.t(0)?, c.ints(0)?);
+    let lead = x.ndim() - size.len();
+    let mut y = wide(x)?;
+    for (k, n) in size.iter().enumerate() {
+        let (d, scale) = ((lead + k) as i64, scales(c.arg(4)).get(k).copied().unwrap_or(0.0));
+        let map = Map { mode: mode(c)?, align_corners: c.bool(2), antialias: c.bool(3), scale };
+        let had = x.sizes()[lead + k];
+        let weights = match transposed {
+            false => matrix(map, had, *n, &y)?.t()?,
+            true => matrix(map, *n, had, &y)?,
+        };
+        y = y.movedim(&[d], &[-1])?.matmul(&weights)?.movedim(&[-1], &[d])?;
+    }
+    outs.give(formatted(narrow(y, x.dtype())?, x)?);
+    Ok(())
+}
+
 /// Samples and channels may be split; the map is linear.
 fn rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
     let lead = c.t(0)?.ndim() - c.ints(0)?.len();
@@ -97,6 +120,7 @@ pub static OP: OpDef = OpDef {
     ),
     doc: "The trailing dimensions resized to `size` by mode nearest, nearest-exact, linear, cubic or area. `scales` are input elements an output element, 0: by the sizes.",
     kernel: Kernel::Prim { prim: &RESAMPLE, lower: |c, _, l| lower(c, l, false) },
+    compose: Some(|c, outs| compose(c, outs, false)),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
@@ -119,6 +143,7 @@ pub static BACKWARD: OpDef = OpDef {
     ),
     doc: "Gradient of an input whose trailing dimensions were `size`.",
     kernel: Kernel::Prim { prim: &RESAMPLE, lower: |c, _, l| lower(c, l, true) },
+    compose: Some(|c, outs| compose(c, outs, true)),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,

@@ -32,6 +32,8 @@ class _NormBase(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -39,8 +41,8 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name in ("weight", "bias"):
-            if affine:
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            if wanted:
                 setattr(self, name, Parameter(oneflow.empty(num_features, device=device, dtype=dtype)))
             else:
                 self.register_parameter(name, None)
@@ -63,8 +65,9 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Scale one, shift zero, and fresh running statistics."""
         self.reset_running_stats()
-        if self.affine:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -131,6 +134,7 @@ class BatchNorm1d(_BatchNorm):
         affine: learn a scale (starts at 1) and a shift (starts at 0) of each channel.
         track_running_stats: keep the statistics that evaluation uses; without, evaluation uses those of its batch.
         device, dtype: of parameters and buffers.
+        bias: False leaves the shift out.
 
     Input and output: (N, C) or (N, C, L). (Ioffe and Szegedy, "Batch Normalization", 2015.)
     """
@@ -173,8 +177,10 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -193,6 +199,7 @@ class SyncBatchNorm(_BatchNorm):
                 module.affine,
                 module.track_running_stats,
                 process_group,
+                bias=module.bias is not None,
             )
             if module.affine:
                 with oneflow.no_grad():

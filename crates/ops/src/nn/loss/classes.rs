@@ -59,6 +59,17 @@ fn class_dim(c: &Call<'_>, x: &Tensor, target: &Tensor) -> Result<usize> {
     Ok(dim)
 }
 
+/// Gathering refuses an index that is no class with another kind of error than losses do.
+#[cold]
+fn no_class(e: Error, n: i64) -> Error {
+    match e.kind() {
+        ErrorKind::Runtime if e.text().contains("out of bounds") => {
+            Error::index(format!("nll_loss(): a target is out of bounds of the {n} classes: {}", e.text()))
+        }
+        _ => e,
+    }
+}
+
 pub static CROSS_ENTROPY: OpDef = OpDef {
     sig: Sig::parse(
         "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
@@ -168,7 +179,8 @@ Example::
             if target.dtype() == DType::I64 { target } else { &target.to_copy_with(Some(DType::I64), None)? };
         let ignored = target.eq(ignore)?;
         let class = target.masked_fill(&ignored, 0i64)?;
-        let picked = x.gather(dim as i64, &class.unsqueeze(dim as i64)?)?.squeeze_dim(&[dim as i64])?.neg()?;
+        let picked = x.gather(dim as i64, &class.unsqueeze(dim as i64)?).map_err(|e| no_class(e, x.sizes()[dim]))?;
+        let picked = picked.squeeze_dim(&[dim as i64])?.neg()?;
         let weights = match c.opt(2) {
             Some(w) => {
                 Some(w.index_select(0, &class.reshape(&[-1])?)?.reshape(class.sizes())?.masked_fill(&ignored, 0.0)?)

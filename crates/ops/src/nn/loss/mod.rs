@@ -2,6 +2,7 @@
 
 pub mod binary;
 pub mod classes;
+pub mod ctc;
 pub mod difference;
 
 use crate::prelude::*;
