@@ -57,7 +57,6 @@ pub static TABLE: &[&OpDef] = &[
     &conv::pool::AVG_BACKWARD,
     &matmul::addmm::BATCHED,
     &nn::batch_norm::BACKWARD,
-    &nn::batch_norm::NATIVE,
     &random::distributions::BERNOULLI,
     &random::distributions::BERNOULLI_P,
     &random::distributions::BERNOULLI_FILL_P,

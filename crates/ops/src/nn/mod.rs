@@ -10,16 +10,6 @@ pub mod softmax;
 
 use crate::prelude::*;
 
-/// A result of `x`'s dtype and other sizes: channels last where `x` is, contiguous otherwise.
-pub(crate) fn push_format(x: &Tensor, sizes: &[i64], outs: &mut Outs) -> Result<()> {
-    let format = match x.ndim() {
-        4 => "channels_last",
-        5 => "channels_last_3d",
-        _ => return outs.push(x.dtype(), x.device(), sizes),
-    };
-    let last = crate::elementwise::channels_last(format, x.sizes())?.unwrap_or_default();
-    let is_last = !x.is_contiguous() && (0..x.ndim()).all(|d| x.sizes()[d] == 1 || x.strides()[d] == last[d]);
-    match crate::elementwise::channels_last(format, sizes)?.filter(|_| is_last) {
 /// The memory format of results that follow `x`: channels last where `x` is, contiguous (`None`) otherwise.
 fn format_of(x: &Tensor) -> Result<Option<&'static str>> {
     let format = match x.ndim() {
