@@ -78,10 +78,6 @@ def _copy_attributes(source: Tensor, target: Tensor, memo: dict[int, Any]) -> No
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """Plain ``pickle`` and ``copy.copy``: the memory as a storage, which tensors share, and a layout over it."""
     with overrides.DisableTorchFunctionSubclass():
-        if self.requires_grad and not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support pickling: detach() it first"
-            )
         if self.is_sparse:
             args: tuple[Any, ...] = (self._indices(), self._values(), tuple(self.shape), self.is_coalesced())
             rebuilt: tuple[Any, ...] = (_rebuild_sparse, args)
@@ -341,7 +337,6 @@ _METHODS |= {
     "resolve_neg": lambda self: self,
     "real": _part("real", 0),
     "imag": _part("imaginary", 1),
-    "name": property(lambda self: None, doc="None: tensors have no names."),
     **{name: property(lambda self: False) for name in _NEVER},
 }
 

@@ -148,11 +148,10 @@ def test_embedding(padding):
         first = plain(e.weight.grad)
         e(at).sum().backward()
         second = plain(e.weight.grad)
-        seen = e.weight.grad._nnz()
         e.weight.grad.mul_(0.5)
         third = plain(e.weight.grad)
         e.zero_grad(set_to_none=False)
-        return first, second, seen, third, plain(e.weight.grad.to_dense())
+        return first, second, third, plain(e.weight.grad.to_dense())
 
     both(run)
 
@@ -169,7 +168,7 @@ def test_tied_weights():
     both(run)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
+@pytest.mark.parametrize("name", ["SGD", "SparseAdam"])
 def test_optimizers(name):
     def run(fw):
         e = fw.nn.Embedding(4, 2, sparse=True)

@@ -17,6 +17,7 @@ TYPING_ONLY = {
     "_T",
     "_bool",
     "_complex",
+    "_Private",
     "_device",
     "_dtype",
     "_float",

@@ -40,6 +40,10 @@ impl PyGenerator {
     fn manual_seed<'py>(slf: Bound<'py, Self>, seed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let s = match seed.extract::<u64>() {
             Ok(s) => s,
+            Err(_) if !seed.is_instance_of::<pyo3::types::PyInt>() => {
+                let got = crate::value::type_name(seed.py(), seed.as_ptr());
+                return Err(to_py(Error::runtime(format!("manual_seed expected a long, but got {got}"))));
+            }
             Err(_) => seed.extract::<i64>().map_err(|_| {
                 to_py(Error::value("Overflow when unpacking long: a seed is an integer in [-2^63, 2^64)"))
             })? as u64,
