@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,21 +17,18 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 
 
 def _share(self: UntypedStorage) -> UntypedStorage:
-    """Move the bytes into memory that forked processes share. Nothing happens where they are shared already."""
-    if self.device.type != "cpu" or self.is_shared() or self.nbytes() == 0:
-        return self
-    memory = mmap.mmap(-1, self.nbytes())
-    self._move_into(ctypes.addressof(ctypes.c_char.from_buffer(memory)), memory)
-    _shared[self._cdata] = self.data_ptr()
+    """Move the bytes into memory that other processes can share. Nothing happens where they are shared already."""
+    if self.device.type == "cpu" and self.nbytes() > 0:
+        from oneflow.multiprocessing.reductions import segment_of
+
+        segment_of(self)
     return self
 
 
-# Address of a storage and of its memory: the latter tells a later storage at the same place apart.
-_shared: dict[int, int] = {}
-
-
 def _is_shared(self: UntypedStorage) -> bool:
-    return self.device.type == "cuda" or (not self._is_own and _shared.get(self._cdata) == self.data_ptr())
+    from oneflow.multiprocessing.reductions import shared_segment
+
+    return self.device.type == "cuda" or shared_segment(self) is not None
 
 
 def _clone(self: UntypedStorage) -> UntypedStorage:

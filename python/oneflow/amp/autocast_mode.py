@@ -20,7 +20,7 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in _DEVICES
 
 
-class autocast:  # noqa: N801
+class autocast:
     """Run ops in lower precision where that is safe: matrix products and convolutions in ``dtype``, losses in float32.
 
     Tensors keep the dtype they are made in; parameters are cast once while the outermost context lasts. Wrap the
@@ -107,9 +107,7 @@ class autocast:  # noqa: N801
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
     """Cast the floating tensors of a nested value, all but float64."""
     if isinstance(value, Tensor):
-        eligible = (
-            value.is_floating_point() and value.device.type == device_type and value.dtype is not oneflow.float64
-        )
+        eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not oneflow.float64
         return value.to(dtype) if eligible else value
     if isinstance(value, (str, bytes)):
         return value

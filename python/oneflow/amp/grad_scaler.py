@@ -54,9 +54,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         if enabled and device.split(":")[0] == "cuda" and not oneflow.cuda.is_available():
-            warnings.warn(
-                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
-            )
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             enabled = False
         if enabled and not growth_factor > 1.0:
             raise AssertionError("The growth factor must be > 1.0.")

@@ -6,6 +6,6 @@ from oneflow.nn import functional, graph, init, modules, parameter, utils
 from oneflow.nn.graph import Graph
 from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
-from oneflow.nn.parameter import Buffer, Parameter
+from oneflow.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Graph", "Parameter", "functional", "graph", "init", "modules", "parameter", "utils", *_layers]
+__all__ = ["Buffer", "Graph", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "graph", "init", "modules", "parameter", "utils", *_layers]

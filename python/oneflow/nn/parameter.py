@@ -86,8 +86,82 @@ class Buffer(Tensor):
         return buffer
 
 
+class _Uninitialized:
+    """A placeholder of a tensor whose shape is not known yet."""
+
+    _becomes: Any
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary tensor of this shape, with arbitrary content."""
+        device = self.data.device if device is None else device  # type: ignore[attr-defined, has-type]
+        dtype = self.data.dtype if dtype is None else dtype  # type: ignore[attr-defined, has-type]
+        self.data = oneflow.empty(tuple(shape), device=device, dtype=dtype)
+        self.__class__ = self._becomes
+
+    @property
+    def shape(self) -> Any:
+        """Raises RuntimeError: there is none yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild_uninitialized, (type(self), self.requires_grad)  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(  # type: ignore[call-arg]
+                self.requires_grad,  # type: ignore[attr-defined]
+                device=self.data.device,
+                dtype=self.data.dtype,
+            )
+        return memo[id(self)]
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter without shape, for lazy modules."""
+
+    _becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return Tensor._make_subclass(cls, oneflow.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """A buffer without shape, for lazy modules."""
+
+    _becomes = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        return Tensor._make_subclass(cls, oneflow.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Whether it is a placeholder without shape."""
+    return isinstance(tensor, _Uninitialized)
+
+
+def _rebuild_uninitialized(cls: Any, requires_grad: bool) -> Any:
+    return cls(requires_grad)
+
+
 _oneflow._C._plain_class(Parameter)
 _oneflow._C._plain_class(Buffer)
+_oneflow._C._plain_class(UninitializedParameter)
+_oneflow._C._plain_class(UninitializedBuffer)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:

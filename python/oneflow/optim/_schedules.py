@@ -1,4 +1,4 @@
-"""Schedules that chain, multiply or go back and forth, and OneFlow's own. Public under ``oneflow.optim.lr_scheduler``."""
+"""Schedules that chain, multiply or go back and forth, and OneFlow's own. Public under ``optim.lr_scheduler``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from oneflow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau, _per_group, _set_lr, _set_momentum
 from oneflow.optim.optimizer import Optimizer
+
 
 class MultiplicativeLR(LRScheduler):
     """Multiply the learning rate by a function of the step.
@@ -106,7 +107,7 @@ class CyclicLR(LRScheduler):
         mode: "triangular", "triangular2" (the height halves each cycle) or "exp_range" (times ``gamma ** step``).
         gamma: of "exp_range".
         scale_fn: the height's factor instead, of the cycle or of the step as ``scale_mode`` says.
-        cycle_momentum: let momentum (or the first beta) go the other way between ``max_momentum`` and ``base_momentum``.
+        cycle_momentum: let momentum (or the first beta) go the other way, from ``max_momentum``.
         last_epoch: as :class:`LRScheduler`.
     """
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oneflow import Tensor
 from oneflow.nn import functional as F
 from oneflow.nn.modules.module import Module
 
 
-class Dropout(Module):
-    """In training, set each element to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``.
-
-    Args:
-        p: probability of zero, within [0, 1].
-        inplace: write into the input.
-    """
+class _DropoutNd(Module):
+    _f: Any
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -23,7 +20,48 @@ class Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return type(self)._f(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_DropoutNd):
+    """In training, set each element to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``.
+
+    Args:
+        p: probability of zero, within [0, 1].
+        inplace: write into the input.
+    """
+
+    _f = staticmethod(F.dropout)
+
+
+class Dropout1d(_DropoutNd):
+    """As :class:`Dropout` for whole channels of (N, C, L) or (C, L)."""
+
+    _f = staticmethod(F.dropout1d)
+
+
+class Dropout2d(_DropoutNd):
+    """As :class:`Dropout` for whole channels of (N, C, H, W)."""
+
+    _f = staticmethod(F.dropout2d)
+
+
+class Dropout3d(_DropoutNd):
+    """As :class:`Dropout` for whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+
+    _f = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_DropoutNd):
+    """Dropout for SELU networks: mean and variance stay. (Klambauer et al., 2017.)"""
+
+    _f = staticmethod(F.alpha_dropout)
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """As :class:`AlphaDropout` for whole channels."""
+
+    _f = staticmethod(F.feature_alpha_dropout)

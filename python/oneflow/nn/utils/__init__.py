@@ -1,17 +1,44 @@
-"""Gradient clipping and conversion of parameters to one vector."""
+"""What is done to modules and their parameters: clipping, norms, parametrizations, pruning, fusion."""
 
 from __future__ import annotations
 
-from oneflow.nn.utils import rnn
-from oneflow.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from oneflow.nn.utils import parametrizations, parametrize, rnn
+from oneflow.nn.utils.clip_grad import (
+    clip_grad_norm,
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
 from oneflow.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from oneflow.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from oneflow.nn.utils.init import skip_init
+from oneflow.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from oneflow.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
     "rnn",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "skip_init",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -89,3 +89,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     bound = float(clip_value)
     for grad in _gradients(parameters):
         grad.clamp_(min=-bound, max=bound)
+
+
+clip_grad_norm = clip_grad_norm_

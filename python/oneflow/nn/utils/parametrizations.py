@@ -6,17 +6,22 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn.functional import normalize
 from oneflow.nn.modules.module import Module
 from oneflow.nn.utils import parametrize
 
 
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:  # noqa: A002
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms over all dimensions but one; over all of them for ``dim=-1``. Dimensions stay, with size one."""
-    if dim == -1:
-        return oneflow.linalg.vector_norm(v, pow)
-    dims = [i for i in range(v.dim()) if i != dim % v.dim()]
-    return oneflow.linalg.vector_norm(v, pow, dim=dims, keepdim=True) if dims else v.abs()
+    powers = v * v if pow == 2 else v.abs() ** pow
+    dims = [i for i in range(v.dim()) if dim == -1 or i != dim % v.dim()]
+    if not dims:
+        return v.abs()
+    total = powers.sum(dims, keepdim=dim != -1)
+    return total.sqrt() if pow == 2 else total ** (1 / pow)
+
+
+def _unit(v: Tensor, eps: float) -> Tensor:
+    return v / norm_except_dim(v, 2, -1).clamp(min=eps)
 
 
 class _WeightNorm(Module):
@@ -37,9 +42,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """Let a weight be ``g * v / norm(v)``, with norms over all dimensions but ``dim`` (None: over all)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def accept_old_names(
-        self: Module, state_dict: Any, prefix: str, metadata: Any, strict: Any, missing: Any, unexpected: Any, errors: Any
-    ) -> None:
+    def accept_old_names(self: Module, state_dict: Any, prefix: str, *rest: Any) -> None:
         for old, new in (("_g", "original0"), ("_v", "original1")):
             if f"{prefix}{name}{old}" in state_dict:
                 key = f"{prefix}parametrizations.{name}.{new}"
@@ -57,19 +60,21 @@ class _SpectralNorm(Module):
         super().__init__()
         if not -weight.dim() <= dim < weight.dim():
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{weight.dim()}, {weight.dim() - 1}] but got {dim})"
+                "Dimension out of range (expected to be in range of "
+                f"[-{weight.dim()}, {weight.dim() - 1}] but got {dim})"
             )
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.dim = dim if dim >= 0 else dim + weight.dim()
         self.eps = eps
         if weight.dim() > 1:
             self.n_power_iterations = n_power_iterations
             with oneflow.no_grad():
                 matrix = self._matrix(weight)
-                rows, columns = matrix.shape
-                self.register_buffer("_u", normalize(oneflow.randn_like(matrix[:, 0]), dim=0, eps=eps))
-                self.register_buffer("_v", normalize(oneflow.randn_like(matrix[0]), dim=0, eps=eps))
+                self.register_buffer("_u", _unit(oneflow.randn_like(matrix[:, 0]), eps))
+                self.register_buffer("_v", _unit(oneflow.randn_like(matrix[0]), eps))
             self._iterate(matrix, 15)
 
     def _matrix(self, weight: Tensor) -> Tensor:
@@ -81,12 +86,12 @@ class _SpectralNorm(Module):
     @oneflow.no_grad()
     def _iterate(self, matrix: Tensor, n: int) -> None:
         for _ in range(n):
-            self._u.copy_(normalize(oneflow.mv(matrix, self._v), dim=0, eps=self.eps))
-            self._v.copy_(normalize(oneflow.mv(matrix.t(), self._u), dim=0, eps=self.eps))
+            self._u.copy_(_unit(oneflow.mv(matrix, self._v), self.eps))
+            self._v.copy_(_unit(oneflow.mv(matrix.t(), self._u), self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.dim() == 1:
-            return normalize(weight, dim=0, eps=self.eps)
+            return _unit(weight, self.eps)
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix, self.n_power_iterations)
@@ -175,15 +180,17 @@ class _Orthogonal(Module):
     @oneflow.no_grad()
     def right_inverse(self, q: Tensor) -> Tensor:
         if q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}.")
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}."
+            )
         is_wide = q.size(-2) < q.size(-1)
         x = q.mT if is_wide else q
         n, k = x.size(-2), x.size(-1)
         if self.is_trivialized:
-            square = oneflow.linalg.qr(x, mode="complete")[0] if n != k else oneflow.linalg.qr(x)[0]
-            signs = oneflow.where((square[..., :k] * x).sum(-2) < 0, -1.0, 1.0)
-            square[..., :k] *= signs.unsqueeze(-2)
-            self.register_buffer("base", square)
+            # An orthogonal matrix whose first columns are the value.
+            vectors, signs = _reflections(x)
+            square = _householder_product(vectors, 2.0 / (vectors * vectors).sum(-2), n)
+            self.register_buffer("base", oneflow.cat([square[..., :k] * signs.unsqueeze(-2), square[..., k:]], -1))
             zeros = oneflow.zeros_like(x)
             eye = oneflow.eye(n, k, dtype=x.dtype, device=x.device).expand_as(x) + zeros
             result = eye if self.orthogonal_map == "householder" else zeros
@@ -194,7 +201,7 @@ class _Orthogonal(Module):
                 "use_trivialization=False."
             )
         vectors, signs = _reflections(x)
-        vectors = vectors.tril(-1) + oneflow.diag_embed(signs) if n == k else _with_diagonal(vectors.tril(-1), signs)
+        vectors = _with_diagonal(vectors.tril(-1), signs)
         return vectors.mT if is_wide else vectors
 
 
@@ -208,14 +215,14 @@ def _with_diagonal(x: Tensor, values: Tensor) -> Tensor:
 def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
     """Householder vectors (unit diagonal) of a matrix with orthonormal columns, and the signs of the columns."""
     x = x.clone()
-    n, k = x.size(-2), x.size(-1)
+    k = x.size(-1)
     vectors = oneflow.zeros_like(x)
     signs = []
     for i in range(k):
         column = x[..., i:, i].clone()
         head = column[..., 0]
         sign = oneflow.where(head < 0, -oneflow.ones_like(head), oneflow.ones_like(head))
-        length = oneflow.linalg.vector_norm(column, dim=-1)
+        length = (column * column).sum(-1).sqrt()
         column[..., 0] = head + sign * length
         v = column / column[..., :1]
         scale = 2.0 / (v * v).sum(-1)
@@ -227,10 +234,11 @@ def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
     return vectors, oneflow.stack(signs, -1)
 
 
-def _householder_product(vectors: Tensor, tau: Tensor) -> Tensor:
+def _householder_product(vectors: Tensor, tau: Tensor, columns: int | None = None) -> Tensor:
     """The first columns of the product of reflections ``1 - tau v v'``."""
     n, k = vectors.size(-2), vectors.size(-1)
-    q = oneflow.eye(n, k, dtype=vectors.dtype, device=vectors.device).expand(*vectors.shape)
+    columns = k if columns is None else columns
+    q = oneflow.eye(n, columns, dtype=vectors.dtype, device=vectors.device).expand(*vectors.shape[:-1], columns)
     for i in reversed(range(k)):
         v = vectors[..., i : i + 1]
         if i > 0:

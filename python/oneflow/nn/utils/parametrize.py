@@ -67,7 +67,8 @@ class ParametrizationList(ModuleList):
                         pass
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
             raise ValueError(
-                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}"
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                f"Got {type(new).__name__}"
             )
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
@@ -120,9 +121,7 @@ class ParametrizationList(ModuleList):
             new: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement right_inverse."
-                    )
+                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
                 new = module.right_inverse(new)
             parts = [new] if self.is_tensor else list(new)
             for original, part in zip(self._originals(), parts, strict=True):
@@ -156,9 +155,7 @@ def _inject_class(module: Module) -> None:
         return replica
 
     def getstate(self: Module) -> Any:
-        raise RuntimeError(
-            "Serialization of parametrized modules is only supported through state_dict()."
-        )
+        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
 
     members: dict[str, Any] = {"__getstate__": getstate}
     if not hasattr(base, "__deepcopy__"):

@@ -2,7 +2,7 @@
 
 A worker writes a batch into segments of anonymous shared memory and sends their numbers; a segment's file descriptor
 crosses once. The loader's tensors lie in the same memory. When the last of them is gone, the number goes back with the
-next task and the worker uses the segment again: nothing is copied, mapped or faulted in twice. Knows nothing of data sets.
+next task and the worker uses the segment again: nothing is copied, mapped or faulted in twice. Knows no data sets.
 """
 
 from __future__ import annotations

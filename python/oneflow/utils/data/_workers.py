@@ -92,9 +92,7 @@ class Fetcher:
         raise NotImplementedError
 
 
-def _work(
-    info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket]
-) -> None:
+def _work(info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket]) -> None:
     global _worker_info
     # A fork inherits the loader's ends; while they are open nobody notices that the loader is gone.
     for other in others:
@@ -145,7 +143,9 @@ def _work(
 class _Worker:
     """A process, the socket to it and its shared memory."""
 
-    def __init__(self, context: Any, info: WorkerInfo, fetcher: Fetcher, init: Any, others: list[socket.socket]) -> None:
+    def __init__(
+        self, context: Any, info: WorkerInfo, fetcher: Fetcher, init: Any, others: list[socket.socket]
+    ) -> None:
         self.channel, theirs = socket.socketpair()
         self.receiver = _shared.Receiver()
         inherited = [*others, self.channel] if context.get_start_method() == "fork" else []

@@ -104,7 +104,8 @@ class DataLoader:
             for option, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
                 if value is not None:
                     raise ValueError(
-                        f"DataLoader with IterableDataset: expected unspecified {option} option, but got {option}={value}"
+                        f"DataLoader with IterableDataset: expected unspecified {option} option, "
+                        f"but got {option}={value}"
                     )
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
@@ -249,9 +250,7 @@ class _Map(Fetcher):
 class _Stream(Fetcher):
     """Samples as they come."""
 
-    def __init__(
-        self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool
-    ) -> None:
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool) -> None:
         self.dataset, self.collate_fn = dataset, collate_fn
         self.batch_size, self.drop_last = batch_size, drop_last
 

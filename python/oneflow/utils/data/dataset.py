@@ -63,7 +63,9 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output"
+            )
         self.datasets: Any = args or kwargs
         if not self.datasets:
             raise ValueError("At least one dataset should be passed")

@@ -1,0 +1,64 @@
+"""Weight norm by a hook: the older form, whose originals are named ``weight_g`` and ``weight_v``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.nn.modules.module import Module
+from oneflow.nn.parameter import Parameter
+from oneflow.nn.utils.parametrizations import norm_except_dim
+
+
+class WeightNorm:
+    """The hook that computes the weight before each forward."""
+
+    def __init__(self, name: str, dim: int | None) -> None:
+        self.name = name
+        self.dim = -1 if dim is None else dim
+
+    def compute_weight(self, module: Module) -> Tensor:
+        """``g * v / norm(v)``."""
+        g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
+        return v * (g / norm_except_dim(v, 2, self.dim))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Let a weight be ``g * v / norm(v)``, with norms over all dimensions but ``dim`` (None: over all).
+
+    Prefer :func:`oneflow.nn.utils.parametrizations.weight_norm`.
+
+    Raises:
+        RuntimeError: the weight has it already.
+    """
+    for hook in module._forward_pre_hooks.values():
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+    hook = WeightNorm(name, dim)
+    weight = getattr(module, name)
+    del module._parameters[name]
+    module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, 2, hook.dim).detach()))
+    module.register_parameter(name + "_v", Parameter(weight.detach()))
+    setattr(module, name, hook.compute_weight(module))
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+    """Make the weight a parameter again.
+
+    Raises:
+        ValueError: it has no weight norm.
+    """
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            weight = hook.compute_weight(module)
+            delattr(module, name)
+            del module._parameters[name + "_g"], module._parameters[name + "_v"]
+            setattr(module, name, Parameter(weight.detach()))
+            del module._forward_pre_hooks[key]
+            return module
+    raise ValueError(f"weight_norm of '{name}' not found in {module}")
