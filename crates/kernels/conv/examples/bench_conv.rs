@@ -1,0 +1,97 @@
+//! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread: `bench_conv [last]`.
+#![allow(clippy::print_stdout)]
+
+use oneflow_base::{DType, Device, DeviceType, contiguous_strides};
+use oneflow_ep::Queue;
+use oneflow_ep::cpu::set_num_threads;
+use oneflow_kernels_prim::*;
+
+struct Buf {
+    sizes: Vec<i64>,
+    strides: Vec<i64>,
+    data: Vec<f32>,
+}
+
+impl Buf {
+    fn new(sizes: &[i64], last: bool) -> Buf {
+        let n = sizes.iter().product::<i64>() as usize;
+        let mut strides = contiguous_strides(sizes).to_vec();
+        if last {
+            let mut step = 1;
+            for d in [1, 3, 2, 0] {
+                strides[d] = step;
+                step *= sizes[d];
+            }
+        }
+        Buf { sizes: sizes.to_vec(), strides, data: (0..n).map(|i| (i % 97) as f32 / 97.0 - 0.5).collect() }
+    }
+    fn view(&self) -> View<'_> {
+        View { ptr: self.data.as_ptr() as *mut u8, dtype: DType::F32, sizes: &self.sizes, strides: &self.strides }
+    }
+}
+
+/// Processor time of this thread: the machine may be busy.
+fn thread_seconds() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the struct is valid for writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+fn time(p: &Primitive, out: &Buf, ins: &[&Buf], params: &[Word]) -> f64 {
+    let f = p.on(DeviceType::CPU).expect("registered");
+    let queue = Queue { device: Device::CPU, raw: std::ptr::null_mut() };
+    let outs = [Some(out.view())];
+    let mut all: Vec<_> = ins.iter().map(|b| Some(b.view())).collect();
+    all.push(None);
+    let l = Launch { outs: &outs, ins: &all, params, expr: None, queue };
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let t = thread_seconds();
+        // SAFETY: the views are those of live buffers.
+        unsafe { f(&l) }.expect("runs");
+        best = best.min(thread_seconds() - t);
+    }
+    best
+}
+
+fn main() {
+    oneflow_kernels_conv::register();
+    set_num_threads(1);
+    let last = std::env::args().any(|a| a == "last");
+    for (n, c, o, h, k, s) in [
+        (64, 3, 64, 32, 3, 1),
+        (64, 64, 64, 32, 3, 1),
+        (64, 128, 128, 16, 3, 1),
+        (64, 256, 256, 8, 3, 1),
+        (64, 512, 512, 4, 3, 1),
+        (64, 64, 128, 32, 3, 2),
+        (64, 64, 128, 32, 1, 2),
+        (64, 256, 512, 8, 3, 2),
+        (8, 3, 64, 224, 7, 2),
+        (8, 64, 64, 56, 3, 1),
+        (8, 128, 128, 28, 3, 1),
+        (8, 256, 256, 14, 3, 1),
+        (8, 512, 512, 7, 3, 1),
+        (8, 256, 1024, 14, 1, 1),
+    ] {
+        let p = k / 2;
+        let out = (h + 2 * p - k) / s + 1;
+        let (x, w, y) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false), Buf::new(&[n, o, out, out], last));
+        let (gx, gw) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false));
+        let params: Vec<Word> = [2, 1, s, p, 1, s, p, 1].iter().map(|v| Word::from(*v)).collect();
+        let flops = 2.0 * (y.data.len() as f64) * (c * k * k) as f64 / 1e9;
+        let f = time(&CONV, &y, &[&x, &w], &params);
+        let i = time(&CONV_BACKWARD_INPUT, &gx, &[&y, &w], &params);
+        let b = time(&CONV_BACKWARD_WEIGHT, &gw, &[&y, &x], &params);
+        println!(
+            "{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s}: fwd {:4.0} dx {:4.0} dw {:4.0} GF/s   {:6.1} {:6.1} {:6.1} ms",
+            flops / f,
+            flops / i,
+            flops / b,
+            f * 1e3,
+            i * 1e3,
+            b * 1e3
+        );
+    }
+}

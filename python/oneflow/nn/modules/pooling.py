@@ -1,0 +1,332 @@
+"""Poolings over one to three spatial dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.nn import functional as F
+from oneflow.nn.modules.module import Module
+
+_Size = int | Sequence[int]
+
+
+def _tuple(v: Any, n: int) -> tuple[Any, ...]:
+    return tuple(v) if isinstance(v, Sequence) else (v,) * n
+
+
+class _MaxPool(Module):
+    _f: Any
+
+    def __init__(
+        self,
+        kernel_size: _Size,
+        stride: _Size | None = None,
+        padding: _Size = 0,
+        dilation: _Size = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return type(self)._f(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """Maxima of windows over sequences.
+
+    Args:
+        kernel_size, dilation: of the window.
+        stride: between windows; the kernel's size where none is given.
+        padding: elements on both sides that never are the maximum, at most half a window.
+        return_indices: also return where the maxima are, for :class:`MaxUnpool1d`.
+        ceil_mode: count windows that reach over the end.
+
+    Input (n, c, l) or (c, l).
+    """
+
+    _f = staticmethod(F.max_pool1d)
+
+
+class MaxPool2d(_MaxPool):
+    """Maxima of windows over images.
+
+    Args:
+        kernel_size, dilation: of the window.
+        stride: between windows; the kernel's size where none is given.
+        padding: elements on both sides that never are the maximum, at most half a window.
+        return_indices: also return where the maxima are, for :class:`MaxUnpool2d`.
+        ceil_mode: count windows that reach over the end.
+
+    Input (n, c, h, w) or (c, h, w).
+    """
+
+    _f = staticmethod(F.max_pool2d)
+
+
+class MaxPool3d(_MaxPool):
+    """Maxima of windows over volumes.
+
+    Args:
+        kernel_size, dilation: of the window.
+        stride: between windows; the kernel's size where none is given.
+        padding: elements on both sides that never are the maximum, at most half a window.
+        return_indices: also return where the maxima are, for :class:`MaxUnpool3d`.
+        ceil_mode: count windows that reach over the end.
+
+    Input (n, c, d, h, w) or (c, d, h, w).
+    """
+
+    _f = staticmethod(F.max_pool3d)
+
+
+class _MaxUnpool(Module):
+    n: int
+    _f: Any
+
+    def __init__(self, kernel_size: _Size, stride: _Size | None = None, padding: _Size = 0) -> None:
+        super().__init__()
+        self.kernel_size = _tuple(kernel_size, self.n)
+        self.stride = _tuple(stride if stride is not None else kernel_size, self.n)
+        self.padding = _tuple(padding, self.n)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return type(self)._f(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Put the maxima of a :class:`MaxPool1d` back to where its indices say, among zeros: (n, c, l)."""
+
+    n = 1
+    _f = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Put the maxima of a :class:`MaxPool2d` back to where its indices say, among zeros: (n, c, h, w)."""
+
+    n = 2
+    _f = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Put the maxima of a :class:`MaxPool3d` back to where its indices say, among zeros: (n, c, d, h, w)."""
+
+    n = 3
+    _f = staticmethod(F.max_unpool3d)
+
+
+class AvgPool1d(Module):
+    """Means of windows over sequences.
+
+    Args:
+        kernel_size: of the window.
+        stride: between windows; the kernel's size where none is given.
+        padding: zeros on both sides.
+        ceil_mode: count windows that reach over the end.
+        count_include_pad: count padded zeros.
+
+    Input (n, c, l) or (c, l).
+    """
+
+    def __init__(
+        self,
+        kernel_size: _Size,
+        stride: _Size | None = None,
+        padding: _Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _tuple(kernel_size, 1)
+        self.stride = _tuple(stride if stride is not None else kernel_size, 1)
+        self.padding = _tuple(padding, 1)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _AvgPool(Module):
+    _f: Any
+
+    def __init__(
+        self,
+        kernel_size: _Size,
+        stride: _Size | None = None,
+        padding: _Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self)._f(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(_AvgPool):
+    """Means of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`AvgPool1d`;
+    ``divisor_override`` divides in place of the window's size."""
+
+    _f = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(_AvgPool):
+    """Means of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`AvgPool1d`;
+    ``divisor_override`` divides in place of the window's size."""
+
+    _f = staticmethod(F.avg_pool3d)
+
+
+class _AdaptivePool(Module):
+    _f: Any
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self)._f(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptivePool):
+    """Means of ``output_size`` windows that cover (n, c, l) or (c, l) evenly."""
+
+    _f = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptivePool):
+    """Means of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
+
+    Sizes of None are the input\'s.
+    """
+
+    _f = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """Means of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
+
+    Sizes of None are the input\'s.
+    """
+
+    _f = staticmethod(F.adaptive_avg_pool3d)
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self)._f(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Maxima of ``output_size`` windows that cover (n, c, l) or (c, l) evenly.
+
+    With ``return_indices`` also their positions.
+    """
+
+    _f = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Maxima of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
+
+    With ``return_indices`` also their positions.
+    """
+
+    _f = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """Maxima of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
+
+    With ``return_indices`` also their positions.
+    """
+
+    _f = staticmethod(F.adaptive_max_pool3d)
+
+
+class _LPPool(Module):
+    _f: Any
+
+    def __init__(
+        self, norm_type: float, kernel_size: _Size, stride: _Size | None = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self)._f(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, l) or (c, l)."""
+
+    _f = staticmethod(F.lp_pool1d)
+
+
+class LPPool2d(_LPPool):
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, h, w) or (c, h, w)."""
+
+    _f = staticmethod(F.lp_pool2d)
+
+
+class LPPool3d(_LPPool):
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, d, h, w) or (c, d, h, w)."""
+
+    _f = staticmethod(F.lp_pool3d)
