@@ -42,6 +42,10 @@ from oneflow.random import default_generator, fork_rng, get_rng_state, initial_s
 from oneflow.storage import TypedStorage, UntypedStorage
 from oneflow._sparse import sparse_coo_tensor
 from oneflow.serialization import load, save
+from oneflow._einsum import einsum
+from oneflow._linalg import chain_matmul, cholesky, cholesky_inverse, cholesky_solve, cross, inverse, lu, lu_solve
+from oneflow._linalg import lu_unpack, matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
+from oneflow._linalg import tensordot, triangular_solve
 
 # isort: on
 from oneflow._cuda_libraries import search_directories as _search_directories
@@ -56,12 +60,15 @@ _LAZY = (
     "cpu",
     "cuda",
     "distributed",
+    "fft",
+    "linalg",
     "multiprocessing",
     "nn",
     "optim",
     "random",
     "sbp",
     "serialization",
+    "special",
     "sparse",
     "testing",
     "utils",

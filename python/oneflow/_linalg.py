@@ -52,6 +52,11 @@ def norm(
     return linalg.vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype, out=out)
 
 
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """:func:`oneflow.linalg.cholesky`."""
+    return linalg.cholesky(input, upper=upper, out=out)
+
+
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The solution of ``A X = input`` from the Cholesky factor of ``A``."""
     if input.ndim < 2 or L.ndim < 2:
@@ -259,40 +264,13 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
-FUNCTIONS = (
-    norm,
-    cholesky_solve,
-    cholesky_inverse,
-    inverse,
-    pinverse,
-    qr,
-    svd,
-    triangular_solve,
-    lu_solve,
-    lu,
-    lu_unpack,
-    orgqr,
-    ormqr,
-    matrix_power,
-    chain_matmul,
-    cross,
-    tensordot,
-    svd_lowrank,
-    pca_lowrank,
-)
-
-
-def _cholesky(self: Tensor, upper: bool = False) -> Tensor:
-    return linalg.cholesky(self, upper=upper)
-
-
 def _norm(self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
 METHODS: dict[str, Any] = {
     "norm": _norm,
-    "cholesky": _cholesky,
+    "cholesky": cholesky,
     **{f.__name__: f for f in (cholesky_solve, cholesky_inverse, inverse, pinverse, qr, svd, triangular_solve)},
     **{f.__name__: f for f in (lu_solve, lu, orgqr, ormqr, matrix_power, cross)},
 }
