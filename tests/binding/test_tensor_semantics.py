@@ -267,7 +267,7 @@ def test_copies():
             again.requires_grad,
             thawed[1].tolist(),
             outcome(lambda: copy.deepcopy(leaf * 2)),
-            outcome(lambda: pickle.dumps(leaf * 2)),
+            pickle.loads(pickle.dumps(leaf * 2)).tolist(),
             pickle.loads(pickle.dumps(x.to("meta"))).device.type,
             pickle.loads(pickle.dumps(x.to(fw.bfloat16))).tolist(),
             pickle.loads(pickle.dumps(leaf)).requires_grad,

@@ -188,7 +188,8 @@ def test_checkpointing_computes_again_and_needs_less_memory():
         losses.append([step(x, y).item() for _ in range(4)])
         peaks.append(step.memory()["peak"])
         text = repr(step)
-        assert text.count("gelu(") == (4 if recompute else 2)
+        # The second call stops once all is there that backward reads: the last result is not among it.
+        assert text.count("gelu(") == (3 if recompute else 2)
     assert losses[0] == losses[1]
     assert peaks[1] < peaks[0]
 
