@@ -6,6 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._oneflow import Function
 
 _C = _oneflow._C
 
@@ -141,7 +142,7 @@ def dense_dim(self: Tensor) -> int:
     return self.dim() - self.sparse_dim()
 
 
-class _ToDense(oneflow.autograd.Function):
+class _ToDense(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.pattern = x.detach()

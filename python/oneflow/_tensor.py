@@ -105,7 +105,8 @@ def _storage_of(tensor: Tensor) -> Any:
     if kept is None or kept != storage:
         import weakref
 
-        _storages[storage._cdata] = weakref.ref(storage, lambda _, key=storage._cdata: _storages.pop(key, None))
+        key = storage._cdata
+        _storages[key] = weakref.ref(storage, lambda _: _storages.pop(key, None))
         return storage
     return kept
 
@@ -119,7 +120,7 @@ def _attributes(tensor: Tensor) -> Any:
         state = getattr(tensor, "__dict__", None) or {}
         held = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
         return (state, held) if held else state
-    return tensor.__getstate__()
+    return tensor.__getstate__()  # type: ignore[attr-defined]
 
 
 def _rebuild_tensor(
@@ -156,7 +157,7 @@ def _rebuild_from_type(function: Any, cls: type, args: tuple[Any, ...], state: A
 
 def _set_attributes(tensor: Tensor, state: Any) -> None:
     if hasattr(type(tensor), "__setstate__"):
-        tensor.__setstate__(state)
+        tensor.__setstate__(state)  # type: ignore[attr-defined]
         return
     held: dict[str, Any] = {}
     if isinstance(state, tuple):

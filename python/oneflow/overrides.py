@@ -144,7 +144,7 @@ def _converted(value: Any, cls: type) -> Any:
 @functools.cache
 def _kept_as_they_are() -> set[Any]:
     """Functions whose result is somebody's own tensor, not a new one."""
-    return {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]
+    return {vars(Tensor)["_base"].__get__, vars(Tensor)["grad"].__get__}
 
 
 class DisableTorchFunctionSubclass:

@@ -13,7 +13,7 @@ from oneflow.autograd.graph import GradientEdge
 loss_scale: Callable[[Any], Any] | None = None
 
 
-def _initial_gradients(outputs: Sequence[Tensor], gradients: Any, owner: str) -> list[Tensor | None]:
+def _initial_gradients(outputs: Sequence[Any], gradients: Any, owner: str) -> list[Tensor | None]:
     given = [None] * len(outputs) if gradients is None else _as_list(gradients)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
@@ -127,7 +127,7 @@ def grad(
 
 def _one_by_one(
     outputs: list[Any], inputs: list[Any], gradients: list[Any], create_graph: bool, *options: Any
-) -> tuple[Tensor, ...]:
+) -> tuple[Any, ...]:
     """Gradients for each entry of the first dimension of ``gradients``, stacked."""
     allow_unused, materialize_grads = options
     sizes = {g.shape[0] for g in gradients if g is not None}

@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.autograd._engine import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -74,7 +75,7 @@ def _grad(
     used = [(o, None if grads is None else grads[i]) for i, o in enumerate(outputs) if o.requires_grad]
     found: Any = [None] * len(inputs)
     if used:
-        found = oneflow.autograd.grad(
+        found = grad(
             [o for o, _ in used],
             inputs,
             None if grads is None else [g for _, g in used],

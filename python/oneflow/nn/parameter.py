@@ -47,8 +47,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
                 f"an instance of the same type, but return type {type(own).__name__} was found instead. To use the "
                 "type as a Parameter, please correct what its __torch_function__ makes of detach()."
             )
-        own._is_param = True
-        return own
+        own._is_param = True  # type: ignore[attr-defined]
+        return own  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:

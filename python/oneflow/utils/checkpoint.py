@@ -383,7 +383,9 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    steps: list[Any] = list(functions.children()) if isinstance(functions, oneflow.nn.Sequential) else list(functions)
+    from oneflow.nn import Sequential
+
+    steps: list[Any] = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
 
     def part(chosen: Iterable[Any]) -> Callable[[Any], Any]:
         def run(value: Any) -> Any:
