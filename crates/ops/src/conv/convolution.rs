@@ -298,7 +298,16 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         f: |c, out| {
             let (g, w) = (c.g()?, Window::of_grad(c, 1));
             let wm = c.in_meta(1)?;
-            out.set(0, || g.native_conv(c.x(1)?, None, w.stride, w.padding, w.dilation, w.groups))?;
+            out.set(0, || {
+                // The size asked for may have room for windows beyond the last.
+                let mut gg = g.native_conv(c.x(1)?, None, w.stride, w.padding, w.dilation, w.groups)?;
+                for (d, n) in c.in_meta(0)?.sizes.iter().enumerate().skip(2) {
+                    if gg.sizes()[d] > *n {
+                        gg = gg.narrow(d as i64, 0, *n)?;
+                    }
+                }
+                Ok(gg)
+            })?;
             out.set(1, || c.x(0)?.conv_backward_weight(g, &wm.sizes, w.stride, w.padding, w.dilation, w.groups))?;
             out.set(2, || sum_to_channels(g))
         },
