@@ -25,6 +25,7 @@ ALIASES = {
     "negative": "neg",
     "not_equal": "ne",
     "subtract": "sub",
+    "true_divide": "div",
 }
 # Methods only.
 METHOD_ALIASES = {"__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_"}

@@ -96,7 +96,7 @@ Example::
         }
         outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
     ..VIEW

@@ -171,6 +171,11 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NEXTAFTER_EXPR)),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |_, _| Err(Error::not_implemented("derivative for nextafter is not implemented")),
+    },
     samples: two_tensors,
     ..binary::ARITH
 };
@@ -298,7 +303,7 @@ pub static XLOGY_PAIR: OpDef = OpDef {
                 let flat = x.eq(0.0)?.logical_and(&y.le(0.0)?)?;
                 c.g()?.mul(&flat.r#where(0.0, &y.log()?)?)
             })?;
-            out.set(1, || c.g()?.mul(&x.div(y)?))
+            out.set(1, || c.g()?.mul(x)?.div(y))
         },
     },
     samples: positive_second,
@@ -356,7 +361,7 @@ pub static XLOG1PY_PAIR: OpDef = OpDef {
                 let flat = x.eq(0.0)?.logical_and(&y.le(-1.0)?)?;
                 c.g()?.mul(&flat.r#where(0.0, &y.log1p()?)?)
             })?;
-            out.set(1, || c.g()?.mul(&x.div(&y.add(1.0)?)?))
+            out.set(1, || c.g()?.mul(x)?.div(&y.add(1.0)?))
         },
     },
     samples: positive_second,

@@ -255,7 +255,7 @@ pub static FREXP_MANTISSA: OpDef = OpDef {
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MANTISSA_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
-        fix: Fix::None,
+        fix: Fix::Broadcast,
         f: |c, out| {
             out.set(0, || {
                 let e = c.x(0)?.frexp_exponent()?.neg()?;

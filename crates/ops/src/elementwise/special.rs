@@ -458,14 +458,8 @@ Example::
         save: &[Save::In(0, 1)],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let slope = c.g()?.div(&x.sub(&x.mul(x)?)?)?;
-                match c.arg(0).scalar().map(Scalar::to_f64) {
-                    Some(eps) => x.lt(eps)?.logical_or(&x.gt(1.0 - eps)?)?.r#where(0.0, &slope),
-                    None => x.lt(0.0)?.logical_or(&x.gt(1.0)?)?.r#where(f64::NAN, &slope),
-                }
-            })
+            let eps = c.arg(0).scalar().map(Scalar::to_f64);
+            out.set(0, || c.g()?.logit_backward(c.x(0)?, eps))
         },
     },
     samples: || {
@@ -474,4 +468,31 @@ Example::
         all
     },
     ..REAL
+};
+
+// p: the limit from below, what lies outside of it gives.
+static LOGIT_BACKWARD_EXPR: Expr = expr!(float "logit_backward", |g, x; p| {
+    let one = L::splat(1.0);
+    L::select(x.lt(p[0]) | (one - p[0]).lt(x), p[1], g / (x * (one - x)))
+});
+
+pub static LOGIT_BACKWARD: OpDef = OpDef {
+    sig: Sig::parse("logit_backward(Tensor grad_output, Tensor input, float? eps=None) -> Tensor"),
+    doc: "Gradient of logit.",
+    kernel: Kernel::Elementwise(|c, o, p| {
+        let eps = c.arg(0).scalar().map(Scalar::to_f64);
+        let expr = unary::by_output(o, p, &LOGIT_BACKWARD_EXPR)?;
+        p.push(eps.unwrap_or(0.0).into());
+        p.push(if eps.is_some() { 0.0 } else { f64::NAN }.into());
+        Ok(expr)
+    }),
+    compose: Some(|c, outs| {
+        let (g, x) = (c.t(0)?, c.t(1)?);
+        let slope = g.div(&x.mul(&x.neg()?.add(1.0)?)?)?;
+        let (eps, outside) = c.arg(0).scalar().map_or((0.0, f64::NAN), |s| (s.to_f64(), 0.0));
+        outs.give(x.lt(eps)?.logical_or(&x.gt(1.0 - eps)?)?.r#where(outside, &slope)?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[3, 4], 0.1, 0.9)])],
+    ..unary::BACKWARD
 };

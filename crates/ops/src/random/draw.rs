@@ -38,11 +38,49 @@ fn floating(c: &Call<'_>, dtype: DType) -> Result<()> {
     Err(Error::not_implemented(format!("\"{}\" not implemented for '{}'", c.name(), dtype.scalar_type_name())))
 }
 
+/// Floats, or complex numbers by their parts.
+fn drawn(c: &Call<'_>, dtype: DType) -> Result<()> {
+    if dtype.is_complex() { Ok(()) } else { floating(c, dtype) }
+}
+
 /// As `floating`, where torch raises the plain class.
 fn continuous(c: &Call<'_>, dtype: DType) -> Result<()> {
     floating(c, dtype).map_err(|_| {
         let name = dtype.scalar_type_name();
         Error::runtime(format!("{}(): dtype must be a floating point but you specified {name}", c.name()))
+    })
+}
+
+/// Draws of complex numbers: of both parts, as the last dimension of a real draw.
+fn of_parts(
+    c: &Call<'_>,
+    outs: &mut Outs,
+    rng: Arg<'_>,
+    draw: impl Fn(&[i64], &Generator, DType, Device) -> Result<Tensor>,
+) -> Result<()> {
+    let mut shells = Outs::new();
+    (c.op.infer)(c, &mut shells)?;
+    let shell = &shells[0];
+    if !shell.dtype().is_complex() {
+        return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
+    }
+    let (seed, offset) = rng.rng()?;
+    let generator = Generator::new();
+    generator.set_state(seed, offset);
+    let mut sizes = Dims::from_slice(shell.sizes());
+    sizes.push(2);
+    outs.give(draw(&sizes, &generator, shell.dtype().to_real(), shell.device())?.view_as_complex()?);
+    Ok(())
+}
+
+fn uniform_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
+    of_parts(c, outs, rng, |sizes, g, d, device| f::rand_with(sizes, Some(g), Some(d), Some(device), false))
+}
+
+/// Each part has half of the variance.
+fn normal_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
+    of_parts(c, outs, rng, |sizes, g, d, device| {
+        f::randn_with(sizes, Some(g), Some(d), Some(device), false)?.mul(std::f64::consts::FRAC_1_SQRT_2)
     })
 }
 
@@ -57,10 +95,11 @@ Example::
     >>> oneflow.rand(2, 3).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        floating(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
+        drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
         crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
     },
     kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(1), 0.0, 1.0) },
+    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(1))),
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
@@ -76,10 +115,11 @@ Example::
     >>> oneflow.randn(2, 3).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        floating(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
+        drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
         crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
     },
     kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(1), 0.0, 1.0) },
+    compose: Some(|c, outs| normal_parts(c, outs, c.arg(1))),
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
@@ -141,7 +181,7 @@ Example::
 fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
-    floating(c, d)?;
+    drawn(c, d)?;
     crate::elementwise::push_like(x, d, dev, None, outs)
 }
 
@@ -157,6 +197,7 @@ Example::
     oneflow.Size([2])",
     infer: |c, outs| like(c, 1, outs),
     kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(0), 0.0, 1.0) },
+    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(0))),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..DRAW
 };
@@ -173,6 +214,7 @@ Example::
     oneflow.Size([2])",
     infer: |c, outs| like(c, 1, outs),
     kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(0), 0.0, 1.0) },
+    compose: Some(|c, outs| normal_parts(c, outs, c.arg(0))),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..DRAW
 };

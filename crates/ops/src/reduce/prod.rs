@@ -49,7 +49,7 @@ Example::
                 let turned = flat.flip(&[dim])?;
                 let behind =
                     f::cat([&one, &turned.slice(dim, Some(0), Some(n - 1), 1)?], dim)?.cumprod(dim)?.flip(&[dim])?;
-                before.mul(&behind)?.reshape(x.sizes())?.mul(&g)
+                crate::elementwise::dual(&before.mul(&behind)?)?.reshape(x.sizes())?.mul(&g)
             })
         },
     },
@@ -126,7 +126,7 @@ Example::
         f: |c, out| {
             let d = c.arg(0).int().unwrap_or(0);
             out.set(0, || {
-                let (g, x) = (c.g()?, c.x(0)?);
+                let (g, x) = (c.g()?, &crate::elementwise::dual(c.x(0)?)?);
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }
@@ -136,7 +136,7 @@ Example::
                 let zeros = zero.to_copy_with(Some(DType::I64), None)?.cumsum(d)?;
                 let before = zeros.eq(0i64)?;
                 let first = zero.logical_and(&zeros.eq(1i64)?)?;
-                let quotient = from_end(&g.mul(c.y(0)?)?)?.div(&before.r#where(x, 1.0)?)?;
+                let quotient = from_end(&g.mul(&crate::elementwise::dual(c.y(0)?)?)?)?.div(&before.r#where(x, 1.0)?)?;
                 let without = from_end(&g.mul(&first.r#where(1.0, x)?.cumprod(d)?)?)?;
                 before.r#where(&quotient, &first.r#where(&without, 0.0)?)
             })
