@@ -57,23 +57,6 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
     return linalg.cholesky(input, upper=upper, out=out)
 
 
-def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The solution of ``A X = input`` from the Cholesky factor of ``A``."""
-    if input.ndim < 2 or L.ndim < 2:
-        raise RuntimeError(f"b should have at least 2 dimensions, but has {input.ndim} dimensions instead")
-    factor, adjoint = (L.mH, L) if upper else (L, L.mH)
-    x = linalg.solve_triangular(factor, input, upper=False)
-    return _given(linalg.solve_triangular(adjoint, x, upper=True), out)
-
-
-def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of ``A`` from its Cholesky factor."""
-    if L.ndim < 2 or L.shape[-1] != L.shape[-2]:
-        linalg._need_square(L, "cholesky_inverse")
-    unit = oneflow.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
-    return _given(cholesky_solve(unit, L.triu() if upper else L.tril(), upper), out)
-
-
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse matrices: :func:`oneflow.linalg.inv`."""
     return linalg.inv(input, out=out)
@@ -132,11 +115,14 @@ def ormqr(
     rows = other.shape[-2 if left else -1]
     if input.shape[-2] != rows:
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
-    q = _C.linalg_householder_product(input[..., : tau.shape[-1]], tau, rows)
+    packed = input[..., : tau.shape[-1]]
+    q = linalg._reflections(packed, tau, rows) if linalg._wants_grad(input, tau) else (
+        _C.linalg_householder_product(packed, tau, rows)
+    )
     q = q.mH if transpose else q
     # Columns stay contiguous, as LAPACK leaves them.
     product = q @ other if left else other @ q
-    return _given(product.mT.contiguous().mT, out)
+    return _given(linalg._columns(product), out)
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
@@ -271,7 +257,7 @@ def _norm(self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 METHODS: dict[str, Any] = {
     "norm": _norm,
     "cholesky": cholesky,
-    **{f.__name__: f for f in (cholesky_solve, cholesky_inverse, inverse, pinverse, qr, svd, triangular_solve)},
+    **{f.__name__: f for f in (inverse, pinverse, qr, svd, triangular_solve)},
     **{f.__name__: f for f in (lu_solve, lu, orgqr, ormqr, matrix_power, cross)},
 }
 

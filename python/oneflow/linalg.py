@@ -222,7 +222,12 @@ def lu_solve(
         return _given(solve_triangular(LU, x, upper=True), out)
     x = solve_triangular(LU.mH, B, upper=False)
     x = solve_triangular(LU.mH, x, upper=True, unitriangular=True)
-    return _given(_rows(x, order.argsort(-1)), out)
+    return _given(_columns(_rows(x, order.argsort(-1))), out)
+
+
+def _columns(x: Tensor) -> Tensor:
+    """The same matrices with contiguous columns, as LAPACK leaves them."""
+    return x.mT.clone(memory_format=oneflow.contiguous_format).mT
 
 
 def _rows(x: Tensor, order: Tensor) -> Tensor:
@@ -244,7 +249,24 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections that :func:`oneflow.geqrf` leaves."""
+    if _wants_grad(input, tau):
+        return _given(_columns(_reflections(input, tau, input.shape[-1])), out)
     return _given(_C.linalg_householder_product(input, tau), out)
+
+
+def _reflections(packed: Tensor, tau: Tensor, columns: int) -> Tensor:
+    """The product one reflection at a time, so that each has its gradient."""
+    rows, k = packed.shape[-2], tau.shape[-1]
+    with oneflow.no_grad():
+        _C.linalg_householder_product(packed, tau, columns)  # Raises what is wrong with the shapes.
+    unit = oneflow.eye(rows, columns, dtype=packed.dtype, device=packed.device)
+    q = unit.expand(*packed.shape[:-2], rows, columns)
+    for i in reversed(range(k)):
+        below = packed[..., i + 1 :, i]
+        v = oneflow.cat([below.new_zeros((*below.shape[:-1], i)), below.new_ones((*below.shape[:-1], 1)), below], -1)
+        v = v.unsqueeze(-1)
+        q = q - tau[..., i, None, None] * (v @ (v.mH @ q))
+    return q
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
@@ -397,7 +419,7 @@ def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     if A.numel() == 0:
         return A.new_empty((*A.shape[:-2], A.shape[-1], A.shape[-2]))
     if hermitian:
-        s, u = _C.linalg_eigh(A)
+        s, u = _C.linalg_eigh(A, "L")
         magnitude = s.abs()
         tolerance = _threshold(magnitude.amax(-1, keepdim=True), atol, rtol)
         inverse = oneflow.where(magnitude > tolerance, s.reciprocal(), 0.0).to(A.dtype)
@@ -445,8 +467,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         residuals = (difference * difference.conj()).real.sum(-2) if _is_complex(A.dtype) else difference.square().sum(-2)
     if driver == "gels":
         rank = oneflow.empty((0,), dtype=oneflow.int64)
-    # Columns stay contiguous, as LAPACK leaves them.
-    solution = solution.mT.contiguous().mT
+    solution = _columns(solution)
     if vector:
         solution = solution.squeeze(-1)
     return _Lstsq(solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing)
@@ -475,7 +496,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 def _power(A: Tensor, n: int) -> Tensor:
     if n == 0:
-        return oneflow.eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape).contiguous()
+        return A.clone().copy_(oneflow.eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape))
     if n == 1:
         return A.clone()
     if n == -1:
@@ -598,8 +619,7 @@ def matrix_norm(
         else:
             result = values.amin(-1)
         if keepdim:
-            for d in sorted((rows, columns)):
-                result = result.unsqueeze(d)
+            result = result.unsqueeze(-1).unsqueeze(-1).movedim((-2, -1), (rows, columns))
         return _given(result, out)
     # Sums of columns for 1, of rows for inf.
     summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
@@ -727,8 +747,9 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers of each element: rows ``1, x, x**2, ...`` of ``N`` columns."""
     if N is not None and N <= 1:
         raise RuntimeError("N must be greater than 1.")
-    n = x.shape[-1] if N is None else N
+    n = (x.shape[-1] if x.ndim else 1) if N is None else N
     dtype = x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in _SCALAR_TYPES else oneflow.int64
+    x = oneflow.atleast_1d(x)
     one = x.new_ones((*x.shape, 1)).to(dtype)
     rest = x.to(dtype).unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
     return oneflow.cat([one, rest], -1)

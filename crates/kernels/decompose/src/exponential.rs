@@ -4,14 +4,30 @@
 use crate::{Field, Real};
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::Solve;
-use faer::traits::math_utils::{abs, from_f64, nan, one, zero};
+use faer::traits::math_utils::{abs, from_f64, imag, nan, one, real, sqrt, zero};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
-pub(crate) fn matrix_exp<T: Field>(a: MatRef<'_, T>, mut out: MatMut<'_, T>) {
-    match a.is_all_finite() {
-        true => out.copy_from(exponential(a)),
-        false => out.fill(nan()),
+/// `W` is `T` with the parts of f64: squaring a result many times takes its exactness.
+pub(crate) fn matrix_exp<T: Field, W: Field>(a: MatRef<'_, T>, mut out: MatMut<'_, T>) {
+    if !a.is_all_finite() {
+        return out.fill(nan());
     }
+    let n = a.nrows();
+    let result = exponential(Mat::from_fn(n, n, |i, j| convert::<T, W>(a[(i, j)])).as_ref());
+    (0..n).for_each(|j| (0..n).for_each(|i| out[(i, j)] = convert::<W, T>(result[(i, j)])));
+}
+
+/// The same number in parts of another width. Real types have no imaginary part to lose.
+fn convert<A: Field, B: Field>(v: A) -> B {
+    let part = |r: A::Real| from_f64::<B>(r.to_f64());
+    match A::IS_REAL {
+        true => part(real(&v)),
+        false => part(real(&v)) + part(imag(&v)) * imaginary_unit::<B>(),
+    }
+}
+
+fn imaginary_unit<B: Field>() -> B {
+    sqrt(&from_f64::<B>(-1.0))
 }
 
 const PADE: [f64; 14] = [

@@ -11,7 +11,12 @@ pub(crate) fn cholesky<T: Field>(a: MatRef<'_, T>, out: MatMut<'_, T>, upper: bo
     let (a, mut factor) = if upper { (a.transpose(), out.transpose_mut()) } else { (a, out) };
     factor.fill(zero());
     factor.copy_from_triangular_lower(a);
-    lower_cholesky(factor)
+    let failed = lower_cholesky(factor.as_mut());
+    // The factorisation uses the other triangle for itself.
+    for j in 1..factor.ncols() {
+        (0..j).for_each(|i| factor[(i, j)] = zero());
+    }
+    failed
 }
 
 /// In place in the lower triangle; the order of the first minor that is not positive, or zero.

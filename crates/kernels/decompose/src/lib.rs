@@ -102,7 +102,7 @@ pub enum Failure {
 }
 
 macro_rules! items {
-    ($($t:ty, $zero:expr, $eig:ident;)*) => {$(
+    ($($t:ty, $wide:ty, $zero:expr, $eig:ident;)*) => {$(
         impl Item for $t {
             type Real = <$t as ComplexField>::Real;
             const ZERO: $t = $zero;
@@ -140,14 +140,14 @@ macro_rules! items {
                 spectral::svd(a, u, s, vh)
             }
             fn matrix_exp(a: MatRef<'_, $t>, out: MatMut<'_, $t>) {
-                exponential::matrix_exp(a, out)
+                exponential::matrix_exp::<$t, $wide>(a, out)
             }
         }
     )*};
 }
 items! {
-    f32, 0.0, eig_real;
-    f64, 0.0, eig_real;
-    c32, c32::new(0.0, 0.0), eig_complex;
-    c64, c64::new(0.0, 0.0), eig_complex;
+    f32, f64, 0.0, eig_real;
+    f64, f64, 0.0, eig_real;
+    c32, c64, c32::new(0.0, 0.0), eig_complex;
+    c64, c64, c64::new(0.0, 0.0), eig_complex;
 }

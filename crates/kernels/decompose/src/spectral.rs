@@ -5,7 +5,7 @@ use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::ComputeSvdVectors;
-use faer::traits::math_utils::{is_finite, real};
+use faer::traits::math_utils::{is_finite, one, real, zero};
 use faer::traits::{ComplexField, RealField};
 use faer::{Mat, MatMut, MatRef, Par};
 use rustfft::num_complex::Complex;
@@ -21,6 +21,9 @@ pub(crate) fn eigh<T: Field>(
     let a = if upper { a.transpose() } else { a };
     if (0..n).any(|j| (j..n).any(|i| !is_finite(&a[(i, j)]))) {
         return Err(Failure::NotFinite);
+    }
+    if n == 0 {
+        return Ok(());
     }
     let compute = if v.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
     let mut values = Diag::<T>::zeros(n);
@@ -57,6 +60,9 @@ pub(crate) fn eig<T: Field>(
 ) -> Result<(), Failure> {
     if !a.is_all_finite() {
         return Err(Failure::NotFinite);
+    }
+    if a.nrows() == 0 {
+        return Ok(());
     }
     let (values, vectors) = decompose(a, v.is_some()).ok_or(Failure::NoConvergence)?;
     for (k, value) in values.into_iter().enumerate() {
@@ -132,6 +138,13 @@ pub(crate) fn svd<T: Field>(
     let k = m.min(n);
     if !a.is_all_finite() {
         return Err(Failure::NotFinite);
+    }
+    if k == 0 {
+        for mut q in [u, vh].into_iter().flatten() {
+            q.fill(zero());
+            (0..q.nrows().min(q.ncols())).for_each(|d| q[(d, d)] = one());
+        }
+        return Ok(());
     }
     let kind = |columns: Option<usize>| match columns {
         None => ComputeSvdVectors::No,

@@ -4,7 +4,7 @@ use super::*;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
-        "linalg_eigh(Tensor input, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
+        "linalg_eigh(Tensor input, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
     ),
     doc: "Eigenvalues in ascending order and, unless turned off, eigenvectors of symmetric (Hermitian) matrices.",
     infer: |c, outs| {

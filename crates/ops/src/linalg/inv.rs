@@ -63,8 +63,11 @@ pub static SOLVE: OpDef = OpDef {
         let (batch, vector) = check(c)?;
         let (a, b, left) = (c.t(0)?, c.t(1)?, c.bool(0));
         let b = b.sizes();
-        if vector {
-            outs.push(a.dtype(), a.device(), &joined(&batch, &b[b.len() - 1..]))?;
+        let vectors = joined(&batch, &b[b.len() - 1..]);
+        if vector && vectors.len() == 1 {
+            outs.push(a.dtype(), a.device(), &vectors)?;
+        } else if vector {
+            push_columns(outs, a, a.dtype(), vectors)?;
         } else if left {
             push_columns(outs, a, a.dtype(), joined(&batch, &b[b.len() - 2..]))?;
         } else {
@@ -83,7 +86,9 @@ pub static SOLVE: OpDef = OpDef {
         let (x, info) = match (vector, left) {
             (true, _) => {
                 let (x, info) = solve(a, &b.unsqueeze(-1)?)?;
-                (x.squeeze_dim(&[-1])?, info)
+                let x = x.squeeze_dim(&[-1])?;
+                // A batch of vectors comes in the memory order of one matrix.
+                (if x.ndim() > 1 { columns(&x)? } else { x }, info)
             }
             (false, true) => solve(a, b)?,
             (false, false) => {

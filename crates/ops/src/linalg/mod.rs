@@ -2,6 +2,7 @@
 //! own (norms of matrices, pseudo-inverses, least squares) is composed in Python.
 
 pub mod cholesky;
+pub mod cholesky_solve;
 pub mod eig;
 pub mod eigh;
 pub mod inv;
@@ -133,6 +134,11 @@ pub fn solve_left(a: &Tensor, b: &Tensor, upper: bool) -> Result<Tensor> {
 /// `b @ inverse(a)` for triangular `a`.
 pub fn solve_right(a: &Tensor, b: &Tensor, upper: bool) -> Result<Tensor> {
     a.linalg_solve_triangular_with(b, upper, false, false)
+}
+
+/// The same matrices with contiguous columns.
+pub fn columns(t: &Tensor) -> Result<Tensor> {
+    t.transpose(-2, -1)?.clone_contiguous()?.transpose(-2, -1)
 }
 
 /// What the definitions of this family share. On devices without these kernels they raise: their libraries of

@@ -95,7 +95,7 @@ fn mode(c: &Call<'_>) -> Result<(i64, bool)> {
 }
 
 pub static OP: OpDef = OpDef {
-    sig: Sig::parse("linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"),
+    sig: Sig::parse("linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)"),
     doc: "Matrices with orthonormal columns times upper triangular ones.",
     infer: |c, outs| {
         let (columns, with_q) = mode(c)?;

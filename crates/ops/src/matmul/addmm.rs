@@ -102,8 +102,8 @@ const AFFINE: OpDef = OpDef {
             let (g, dtype) = (c.g()?, c.out_metas[0].dtype);
             let alpha = factor(c.args, 1, dtype);
             out.set(0, || times(g, factor(c.args, 0, dtype)))?;
-            out.set(1, || times(&g.matmul(&c.x(2)?.transpose(-2, -1)?)?, alpha))?;
-            out.set(2, || times(&c.x(1)?.transpose(-2, -1)?.matmul(g)?, alpha))
+            out.set(1, || times(&g.matmul(&conj(c.x(2)?)?.transpose(-2, -1)?)?, alpha))?;
+            out.set(2, || times(&conj(c.x(1)?)?.transpose(-2, -1)?.matmul(g)?, alpha))
         },
     },
     sbp: SbpRule::of(Rows::Compose),

@@ -84,12 +84,12 @@ fn compose(c: &Call<'_>) -> Result<Tensor> {
 fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
     let wm = c.in_meta(1)?;
     if wm.sizes.len() == 1 {
-        out.set(0, || g.unsqueeze(-1)?.mul(c.x(1)?))?;
-        out.set(1, || g.unsqueeze(-1)?.mul(c.x(0)?))?;
+        out.set(0, || g.unsqueeze(-1)?.mul(&conj(c.x(1)?)?))?;
+        out.set(1, || g.unsqueeze(-1)?.mul(&conj(c.x(0)?)?))?;
         return out.set(2, || Ok(g.clone()));
     }
-    out.set(0, || g.matmul(c.x(1)?))?;
-    out.set(1, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(c.x(0)?)?))?;
+    out.set(0, || g.matmul(&conj(c.x(1)?)?))?;
+    out.set(1, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(&conj(c.x(0)?)?)?))?;
     out.set(2, || Ok(g.clone()))
 }
 

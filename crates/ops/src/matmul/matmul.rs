@@ -27,6 +27,23 @@ Example::
             Ok(())
         },
     },
+    // Complex products are four real ones.
+    compose: Some(|c, outs| {
+        let (a, b) = (c.t(0)?, c.t(1)?);
+        if !a.dtype().is_complex() {
+            return Err(Error::not_implemented(format!(
+                "\"addmm_impl_cpu_\" not implemented for '{}'",
+                a.dtype().scalar_type_name()
+            )));
+        }
+        product_sizes("matmul", a, b)?;
+        // Parts side by side: the packing reads them in whole registers.
+        let parts = |t: &Tensor| -> Result<[Tensor; 2]> { Ok([t.real()?.contiguous()?, t.imag()?.contiguous()?]) };
+        let ([ar, ai], [br, bi]) = (parts(a)?, parts(b)?);
+        let re = ar.matmul(&br)?.sub(&ai.matmul(&bi)?)?;
+        outs.give(re.complex(&ar.matmul(&bi)?.add(&ai.matmul(&br)?)?)?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::In(1, 0b01), Save::In(0, 0b10)],
         fix: Fix::Broadcast,
@@ -40,7 +57,7 @@ Example::
                 _ => c.g()?.clone(),
             };
             out.set(0, || {
-                let b = c.x(1)?;
+                let b = &conj(c.x(1)?)?;
                 if na <= 2 && nb > 2 {
                     // One product over all batches instead of a batch that is summed.
                     let columns = |t: &Tensor| as_rows(&t.transpose(-1, -2)?);
@@ -52,7 +69,7 @@ Example::
                 if na == 1 { flat(&ga) } else { Ok(ga) }
             })?;
             out.set(1, || {
-                let a = c.x(0)?;
+                let a = &conj(c.x(0)?)?;
                 if na > 2 && nb <= 2 {
                     // One product over all rows instead of a batch that is summed.
                     let gb = as_rows(a)?.transpose(0, 1)?.matmul(&as_rows(&g)?)?;

@@ -91,6 +91,11 @@ pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batc
     Ok(())
 }
 
+/// The conjugate; a real tensor is its own.
+pub fn conj(t: &Tensor) -> Result<Tensor> {
+    if t.dtype().is_complex() { t.conj() } else { Ok(t.clone()) }
+}
+
 /// A tensor as a matrix: all but the last dimension are rows.
 pub fn as_rows(t: &Tensor) -> Result<Tensor> {
     let (last, lead) = t.sizes().split_last().ok_or_else(|| Error::runtime("a scalar has no rows"))?;
