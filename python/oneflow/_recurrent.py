@@ -156,9 +156,9 @@ def _layer(
     b_ih = b_hh = None
     if has_biases:
         b_ih, b_hh, *others = others
-        # Only the new gate of GRU multiplies h's part, its bias in it.
+        # The op adds both at once; GRU's new gate multiplies h's part alone, its bias in it.
         if mode != "GRU":
-            b_ih, b_hh = b_ih + b_hh, None
+            b_ih, b_hh = None, b_ih + b_hh
     w_hr = others[0] if others else None
     gates = _oneflow.linear(x, w_ih, b_ih)
     if turned:

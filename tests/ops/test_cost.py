@@ -6,7 +6,7 @@ import torch
 from oneflow import _oneflow
 from torch.utils.flop_counter import FlopCounterMode
 
-PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "fused_linear"}
+PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "fused_linear", "native_attention"}
 
 CASES = {
     "mm": lambda fw: fw.mm(fw.ones(4, 6), fw.ones(6, 8)),

@@ -63,8 +63,8 @@ primitives! {
     /// CROSS_ENTROPY summed over the rows. ins as there. outs: loss (0-dim, logits' dtype), logsumexp [n], total weight of the rows
     /// that count (0-dim, compute dtype). params as there, then mean (bool: the loss is divided by the total weight).
     CROSS_ENTROPY_REDUCED = "cross_entropy_reduced";
-    /// Normalises each channel. ins: x [n, c, ...], weight?, bias?, running_mean?, running_var? ([c], any float dtype). outs: y, mean [c],
-    /// rstd [c] (compute dtype, contiguous), new running_mean?, new running_var? ([c]). params: training (bool), momentum (f64),
+    /// Normalises each channel. ins: x [n, c, ...], weight?, bias?, running_mean?, running_var? ([c], any float dtype). outs: y, mean? [c],
+    /// rstd? [c] (compute dtype, contiguous), new running_mean?, new running_var? ([c]). params: training (bool), momentum (f64),
     /// eps (f64). In training mean and biased variance are those of x, and the new running values mix `momentum` parts of mean
     /// and unbiased variance with the old ones; otherwise the running values normalise.
     BATCH_NORM = "batch_norm";
@@ -109,8 +109,8 @@ primitives! {
     /// dtype, F32 or F64. Gates stand in torch's order. params: `RnnMode`, reverse (bool), then the rows of each step where it is packed.
     RNN = "rnn";
     /// ins: grad_y? [t, b, r] (any strides), grad_h_n?, grad_c_n?, h_0, c_0?, w_hh, w_hr?, y, gates, cells?. outs: grad_gates_x [t, b, g * h],
-    /// grad_gates_h? (the same sizes; GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, grad_h? [t, b, r] (LSTM with a
-    /// projection: the gradient that reaches every h). params as RNN.
+    /// grad_gates_h? (the same sizes; GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, and, of LSTM with a projection,
+    /// grad_h? [t, b, r] (what reaches every h) and projected? [t, b, h] (what was projected to it). params as RNN.
     RNN_BACKWARD = "rnn_backward";
     /// Convolution (cross-correlation) over 1 to 3 spatial dimensions. ins: x [n, c, in...], weight [o, c / groups, kernel...],
     /// bias? [o]. out: [n, o, out...]; `out[j]` reads `x[j * stride - padding + tap * dilation]`, zero outside of x.

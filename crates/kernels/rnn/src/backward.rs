@@ -37,6 +37,8 @@ struct Backward<'a, T: Real> {
     grad_c_0: Option<SharedMatrix<T>>,
     /// The gradient that reaches every h, where it is projected.
     grad_out: Option<Seq<'a, T>>,
+    /// What was projected.
+    projected: Option<Seq<'a, T>>,
 }
 
 unsafe fn run<T: Real>(l: &Launch<'_>) -> Result<()>
@@ -76,6 +78,7 @@ where
         grad_h_0: SharedMatrix::new(&l.output(2)?),
         grad_c_0: shared(l.opt_output(3).filter(|_| lstm)),
         grad_out: dense(l.opt_output(4))?,
+        projected: dense(l.opt_output(5))?,
         layer: &layer,
         kit: &kit,
     };
@@ -197,6 +200,7 @@ impl<T: Real> WithSimd for Gates<'_, T> {
         let (kept, to) = (b.gates.at(step, row), b.grad_x.at(step, row));
         let to_h = b.grad_h.as_ref().map_or(to, |g| g.at(step, row));
         let cells = b.cells.as_ref().map(|c| c.at(step, row));
+        let projected = b.projected.as_ref().map(|p| p.at(step, row));
         let width = <Reg<S, T> as oneflow_kernels_prim::Register>::WIDTH;
         for u in (0..n).step_by(width) {
             let k = width.min(n - u);
@@ -223,6 +227,9 @@ impl<T: Real> WithSimd for Gates<'_, T> {
                         put(2, dc_now * input * (one - cell * cell));
                         put(3, d * t * output * (one - output));
                         store(dc_now * forget, dc.add(u), k);
+                        if let Some(p) = projected {
+                            store(output * t, p.add(u), k);
+                        }
                     }
                     RnnMode::Gru => {
                         let (reset, update, new, of_new) = (gate(0), gate(1), gate(2), gate(3));

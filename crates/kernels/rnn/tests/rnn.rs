@@ -146,9 +146,10 @@ impl Case {
         let (dx, dh) = (zeros(self.mode.n_gates() * h), new(&[b, r]));
         let through = (self.mode == RnnMode::Gru).then(|| zeros(3 * h));
         let (dc, d_out) = (lstm.then(|| new(&[b, hi])), w_hr.as_ref().map(|_| zeros(self.out())));
+        let m = w_hr.as_ref().map(|_| zeros(h));
         run(
             &RNN_BACKWARD,
-            &[Some(&dx), through.as_ref(), Some(&dh), dc.as_ref(), d_out.as_ref()],
+            &[Some(&dx), through.as_ref(), Some(&dh), dc.as_ref(), d_out.as_ref(), m.as_ref()],
             &[
                 Some(&gy),
                 Some(&gh),

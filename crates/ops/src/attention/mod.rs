@@ -18,6 +18,9 @@ fn check(c: &Call<'_>) -> Result<()> {
             v.dtype()
         )));
     }
+    if !q.dtype().is_float() {
+        return Err(Error::runtime(format!("expected scalar type Float but found {}", q.dtype().scalar_type_name())));
+    }
     if q.device() != k.device() || q.device() != v.device() {
         return Err(Error::runtime(format!(
             "Expected query, key, and value to have the same device type, but got query.device: {} key.device: {} and value.device: {} instead.",

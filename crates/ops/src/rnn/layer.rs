@@ -224,18 +224,14 @@ fn grad(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
     out.set(2, || Ok(grads[3].clone()))?;
     out.set(3, || as_rows(of_gates)?.transpose(0, 1)?.matmul(&as_rows(&steps.before(y, h_0)?)?))?;
     out.set(4, || as_rows(of_gates)?.sum(&[0], false))?;
-    out.set(5, || {
-        let hidden = cells.sizes()[cells.ndim() - 1];
-        let m = gates.narrow(-1, 3 * hidden, hidden)?.mul(&cells.tanh()?)?;
-        as_rows(&grads[4])?.transpose(0, 1)?.matmul(&as_rows(&m)?)
-    })
+    out.set(5, || as_rows(&grads[4])?.transpose(0, 1)?.matmul(&as_rows(&grads[5])?))
 }
 
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse(
-        "rnn_layer_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, Tensor output, Tensor gates, Tensor cells, int[] batch_sizes, str mode, bool reverse) -> (Tensor grad_gates_x, Tensor grad_gates_h, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_h)",
+        "rnn_layer_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, Tensor output, Tensor gates, Tensor cells, int[] batch_sizes, str mode, bool reverse) -> (Tensor grad_gates_x, Tensor grad_gates_h, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_h, Tensor projected)",
     ),
-    doc: "Gradients of a recurrent layer. `grad_gates_h` is that of h's part of GRU's gates, `grad_h` what reaches every h where it is projected; empty otherwise.",
+    doc: "Gradients of a recurrent layer. `grad_gates_h` is that of h's part of GRU's gates, `grad_h` what reaches every h where it is projected, `projected` what was; empty otherwise.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let (x, s) = (c.t(3)?, shape(c, 3)?);
@@ -253,18 +249,25 @@ pub static BACKWARD: OpDef = OpDef {
         } else {
             empty(outs)?
         };
-        if c.opt(8).is_some() { push_seq(outs, x, s.out) } else { empty(outs) }
+        for width in [s.out, s.hidden] {
+            if c.opt(8).is_some() {
+                push_seq(outs, x, width)?;
+            } else {
+                empty(outs)?;
+            }
+        }
+        Ok(())
     },
     kernel: Kernel::Prim {
         prim: &RNN_BACKWARD,
         lower: |c, _, l| {
             let mode = mode_of(c.str(1)?)?;
-            let lstm = mode == RnnMode::Lstm;
+            let (lstm, projected) = (mode == RnnMode::Lstm, c.opt(8).is_some());
             for i in [0, 1, 2, 4, 5, 6, 8, 9, 10] {
                 l.opt_input(i, c.opt(i).is_some());
             }
             l.opt_input(11, lstm);
-            for (i, on) in [true, mode == RnnMode::Gru, true, lstm, c.opt(8).is_some()].into_iter().enumerate() {
+            for (i, on) in [true, mode == RnnMode::Gru, true, lstm, projected, projected].into_iter().enumerate() {
                 if on {
                     l.output(i)
                 } else {
@@ -279,7 +282,7 @@ pub static BACKWARD: OpDef = OpDef {
     sbp: SbpRule::of(Rows::Custom(|c, out| {
         let (gru, lstm) = (mode_of(c.str(1)?)? == RnnMode::Gru, c.opt(5).is_some());
         let seqs: &[usize] = if lstm { &[0, 3, 9, 10, 11] } else { &[0, 3, 9, 10] };
-        let outs = [Some(1), gru.then_some(1), Some(0), lstm.then_some(0), c.opt(8).map(|_| 1)];
+        let outs = [Some(1), gru.then_some(1), Some(0), lstm.then_some(0), c.opt(8).map(|_| 1), c.opt(8).map(|_| 1)];
         rows(c, seqs, &[1, 2, 4, 5], &outs, out)
     })),
     cost: |c, outs| cost(c, outs, 3),

@@ -11,6 +11,8 @@ struct Step {
     /// After their activation; GRU's with h's part of the new gate last.
     gates: Vec<Tensor>,
     cell: Option<Tensor>,
+    /// What a projection reads.
+    m: Tensor,
     y: Tensor,
 }
 
@@ -71,13 +73,13 @@ fn run(c: &Call<'_>, at: usize) -> Result<Sequence> {
         };
         let y = match projection {
             Some(p) => m.linear(p, None)?,
-            None => m,
+            None => m.clone(),
         };
         h = replace_rows(&h, y.clone())?;
         if let (Some(state), Some(c)) = (&now, &cell) {
             cell = Some(replace_rows(c, state.clone())?);
         }
-        steps.push((step, Step { h_before, c_before, gates, cell: now, y }));
+        steps.push((step, Step { h_before, c_before, gates, cell: now, m, y }));
     }
     steps.sort_by_key(|(step, _)| *step);
     Ok(Sequence { steps: steps.into_iter().map(|(_, s)| s).collect(), h, c: cell })
@@ -197,6 +199,12 @@ pub fn backward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         Some(dc) => dc,
         None => empty()?,
     });
-    outs.give(if projection.is_some() { join(of_y)? } else { empty()? });
+    if projection.is_some() {
+        outs.give(join(of_y)?);
+        outs.give(order.join(&seq.steps.iter().map(|s| s.m.clone()).collect::<Vec<_>>())?);
+    } else {
+        outs.give(empty()?);
+        outs.give(empty()?);
+    }
     Ok(())
 }
