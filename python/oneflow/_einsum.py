@@ -128,9 +128,7 @@ def _read(equation: str, ndims: tuple[int, ...]) -> _Plan:
         return _Plan(operands, (*range(most), *(label[x] for x in once)), {v: k for k, v in label.items()})
     for x in output.replace("...", ""):
         if x not in label:
-            raise RuntimeError(
-                f"einsum(): output subscript {x} does not appear in the equation for any input operand"
-            )
+            raise RuntimeError(f"einsum(): output subscript {x} does not appear in the equation for any input operand")
         if output.count(x) > 1:
             raise RuntimeError(f"einsum(): output subscript {x} appears more than once in the output")
     return _Plan(operands, labels(output, most), {v: k for k, v in label.items()})

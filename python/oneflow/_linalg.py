@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import _oneflow, linalg
 from oneflow._oneflow import Tensor
-from oneflow.linalg import _given, lu_solve as _lu_solve, lu_unpack
+from oneflow.linalg import _given
+from oneflow.linalg import lu_solve as _lu_solve
 
 _C = _oneflow._C
 
@@ -116,8 +116,10 @@ def ormqr(
     if input.shape[-2] != rows:
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
     packed = input[..., : tau.shape[-1]]
-    q = linalg._reflections(packed, tau, rows) if linalg._wants_grad(input, tau) else (
-        _C.linalg_householder_product(packed, tau, rows)
+    q = (
+        linalg._reflections(packed, tau, rows)
+        if linalg._wants_grad(input, tau)
+        else (_C.linalg_householder_product(packed, tau, rows))
     )
     q = q.mH if transpose else q
     # Columns stay contiguous, as LAPACK leaves them.
@@ -142,8 +144,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     if dim is None:
         warnings.warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
-            "a future release.",
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future release.",
             stacklevel=2,
         )
         if 3 not in input.shape:
@@ -196,30 +198,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return _given(product.reshape(shape), out)
 
 
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1^T weight[o] input2`` for each output ``o``, plus a bias."""
-    if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):
-        raise RuntimeError(
-            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
-        )
-    outs, n1, n2 = weight.shape
-    if input1.shape[-1] != n1 or input2.shape[-1] != n2:
-        raise RuntimeError(
-            f"bilinear(): input sizes do not match the weight: got {list(input1.shape)}, {list(input2.shape)} and "
-            f"{list(weight.shape)}"
-        )
-    # [rows, o, n2] from the first, contracted with the second row by row.
-    left = (input1.reshape(-1, n1) @ weight.transpose(0, 1).reshape(n1, outs * n2)).reshape(-1, outs, n2)
-    result = (left @ input2.reshape(-1, n2, 1)).squeeze(-1).reshape(*input1.shape[:-1], outs)
-    return result if bias is None else result + bias
-
-
 def _randn_like_columns(A: Tensor, columns: int) -> Tensor:
     return oneflow.randn(A.shape[-1], columns, dtype=A.dtype, device=A.device)
 
 
 def _range_finder(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
-    """An orthonormal basis of about the range of ``A - M`` (Halko et al., "Finding structure with randomness", 2009)."""
+    """A basis of about the range of ``A - M`` (Halko et al., "Finding structure with randomness", 2009)."""
     A = A if M is None else A - M
     basis = linalg.qr(A @ _randn_like_columns(A, q))[0]
     for _ in range(niter):

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms under the names of ``torch.fft``.
 
-Every function here brings lengths, dimensions and norms into the form of three ops: complex to complex, real to complex,
+Every function here brings its arguments into the form of three ops: complex to complex, real to complex,
 complex to real.
 """
 
@@ -117,7 +117,11 @@ def _many(x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:
         dims = list(range(x.ndim - len(s), x.ndim))
     else:
         dims = list(range(x.ndim))
-    sizes = [x.shape[d] for d in dims] if s is None else [x.shape[d] if n == -1 else n for n, d in zip(s, dims, strict=True)]
+    sizes = (
+        [x.shape[d] for d in dims]
+        if s is None
+        else [x.shape[d] if n == -1 else n for n, d in zip(s, dims, strict=True)]
+    )
     for n in sizes:
         _points(n)
     return sizes, dims
@@ -132,7 +136,9 @@ def _c2c(x: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) ->
     return _C.fft_c2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, forward), forward)
 
 
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The transform along a dimension, of ``n`` points; ``norm`` is "backward", "ortho" or "forward".
 
     >>> import oneflow
@@ -146,7 +152,9 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _given(_C.fft_r2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, True), False), out)
 
 
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`fft`."""
     if _is_complex(input):
         return _given(_c2c(input, n, dim, norm, False), out)
@@ -170,22 +178,30 @@ def _c2r(x: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) ->
     return _C.fft_c2r(x.conj() if forward else x, (d,), _normalization(norm, forward), n)
 
 
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The transform of a real tensor: the first half, which says all."""
     return _given(_r2c("rfft", input, n, dim, norm, True), out)
 
 
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`rfft`, of ``n`` real points (an even number if left out)."""
     return _given(_c2r(input, n, dim, norm, False), out)
 
 
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The real transform of a half-given Hermitian tensor."""
     return _given(_c2r(input, n, dim, norm, True), out)
 
 
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`hfft`."""
     return _given(_r2c("ihfft", input, n, dim, norm, False), out)
 
@@ -200,7 +216,9 @@ def _n_c2c(x: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tens
     return _C.fft_c2c(_resized(x, sizes, dims), dims, normalization, forward) if dims else x.clone()
 
 
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def fftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The transform over several dimensions, all if none are named; ``s`` are their sizes.
 
     >>> import oneflow
@@ -211,12 +229,16 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None,
     return _given(_n_c2c(input, s, dim, norm, True), out)
 
 
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ifftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`fftn`."""
     return _given(_n_c2c(input, s, dim, norm, False), out)
 
 
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def rfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The transform of a real tensor over several dimensions: half of the last one."""
     x = _real(input, "rfftn")
     sizes, dims = _many(x, s, dim)
@@ -236,14 +258,18 @@ def _half_sizes(name: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list
     return [*sizes[:-1], last // 2 + 1], dims, last
 
 
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def irfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`rfftn`."""
     x = _complex(input)
     sizes, dims, last = _half_sizes("irfftn", x, s, dim)
     return _given(_C.fft_c2r(_resized(x, sizes, dims), dims, _normalization(norm, False), last), out)
 
 
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def hfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The real transform over several dimensions of a tensor that is Hermitian, given by half of the last one."""
     x = _complex(input)
     sizes, dims, last = _half_sizes("hfftn", x, s, dim)
@@ -254,7 +280,9 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _given(_C.fft_c2r(x.conj(), dims[-1:], normalization, last), out)
 
 
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ihfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of :func:`hfftn`."""
     x = _real(input, "ihfftn")
     sizes, dims = _many(x, s, dim)
@@ -265,32 +293,44 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _given(_C.fft_c2c(half, dims[:-1], normalization, False) if len(dims) > 1 else half, out)
 
 
-def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def fft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`fftn` over the last two dimensions."""
     return fftn(input, s, dim, norm, out=out)
 
 
-def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ifft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`ifftn` over the last two dimensions."""
     return ifftn(input, s, dim, norm, out=out)
 
 
-def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def rfft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`rfftn` over the last two dimensions."""
     return rfftn(input, s, dim, norm, out=out)
 
 
-def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def irfft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`irfftn` over the last two dimensions."""
     return irfftn(input, s, dim, norm, out=out)
 
 
-def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def hfft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`hfftn` over the last two dimensions."""
     return hfftn(input, s, dim, norm, out=out)
 
 
-def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ihfft2(
+    input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`ihfftn` over the last two dimensions."""
     return ihfftn(input, s, dim, norm, out=out)
 
@@ -298,7 +338,9 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 # ------------------------------------------------------------------------------------------------- helpers
 
 
-def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+def fftfreq(
+    n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any
+) -> Tensor:
     """The frequencies of :func:`fft`'s results, for samples ``d`` apart.
 
     >>> import oneflow
@@ -311,7 +353,9 @@ def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = N
     return _given(_optioned(result, options), out)
 
 
-def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+def rfftfreq(
+    n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any
+) -> Tensor:
     """The frequencies of :func:`rfft`'s results, for samples ``d`` apart."""
     half = oneflow.arange(n // 2 + 1, dtype=dtype or oneflow.get_default_dtype(), device=device)
     return _given(_optioned(half * (1.0 / (n * d)), options), out)

@@ -302,14 +302,18 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
     tensor([3., 2.])
     """
     if driver is not None and not A.is_cuda:
-        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(
+            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     return _given(_SVD(*_C.linalg_svd(A, full_matrices)), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values of :func:`svd`."""
     if driver is not None and not A.is_cuda:
-        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(
+            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     return _given(_C.linalg_svd(A, False, compute_uv=_wants_grad(A))[1], out)
 
 
@@ -389,7 +393,13 @@ def _threshold(largest: Tensor, atol: Any, rtol: Any) -> Tensor:
 
 
 def pinv(
-    A: Tensor, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Tensor | None = None
+    A: Tensor,
+    rcond: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Moore-Penrose inverses. Singular values up to ``max(atol, rtol * largest)`` count as zero."""
     if isinstance(rcond, bool):
@@ -458,13 +468,17 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     solution = pinv(A, rtol=tolerance) @ b
     with oneflow.no_grad():
         values = svdvals(A.detach())
-        rank = (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
+        rank = (
+            (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
+        )
         nothing = A.new_empty((0,), dtype=values.dtype)
     residuals = nothing
     full = rows > columns and driver != "gelsy"
     if full and bool((rank == columns).all()):
         difference = A @ solution - b
-        residuals = (difference * difference.conj()).real.sum(-2) if _is_complex(A.dtype) else difference.square().sum(-2)
+        residuals = (
+            (difference * difference.conj()).real.sum(-2) if _is_complex(A.dtype) else difference.square().sum(-2)
+        )
     if driver == "gels":
         rank = oneflow.empty((0,), dtype=oneflow.int64)
     solution = _columns(solution)
@@ -658,7 +672,7 @@ def norm(
             raise RuntimeError(
                 f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
             )
-        if dims is not None and len(dims) == 2 or dims is None and A.ndim == 2:
+        if (dims is not None and len(dims) == 2) or (dims is None and A.ndim == 2):
             return matrix_norm(A, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
         if isinstance(ord, str):
             if dims is not None:
@@ -748,7 +762,9 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     if N is not None and N <= 1:
         raise RuntimeError("N must be greater than 1.")
     n = (x.shape[-1] if x.ndim else 1) if N is None else N
-    dtype = x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in _SCALAR_TYPES else oneflow.int64
+    dtype = (
+        x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in _SCALAR_TYPES else oneflow.int64
+    )
     x = oneflow.atleast_1d(x)
     one = x.new_ones((*x.shape, 1)).to(dtype)
     rest = x.to(dtype).unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
