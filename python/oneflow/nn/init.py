@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import oneflow
@@ -193,6 +195,28 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Fill with a (semi-)orthogonal matrix times ``gain``; dimensions after the first count as one. (Saxe, 2013.)
+
+    Raises:
+        ValueError: the tensor has fewer than two dimensions.
+    """
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
+    with oneflow.no_grad():
+        flat = oneflow.empty(rows, columns, dtype=tensor.dtype, device=tensor.device)
+        flat.normal_(0, 1, generator=generator)
+        flat = flat.t() if rows < columns else flat
+        q, r = oneflow.linalg.qr(flat)
+        # Signs of the diagonal make the distribution uniform.
+        q = q * r.diagonal().sign()
+        tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape) * gain)
+    return tensor
+
+
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal values with a share ``sparsity`` of every column set to zero. The tensor is 2-D."""
     if tensor.dim() != 2:
@@ -204,3 +228,31 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for column in range(columns):
             tensor[oneflow.randperm(rows)[:n_zeros], column] = 0
     return tensor
+
+
+def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under its old name, without underscore."""
+    old = function.__name__[:-1]
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{function.__name__}`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    wrapper.__name__ = old
+    return wrapper
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -226,9 +226,11 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
         """Give parameters and statistics their shapes."""
-        if not self.has_uninitialized_params():
-            return
         unbatched = type(self).__name__.startswith("LazyInstance") and input.dim() == min(self.batched_dims)
+        if not self.has_uninitialized_params():
+            # Loaded already, or without parameters.
+            self.num_features = self.num_features or input.shape[0 if unbatched else 1]  # type: ignore[has-type]
+            return
         self.num_features = input.shape[0 if unbatched else 1]
         with oneflow.no_grad():
             for name in ("weight", "bias"):

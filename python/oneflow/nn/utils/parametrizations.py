@@ -160,7 +160,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "householder":
             a = x.tril(-1) + oneflow.eye(n, k, dtype=x.dtype, device=x.device)
             tau = 2.0 / (1.0 + (x.tril(-1) ** 2).sum(-2))
-            q = _householder_product(a, tau) * x.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+            q = _householder_product(a, tau) * x.diagonal(dim1=-2, dim2=-1).detach().sign().unsqueeze(-2)
         else:
             a = x.tril()
             if n != k:

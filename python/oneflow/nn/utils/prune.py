@@ -69,9 +69,9 @@ class BasePruningMethod(ABC):
 
     def _within(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask, where only elements that are still there count."""
-        if self.PRUNING_TYPE == "structured" or bool((default_mask == 1).all()):
-            return self.compute_mask(t, default_mask)
         alive = default_mask == 1
+        if bool(alive.all()):
+            return self.compute_mask(t, default_mask)
         mask = default_mask.clone()
         mask[alive] = self.compute_mask(t[alive], default_mask[alive])
         return mask
@@ -190,6 +190,16 @@ class _Structured(BasePruningMethod):
 
     def _sizes(self, t: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def _within(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        dim = self.dim % t.dim()
+        others = [d for d in range(t.dim()) if d != dim]
+        # Only slices of which something is left are chosen from.
+        left = (default_mask.sum(others) != 0).nonzero().reshape(-1) if others else None
+        if left is None or left.numel() == t.size(dim):
+            return self.compute_mask(t, default_mask)
+        part = self.compute_mask(t.index_select(dim, left), default_mask.index_select(dim, left))
+        return default_mask.clone().index_copy_(dim, left, part)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.dim() <= 1:
