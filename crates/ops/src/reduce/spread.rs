@@ -72,6 +72,7 @@ Example::
         give(outs, x.diagonal(0, 0, 1)?.sum(None::<&[i64]>, false)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    amp: Amp::Float32,
     ..COMPOSED
 };
 
@@ -86,7 +87,14 @@ Example::
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
         let p = c.arg(0).scalar().unwrap_or(Scalar::Int(2));
-        give(outs, c.t(0)?.sub(c.t(1)?)?.vector_norm(p, None::<&[i64]>, false)?)
+        let apart = c.t(0)?.sub(c.t(1)?)?;
+        if !apart.dtype().is_differentiable() {
+            return Err(Error::not_implemented(format!(
+                "norm(): input dtype should be either floating point or complex. Got {} instead.",
+                apart.dtype().scalar_type_name()
+            )));
+        }
+        give(outs, apart.vector_norm(p, None::<&[i64]>, false)?)
     }),
     samples: || {
         let t = |p| Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4]), SampleArg::Float(p)]);
@@ -183,7 +191,7 @@ fn steps(y: &Tensor, x: &Tensor, d: i64) -> Result<Tensor> {
 fn areas(c: &Call<'_>) -> Result<(Option<Tensor>, i64)> {
     let y = c.t(0)?;
     if y.dtype() == DType::Bool || c.opt(1).is_some_and(|x| x.dtype() == DType::Bool) {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "{}: received a bool input for `x` or `y`, but bool is not supported",
             c.name()
         )));
