@@ -1,4 +1,7 @@
-"""Views that a tensor takes of itself in place, and transposes that are attributes. Attached to the class at import."""
+"""Methods made of others: views that a tensor takes of itself in place, transposes, and functions called as methods.
+
+Attached to the class at import.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from typing import Any
 
 from oneflow import _oneflow
 from oneflow._oneflow import Tensor
+from oneflow._set_functions import histogram, unique, unique_consecutive
+from oneflow._tensor import _asked
 
 
 def _in_place(name: str) -> Any:
@@ -38,6 +43,13 @@ def _matrix_hermitian(self: Tensor) -> Tensor:
     return self.adjoint()
 
 
+def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Elements of the tensor where ``condition`` is true, of ``other`` elsewhere."""
+    return _oneflow.where(condition, self, other)
+
+
+for _method in (histogram, unique, unique_consecutive, where):
+    setattr(_oneflow.Tensor, _method.__name__, _asked(_method))
 for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
     setattr(_oneflow.Tensor, f"{_name}_", _in_place(_name))
 _oneflow.Tensor.H = property(_hermitian)

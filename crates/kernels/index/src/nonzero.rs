@@ -1,7 +1,7 @@
 //! COUNT_NONZERO and NONZERO. NaN is not zero, -0 is.
 
 use crate::num::{Complex, Num, by_num};
-use oneflow_base::{DType, Dims, Error, Result};
+use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, View};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -57,44 +57,68 @@ unsafe fn count<T: Num>(x: &View) -> u64 {
 
 pub unsafe fn nonzero(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let (n, nd) = (out.sizes[0], x.ndim());
-    if nd == 0 || n == 0 {
+    if x.ndim() == 0 || out.sizes[0] == 0 {
         return Ok(());
     }
-    let (rows, last) = (Grid::new(&x.sizes[..nd - 1], [&x.strides[..nd - 1]]), nd - 1);
-    let (cols, step) = (x.sizes[last], x.strides[last] as isize);
-    let (down, right) = (out.strides[0] as isize, out.strides[1] as isize);
-    let out = out.ptr.cast::<i64>();
-    let mut found = 0;
-    by_any!(x.dtype, T => {
-        let p = x.ptr.cast::<T>();
-        rows.each(0..rows.len(), |row, [off]| {
-            let (mut at, mut rest) = (Dims::from_elem(0, last), row as i64);
-            for d in (0..last).rev() {
-                at[d] = rest % x.sizes[d];
-                rest /= x.sizes[d];
-            }
-            for j in 0..cols {
+    // SAFETY: the views are valid by the launch's contract.
+    unsafe { by_any!(x.dtype, T => places::<T>(&x, &out)) }
+}
+
+/// Counts the set elements of each block of a row, so that every block knows where its places begin, then writes them.
+unsafe fn places<T: Num>(x: &View, out: &View) -> Result<()> {
+    const BLOCK: usize = 4096;
+    let last = x.ndim() - 1;
+    let (rows, step) = (Grid::new(&x.sizes[..last], [&x.strides[..last]]), x.strides[last] as isize);
+    let (cols, elements) = (x.sizes[last] as usize, Shared::<T>::new(x.ptr));
+    let blocks = cols.div_ceil(BLOCK);
+    let units = rows.len() * blocks;
+    // Calls `f` with every set position of a block's row.
+    let each = |u: usize, f: &mut dyn FnMut(usize, usize)| {
+        let (row, from) = (u / blocks, u % blocks * BLOCK);
+        rows.each(row..row + 1, |row, [off]| {
+            for j in from..cols.min(from + BLOCK) {
                 // SAFETY: the position lies inside the view.
-                if unsafe { (*p.offset(off + j as isize * step)).is_zero() } {
-                    continue;
+                if !unsafe { *elements.at(off + j as isize * step) }.is_zero() {
+                    f(row, j);
                 }
-                if found < n {
-                    // SAFETY: fewer than n rows were written, and a row has one column a dimension.
-                    unsafe {
-                        let o = out.offset(found as isize * down);
-                        *o.offset(last as isize * right) = j;
-                        for (d, c) in at.iter().enumerate() {
-                            *o.offset(d as isize * right) = *c;
-                        }
-                    }
-                }
-                found += 1;
             }
         });
+    };
+    let mut starts = vec![0usize; units + 1];
+    let counts = Shared::<usize>::new(starts[1..].as_mut_ptr().cast());
+    let ns = cols.min(BLOCK) as f64;
+    split(units, ns, &|r| {
+        for u in r {
+            let mut n = 0;
+            each(u, &mut |_, _| n += 1);
+            // SAFETY: tasks write the counts of disjoint units.
+            unsafe { *counts.at(u as isize) = n };
+        }
     });
-    if found != n {
-        return Err(Error::runtime(format!("nonzero: {found} non-zero elements where {n} were counted")));
+    for u in 0..units {
+        starts[u + 1] += starts[u];
     }
+    if starts[units] as i64 != out.sizes[0] {
+        let (found, counted) = (starts[units], out.sizes[0]);
+        return Err(Error::runtime(format!("nonzero: {found} non-zero elements where {counted} were counted")));
+    }
+    let (to, down, right) = (Shared::<i64>::new(out.ptr), out.strides[0] as isize, out.strides[1] as isize);
+    split(units, 2.0 * ns, &|r| {
+        for u in r {
+            let mut at = starts[u] as isize;
+            each(u, &mut |row, j| {
+                let mut rest = row as i64;
+                // SAFETY: a unit writes as many rows as it counted, and a row has one column a dimension.
+                unsafe {
+                    *to.at(at * down + last as isize * right) = j as i64;
+                    for d in (0..last).rev() {
+                        *to.at(at * down + d as isize * right) = rest % x.sizes[d];
+                        rest /= x.sizes[d];
+                    }
+                }
+                at += 1;
+            });
+        }
+    });
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::num::{Real, by_num};
 use oneflow_base::{DType, Error, Result};
+use oneflow_ep::cpu;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, View};
 use std::cell::Cell;
@@ -10,9 +11,11 @@ use std::cell::Cell;
 const KEPT_BYTES: usize = 16 << 20;
 /// From this length on a radix sort is faster.
 const RADIX_FROM: usize = 1024;
+/// From this length on a row that has no others beside it is sorted in parts.
+const PARTS_FROM: usize = 1 << 16;
 
 /// Key in the upper half, position in the lower.
-trait Packed: Ord + Copy + 'static {
+trait Packed: Ord + Copy + Send + Sync + 'static {
     fn pack(key: u64, position: usize) -> Self;
     fn position(self) -> usize;
     /// Byte `i` of the key, the least significant first.
@@ -93,6 +96,8 @@ impl<'a> Rows<'a> {
         let [xs, vs, is] = self.steps;
         let mask = if descending { u64::MAX >> (64 - 8 * size_of::<P>() / 2) } else { 0 };
         let (grid, n, k) = (&self.grid, self.n, self.k);
+        // Rows are shared out among the threads; a single one is sorted by all of them.
+        let threads = if grid.len() == 1 { cpu::num_threads() } else { 1 };
         split(grid.len(), ns * n as f64, &|r| {
             P::with_buffer(|buffer| {
                 grid.each(r, |_, off| {
@@ -100,7 +105,7 @@ impl<'a> Rows<'a> {
                     // SAFETY: positions below n and k lie inside the views; rows are disjoint.
                     unsafe {
                         let words = (0..n).map(|i| P::pack((*x.at(off[0] + i as isize * xs)).key() ^ mask, i));
-                        order.apply(k, words, buffer);
+                        order.apply(k, words, buffer, threads);
                         for (i, w) in buffer[..k].iter().enumerate() {
                             let p = w.position();
                             if let Some(v) = values {
@@ -138,10 +143,10 @@ enum Order {
 
 impl Order {
     /// Leaves the k least words in the buffer.
-    fn apply<P: Packed>(self, k: usize, words: impl Iterator<Item = P>, buffer: &mut Vec<P>) {
+    fn apply<P: Packed>(self, k: usize, words: impl Iterator<Item = P>, buffer: &mut Vec<P>, threads: usize) {
         let Order::First { sorted } = self else {
             buffer.extend(words);
-            return if buffer.len() < RADIX_FROM { buffer.sort_unstable() } else { radix_sort(buffer) };
+            return sort_words(buffer, threads);
         };
         if k == 0 {
             return;
@@ -169,20 +174,94 @@ impl Order {
     }
 }
 
+/// Sorts words, all different, so that the result does not depend on how it is done.
+fn sort_words<P: Packed>(words: &mut Vec<P>, threads: usize) {
+    let n = words.len();
+    if n < RADIX_FROM {
+        return words.sort_unstable();
+    }
+    words.resize(2 * n, words[0]);
+    let (data, room) = words.split_at_mut(n);
+    let parts = if n < PARTS_FROM { 1 } else { threads.next_power_of_two().min(16) };
+    if parts == 1 {
+        radix_sort(data, room);
+    } else {
+        let cut = |p: usize| p * n / parts;
+        let (from, to) = (Shared::<P>::new(data.as_mut_ptr().cast()), Shared::<P>::new(room.as_mut_ptr().cast()));
+        cpu::parallel_for(parts, &|p| {
+            let len = cut(p + 1) - cut(p);
+            // SAFETY: parts do not overlap, in either half.
+            unsafe {
+                let at = cut(p) as isize;
+                let data = std::slice::from_raw_parts_mut(from.at(at), len);
+                radix_sort(data, std::slice::from_raw_parts_mut(to.at(at), len));
+            }
+        });
+        merge_all(data, room, parts, cut);
+    }
+    words.truncate(n);
+}
+
+/// Merges sorted parts pair by pair; the result stands in `data`.
+fn merge_all<P: Packed>(data: &mut [P], room: &mut [P], parts: usize, cut: impl Fn(usize) -> usize + Sync) {
+    let (mut a, mut b, mut width) = (data, room, 1);
+    let mut swapped = false;
+    while width < parts {
+        // Each pair is cut into pieces that can be merged side by side.
+        let (pairs, pieces) = (parts / (2 * width), 2 * width);
+        let from: &[P] = a;
+        let to = Shared::<P>::new(b.as_mut_ptr().cast());
+        cpu::parallel_for(pairs * pieces, &|task| {
+            let (pair, piece) = (task / pieces, task % pieces);
+            let at = |i: usize| cut(pair * 2 * width + i * width);
+            let (x, y) = (&from[at(0)..at(1)], &from[at(1)..at(2)]);
+            let total = x.len() + y.len();
+            let (start, end) = (piece * total / pieces, (piece + 1) * total / pieces);
+            let ((mut i, mut j), (i_end, j_end)) = (co_rank(x, y, start), co_rank(x, y, end));
+            for k in start..end {
+                let first = j == j_end || i < i_end && x[i] < y[j];
+                let w = if first { x[i] } else { y[j] };
+                if first {
+                    i += 1
+                } else {
+                    j += 1
+                }
+                // SAFETY: pieces write disjoint positions of the pair's room.
+                unsafe { *to.at((at(0) + k) as isize) = w };
+            }
+        });
+        std::mem::swap(&mut a, &mut b);
+        swapped = !swapped;
+        width *= 2;
+    }
+    if swapped {
+        b.copy_from_slice(a);
+    }
+}
+
+/// How many of the `k` least words of both sorted slices stand in each.
+fn co_rank<P: Packed>(x: &[P], y: &[P], k: usize) -> (usize, usize) {
+    let (mut low, mut high) = (k.saturating_sub(y.len()), k.min(x.len()));
+    while low < high {
+        let i = low + (high - low) / 2;
+        if x[i] < y[k - i - 1] { low = i + 1 } else { high = i }
+    }
+    (low, k - low)
+}
+
 /// Sorts words by key, least significant byte first; each pass is stable, so positions stay in order. Bytes that all keys
 /// share take no pass.
-fn radix_sort<P: Packed>(words: &mut Vec<P>) {
+fn radix_sort<P: Packed>(words: &mut [P], room: &mut [P]) {
     let n = words.len();
     let mut counts = [[0usize; 256]; 8];
     let n_digits = size_of::<P>() / 2;
     for w in words.iter() {
         (0..n_digits).for_each(|i| counts[i][w.digit(i)] += 1);
     }
-    words.resize(2 * n, words[0]);
-    let (mut from, mut to) = words.split_at_mut(n);
+    let (mut from, mut to) = (words, room);
     let mut passes = 0;
     for (i, count) in counts[..n_digits].iter_mut().enumerate() {
-        if count[from[0].digit(i)] == n {
+        if n == 0 || count[from[0].digit(i)] == n {
             continue;
         }
         let mut start = 0;
@@ -198,9 +277,8 @@ fn radix_sort<P: Packed>(words: &mut Vec<P>) {
         passes += 1;
     }
     if passes % 2 == 1 {
-        words.copy_within(n.., 0);
+        to.copy_from_slice(from);
     }
-    words.truncate(n);
 }
 
 pub unsafe fn sort(l: &Launch<'_>) -> Result<()> {

@@ -65,3 +65,25 @@ fn moves_and_sums() {
         });
     }
 }
+
+/// One row has no others to share the threads with: it is sorted in parts, and its places are found by blocks.
+#[test]
+fn one_long_row() {
+    for (dtype, n) in [(DType::F32, 200_001), (DType::I64, 150_000), (DType::BF16, 70_000)] {
+        let x = Buf::of(dtype, &[n], Lay::Plain, |i| ((i * i) % 9973) as f64 - 4000.0);
+        for descending in [false, true] {
+            check("sort of one row", || {
+                let (v, i) = (Buf::new(dtype, &[n], Lay::Plain), Buf::new(DType::I64, &[n], Lay::Plain));
+                run(&SORT, &[Some(&v), Some(&i)], &[Some(&x)], words![0i64, descending]).unwrap();
+                vec![v, i]
+            });
+        }
+        check("places in one row", || {
+            let count = Buf::new(DType::I64, &[], Lay::Plain);
+            run(&COUNT_NONZERO, &[Some(&count)], &[Some(&x)], &[]).unwrap();
+            let places = Buf::new(DType::I64, &[count.values()[0] as i64, 1], Lay::Plain);
+            run(&NONZERO, &[Some(&places)], &[Some(&x)], &[]).unwrap();
+            vec![places]
+        });
+    }
+}
