@@ -52,10 +52,9 @@ def batch_norm(
         input, weight, bias, running_mean, running_var, momentum, eps
     )
     if running_mean is not None and running_var is not None:
-        with oneflow.no_grad():
-            mean, var = running.unbind(0)
-            running_mean.copy_(mean)
-            running_var.copy_(var)
+        mean, var = running.unbind(0)
+        running_mean.copy_(mean)
+        running_var.copy_(var)
     return output
 
 

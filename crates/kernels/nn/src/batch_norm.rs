@@ -14,6 +14,15 @@ use std::ops::Range;
 /// Rows whose moments are taken together: with a cache line of channels they stay in the first cache.
 const SUB_BLOCK: usize = 64;
 
+/// Elements of a channel that are summed together: they stay in the second cache between two passes.
+const CACHED: usize = 1 << 15;
+
+/// Samples in runs of at most `most`: (first, number); one by one where rows have to be gathered.
+fn runs(batch: usize, direct: bool, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let len = if direct { most.max(1) } else { 1 };
+    (0..batch).step_by(len).map(move |i| (i, len.min(batch - i)))
+}
+
 /// The step from row to row where a row is all channels, adjacent; `None` for another layout.
 fn columns(v: &View) -> Option<isize> {
     if v.strides[1] != 1 && v.sizes[1] != 1 {
@@ -148,16 +157,18 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 unsafe {
                     if training {
                         let mut m = Moments::NONE;
-                        for i in 0..batch {
-                            m = m.and(dispatch(isa, RowMoments { x: xs.read(i, c, a), n: s }));
+                        for (i, lines) in runs(batch, xs.direct(), CACHED / s.max(1)) {
+                            let x = xs.read(i, c, a);
+                            m = m.and(dispatch(isa, RowMoments { x, n: s, lines, down: xs.down }));
                         }
                         // The dtypes of the running statistics were read once before.
                         let _ = ch.get().keep(l.get(), c, m);
                     }
                     let [mean, scale, shift] = ch.get().map(c);
-                    for i in 0..batch {
+                    for (i, lines) in runs(batch, xs.direct() && ys.direct(), batch) {
                         let (x, at) = (xs.read(i, c, a), ys.at(i, c));
-                        dispatch(isa, ApplyRow { x, y: ys.row.place(at, b), n: s, mean, scale, shift });
+                        let (y, down) = (ys.row.place(at, b), [xs.down, ys.down]);
+                        dispatch(isa, ApplyRow { x, y, n: s, lines, down, mean, scale, shift });
                         ys.row.finish(at, b);
                     }
                 }
@@ -214,6 +225,25 @@ impl<A: Acc, const K: usize> Planes<A, K> {
     }
 }
 
+/// Runs a body for `$r` in `0..$n`, with `$u` one of four accumulators: constant, so that they are registers.
+macro_rules! by_four {
+    ($n:expr, |$r:ident, $u:ident| $body:block) => {{
+        let (n, mut at) = ($n, 0);
+        while at + 4 <= n {
+            for $u in 0..4 {
+                let $r = at + $u;
+                $body
+            }
+            at += 4;
+        }
+        while at < n {
+            let ($r, $u) = (at, 0usize);
+            $body
+            at += 1;
+        }
+    }};
+}
+
 /// Mean and squared deviations of each channel over a range of rows.
 struct ColumnMoments<T: Float> {
     x: *const T,
@@ -238,17 +268,17 @@ impl<T: Float> WithSimd for ColumnMoments<T> {
                 // SAFETY: rows and channels are inside.
                 unsafe {
                     let at = |r: usize| T::load::<S>(x.offset((from + r) as isize * step).add(i), k);
-                    let mut acc = [Reg::<S, T>::splat(0.0); 4];
-                    for r in 0..len {
-                        acc[r & 3] = acc[r & 3] + at(r);
-                    }
-                    let mean = ((acc[0] + acc[1]) + (acc[2] + acc[3])) * Reg::<S, T>::splat(1.0 / len as f64);
-                    let mut acc = [Reg::<S, T>::splat(0.0); 4];
-                    for r in 0..len {
+                    let mut sum = [Reg::<S, T>::splat(0.0); 4];
+                    by_four!(len, |r, u| {
+                        sum[u] = sum[u] + at(r);
+                    });
+                    let mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) * Reg::<S, T>::splat(1.0 / len as f64);
+                    let mut sum = [Reg::<S, T>::splat(0.0); 4];
+                    by_four!(len, |r, u| {
                         let d = at(r) - mean;
-                        acc[r & 3] = d.fma(d, acc[r & 3]);
-                    }
-                    let m2 = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+                        sum[u] = d.fma(d, sum[u]);
+                    });
+                    let m2 = (sum[0] + sum[1]) + (sum[2] + sum[3]);
                     // Into what the rows before gave.
                     let (mut means, mut squares) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
                     mean.store(means.as_mut_ptr());
@@ -365,17 +395,19 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     unsafe {
                         let sum = &mut *all.at(c as isize);
                         if wanted {
-                            for i in 0..batch {
+                            for (i, lines) in runs(batch, gs.direct() && xs.direct(), CACHED / s.max(1)) {
                                 let (g, x) = (gs.read(i, c, a), xs.read(i, c, b));
-                                let [p, q] = dispatch(isa, RowSums { g, x, n: s, mean: *mean.at(c as isize) });
+                                let (mean, down) = (*mean.at(c as isize), [gs.down, xs.down]);
+                                let [p, q] = dispatch(isa, RowSums { g, x, n: s, lines, down, mean });
                                 *sum = [sum[0] + p, sum[1] + q];
                             }
                         }
                         if wants_x {
                             let by = map(c, *sum);
-                            for i in 0..batch {
+                            for (i, lines) in runs(batch, gs.direct() && xs.direct() && os.direct(), batch) {
                                 let (g, x, at) = (gs.read(i, c, a), xs.read(i, c, b), os.at(i, c));
-                                dispatch(isa, BackwardRow { g, x, gx: os.row.place(at, o), n: s, by });
+                                let (gx, down) = (os.row.place(at, o), [gs.down, xs.down, os.down]);
+                                dispatch(isa, BackwardRow { g, x, gx, n: s, lines, down, by });
                                 os.row.finish(at, o);
                             }
                         }
@@ -423,16 +455,16 @@ impl<T: Float> WithSimd for ColumnSums<T> {
                 // SAFETY: rows and channels are inside.
                 unsafe {
                     let mean = load::<Reg<S, T>>(mean.add(i), k);
-                    let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 2], [Reg::<S, T>::splat(0.0); 2]);
-                    for r in 0..len {
+                    let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
+                    by_four!(len, |r, u| {
                         let at = (from + r) as isize;
                         let gv = T::load::<S>(g.offset(at * dg).add(i), k);
-                        a[r & 1] = a[r & 1] + gv;
-                        b[r & 1] = gv.fma(T::load::<S>(x.offset(at * dx).add(i), k) - mean, b[r & 1]);
-                    }
+                        a[u] = a[u] + gv;
+                        b[u] = gv.fma(T::load::<S>(x.offset(at * dx).add(i), k) - mean, b[u]);
+                    });
                     let (mut p, mut q) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
-                    (a[0] + a[1]).store(p.as_mut_ptr());
-                    (b[0] + b[1]).store(q.as_mut_ptr());
+                    ((a[0] + a[1]) + (a[2] + a[3])).store(p.as_mut_ptr());
+                    ((b[0] + b[1]) + (b[2] + b[3])).store(q.as_mut_ptr());
                     for j in 0..k {
                         let [old_p, old_q] = &mut *m.add(i + j);
                         (*old_p, *old_q) = (*old_p + p[j], *old_q + q[j]);

@@ -1,7 +1,7 @@
 //! Rows of one channel, (n, c) of [n, c, ...]: their moments, the affine map, and both for the backward. What batch and group
 //! norm are made of.
 
-use crate::mem::{Acc, Float, Reg, by_float, by_register, masked, total};
+use crate::mem::{Acc, Float, Reg, by_float, by_register, total};
 use crate::row::Row;
 use oneflow_base::Result;
 use oneflow_kernels_prim::rows::Shared;
@@ -20,6 +20,10 @@ impl<T: Float> Rows<T> {
     pub fn new(v: &View) -> Rows<T> {
         let row = Row::trailing(v, v.ndim() - 2);
         Rows { at: Shared::new(v.ptr), down: v.strides[0] as isize, across: v.strides[1] as isize, row }
+    }
+    /// Whether rows are read where they lie.
+    pub fn direct(&self) -> bool {
+        self.row.scratch() == 0
     }
     /// First element of (n, c).
     pub fn at(&self, n: usize, c: usize) -> *mut T {
@@ -76,41 +80,53 @@ pub unsafe fn write(v: &View, offset: isize, x: f64) -> Result<()> {
 /// What a channel's gradients follow from: sum of g, sum of g (x - mean).
 pub type Sums = [f64; 2];
 
+/// Mean and squared deviations of `lines` rows, `down` apart; few enough to stay in a cache between its two passes.
 pub struct RowMoments<T> {
     pub x: *const T,
     pub n: usize,
+    pub lines: usize,
+    pub down: isize,
 }
 
 impl<T: Float> WithSimd for RowMoments<T> {
     type Output = Moments;
     #[inline(always)]
     fn run<S: Simd>(self) -> Moments {
-        // SAFETY: the row holds n elements.
+        let RowMoments { x, n, lines, down } = self;
+        let count = (n * lines) as f64;
+        // SAFETY: the rows hold n elements.
         unsafe {
             let mut acc = [Reg::<S, T>::splat(0.0); 4];
-            by_register!(Reg<S, T>, self.n, |i, k, u| {
-                acc[u] = acc[u] + T::load::<S>(self.x.add(i), k);
-            });
-            let mean = total(acc) * T::Acc::splat(1.0 / self.n as f64);
+            for line in 0..lines as isize {
+                let x = x.offset(line * down);
+                by_register!(Reg<S, T>, n, |i, k, u| {
+                    acc[u] = acc[u] + T::load::<S>(x.add(i), k);
+                });
+            }
+            let mean = total(acc) * T::Acc::splat(1.0 / count);
             let m = Reg::<S, T>::all_of(mean);
             let mut acc = [Reg::<S, T>::splat(0.0); 4];
-            by_register!(Reg<S, T>, self.n, |i, k, u| {
-                let mut d = T::load::<S>(self.x.add(i), k) - m;
-                if k < Reg::<S, T>::WIDTH {
-                    // The lanes beyond the row would count as -mean.
-                    d = masked(d, k);
-                }
-                acc[u] = d.fma(d, acc[u]);
-            });
-            Moments { n: self.n as f64, mean: mean.wide(), m2: total(acc).wide() }
+            for line in 0..lines as isize {
+                let x = x.offset(line * down);
+                by_register!(Reg<S, T>, n, |i, k, u| {
+                    // The lanes beyond the row do not deviate.
+                    let d = T::load_or::<S>(x.add(i), k, m) - m;
+                    acc[u] = d.fma(d, acc[u]);
+                });
+            }
+            Moments { n: count, mean: mean.wide(), m2: total(acc).wide() }
         }
     }
 }
 
+/// `y = (x - mean) scale + shift` on `lines` rows.
 pub struct ApplyRow<T: Float> {
     pub x: *const T,
     pub y: *mut T,
     pub n: usize,
+    pub lines: usize,
+    /// From row to row of x and of y.
+    pub down: [isize; 2],
     pub mean: T::Acc,
     pub scale: T::Acc,
     pub shift: T::Acc,
@@ -122,19 +138,25 @@ impl<T: Float> WithSimd for ApplyRow<T> {
     fn run<S: Simd>(self) {
         let (m, a, b) =
             (Reg::<S, T>::all_of(self.mean), Reg::<S, T>::all_of(self.scale), Reg::<S, T>::all_of(self.shift));
-        // SAFETY: the rows hold n elements.
-        unsafe {
-            by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                T::store::<S>((T::load::<S>(self.x.add(i), k) - m).fma(a, b), self.y.add(i), k);
-            });
+        for line in 0..self.lines as isize {
+            // SAFETY: the rows hold n elements.
+            unsafe {
+                let (x, y) = (self.x.offset(line * self.down[0]), self.y.offset(line * self.down[1]));
+                by_register!(Reg<S, T>, self.n, |i, k, _u| {
+                    T::store::<S>((T::load::<S>(x.add(i), k) - m).fma(a, b), y.add(i), k);
+                });
+            }
         }
     }
 }
 
+/// Sums over `lines` rows.
 pub struct RowSums<T: Float> {
     pub g: *const T,
     pub x: *const T,
     pub n: usize,
+    pub lines: usize,
+    pub down: [isize; 2],
     pub mean: T::Acc,
 }
 
@@ -144,24 +166,29 @@ impl<T: Float> WithSimd for RowSums<T> {
     fn run<S: Simd>(self) -> Sums {
         let m = Reg::<S, T>::all_of(self.mean);
         let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
-        // SAFETY: the rows hold n elements; lanes beyond them have a zero gradient.
-        unsafe {
-            by_register!(Reg<S, T>, self.n, |i, k, u| {
-                let g = T::load::<S>(self.g.add(i), k);
-                a[u] = a[u] + g;
-                b[u] = g.fma(T::load::<S>(self.x.add(i), k) - m, b[u]);
-            });
+        for line in 0..self.lines as isize {
+            // SAFETY: the rows hold n elements; lanes beyond them have a zero gradient.
+            unsafe {
+                let (g, x) = (self.g.offset(line * self.down[0]), self.x.offset(line * self.down[1]));
+                by_register!(Reg<S, T>, self.n, |i, k, u| {
+                    let g = T::load::<S>(g.add(i), k);
+                    a[u] = a[u] + g;
+                    b[u] = g.fma(T::load::<S>(x.add(i), k) - m, b[u]);
+                });
+            }
         }
         [total(a).wide(), total(b).wide()]
     }
 }
 
-/// `gx = a g + b + (m - x) q`.
+/// `gx = a g + b + (m - x) q` on `lines` rows.
 pub struct BackwardRow<T: Float> {
     pub g: *const T,
     pub x: *const T,
     pub gx: *mut T,
     pub n: usize,
+    pub lines: usize,
+    pub down: [isize; 3],
     /// a, b, m, q
     pub by: [T::Acc; 4],
 }
@@ -170,14 +197,18 @@ impl<T: Float> WithSimd for BackwardRow<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let [a, b, m, q] = self.by.map(Reg::<S, T>::all_of);
-        // SAFETY: the rows hold n elements.
-        unsafe {
-            by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                let g = T::load::<S>(self.g.add(i), k).fma(a, b);
-                let d = m - T::load::<S>(self.x.add(i), k);
-                T::store::<S>(d.fma(q, g), self.gx.add(i), k);
-            });
+        let ([a, b, m, q], [dg, dx, dy]) = (self.by.map(Reg::<S, T>::all_of), self.down);
+        for line in 0..self.lines as isize {
+            // SAFETY: the rows hold n elements.
+            unsafe {
+                let (g, x) = (self.g.offset(line * dg), self.x.offset(line * dx));
+                let gx = self.gx.offset(line * dy);
+                by_register!(Reg<S, T>, self.n, |i, k, _u| {
+                    let g = T::load::<S>(g.add(i), k).fma(a, b);
+                    let d = m - T::load::<S>(x.add(i), k);
+                    T::store::<S>(d.fma(q, g), gx.add(i), k);
+                });
+            }
         }
     }
 }

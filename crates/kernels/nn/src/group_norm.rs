@@ -33,7 +33,7 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 unsafe {
                     let mut m = Moments::NONE;
                     for c in from..from + each {
-                        m = m.and(dispatch(isa, RowMoments { x: xs.read(n, c, xt), n: s }));
+                        m = m.and(dispatch(isa, RowMoments { x: xs.read(n, c, xt), n: s, lines: 1, down: 0 }));
                     }
                     let r = 1.0 / (m.m2 / m.n + eps).sqrt();
                     let (mu, r) = (T::Acc::of(m.mean), T::Acc::of(r));
@@ -42,7 +42,19 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                         let scale = if w.at(0).is_null() { r } else { r * *w.at(c as isize) };
                         let shift = if b.at(0).is_null() { T::Acc::of(0.0) } else { *b.at(c as isize) };
                         let (x, at) = (xs.read(n, c, xt), ys.at(n, c));
-                        dispatch(isa, ApplyRow { x, y: ys.row.place(at, yt), n: s, mean: mu, scale, shift });
+                        dispatch(
+                            isa,
+                            ApplyRow {
+                                x,
+                                y: ys.row.place(at, yt),
+                                n: s,
+                                lines: 1,
+                                down: [0; 2],
+                                mean: mu,
+                                scale,
+                                shift,
+                            },
+                        );
                         ys.row.finish(at, yt);
                     }
                 }
@@ -85,7 +97,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     let mut total = [0.0; 2];
                     for c in from..from + each {
                         let (g, x) = (gs.read(n, c, gt), xs.read(n, c, xt));
-                        let [p, q] = dispatch(isa, RowSums { g, x, n: s, mean: mu });
+                        let [p, q] = dispatch(isa, RowSums { g, x, n: s, lines: 1, down: [0; 2], mean: mu });
                         *all.at((n * channels + c) as isize) = [p, q];
                         total = [total[0] + weight(c) * p, total[1] + weight(c) * q];
                     }
@@ -93,7 +105,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     for c in from..from + each {
                         let by = [T::Acc::of(r * weight(c)), T::Acc::of(b), mu, T::Acc::of(q)];
                         let (g, x, at) = (gs.read(n, c, gt), xs.read(n, c, xt), os.at(n, c));
-                        dispatch(isa, BackwardRow { g, x, gx: os.row.place(at, ot), n: s, by });
+                        dispatch(isa, BackwardRow { g, x, gx: os.row.place(at, ot), n: s, lines: 1, down: [0; 3], by });
                         os.row.finish(at, ot);
                     }
                 }

@@ -89,6 +89,19 @@ pub trait Float: Copy + Send + Sync + 'static {
     fn get(self) -> Self::Acc;
     fn put(v: Self::Acc) -> Self;
 
+    /// As `load`, with `fill`'s in the other lanes.
+    ///
+    /// # Safety
+    /// As `load`.
+    #[inline(always)]
+    unsafe fn load_or<S: Simd>(p: *const Self, k: usize, fill: Reg<S, Self>) -> Reg<S, Self> {
+        // SAFETY: the caller's pointer.
+        unsafe {
+            let r = Self::load::<S>(p, k);
+            if k == Reg::<S, Self>::WIDTH { r } else { r + (fill - masked(fill, k)) }
+        }
+    }
+
     /// As `load`, with the other lanes minus infinity.
     ///
     /// # Safety
@@ -134,6 +147,11 @@ macro_rules! whole {
             unsafe fn store<S: Simd>(r: Reg<S, $t>, p: *mut $t, k: usize) {
                 // SAFETY: the caller's pointer.
                 unsafe { store(r, p, k) }
+            }
+            #[inline(always)]
+            unsafe fn load_or<S: Simd>(p: *const $t, k: usize, fill: Reg<S, $t>) -> Reg<S, $t> {
+                // SAFETY: the caller's pointer.
+                unsafe { if k == Reg::<S, $t>::WIDTH { load(p, k) } else { Register::load_partial_or(p, k, fill) } }
             }
             #[inline(always)]
             unsafe fn stream<S: Simd>(r: Reg<S, $t>, p: *mut $t) {

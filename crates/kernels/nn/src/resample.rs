@@ -133,6 +133,24 @@ impl<A: Acc> Table<A> {
         Self::of(n, |j, put| readers[j].iter().for_each(|(i, w)| put(*i, *w)))
     }
 
+    /// The windows as pairs where some have two elements and none more; halves of a single one, since infinity times zero is
+    /// no number.
+    fn pairs(&self) -> Option<Pairs<A>> {
+        if self.weights.len() == self.start.len() {
+            return None;
+        }
+        let mut pairs = Vec::with_capacity(self.start.len());
+        for (i, &s) in self.start.iter().enumerate() {
+            let s = u32::try_from(s).ok()?;
+            match self.weights[self.at[i]..self.at[i + 1]] {
+                [w] => pairs.push((s, s, w * A::of(0.5), w * A::of(0.5))),
+                [v, w] => pairs.push((s, s + 1, v, w)),
+                _ => return None,
+            }
+        }
+        Some(pairs)
+    }
+
     fn is_identity(&self, d_in: usize) -> bool {
         let one = |w: &A| w.wide() == 1.0;
         self.start.len() == d_in
@@ -160,9 +178,13 @@ fn wide_cubic(x: f64) -> f64 {
     }
 }
 
+/// Windows of at most two elements, when single numbers are resized: (first, second, their weights).
+type Pairs<A> = Vec<(u32, u32, A, A)>;
+
 /// One dimension's pass: `n` lines of `d_in` blocks to `n` lines of `d_out` blocks.
 struct Pass<A> {
     table: Table<A>,
+    pairs: Option<Pairs<A>>,
     n: usize,
     d_in: usize,
     d_out: usize,
@@ -199,14 +221,15 @@ where
         };
         let n = xn[lead..lead + i].iter().product::<i64>() as usize;
         if !table.is_identity(d_in) {
-            passes.push(Pass { table, n, d_in, d_out, block });
+            let pairs = if block == 1 { table.pairs() } else { None };
+            passes.push(Pass { table, pairs, n, d_in, d_out, block });
         }
         block *= d_out;
     }
     if passes.is_empty() {
         // Something must move the elements: a pass of ones.
         let n = xn[lead..].iter().product::<i64>() as usize;
-        passes.push(Pass { table: Table::of(1, |_, put| put(0, 1.0)), n: 1, d_in: 1, d_out: 1, block: n });
+        passes.push(Pass { table: Table::of(1, |_, put| put(0, 1.0)), pairs: None, n: 1, d_in: 1, d_out: 1, block: n });
     }
     let between = passes[..passes.len() - 1].iter().map(|p| p.n * p.d_out * p.block).max().unwrap_or(0);
 
@@ -256,12 +279,19 @@ impl<X: Float, Y: Float<Acc = X::Acc>> WithSimd for Step<'_, X, Y> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Pass { table, n, d_in, d_out, block } = self.p;
+        let Pass { table, pairs, n, d_in, d_out, block } = self.p;
         let width = Reg::<S, X>::WIDTH;
         for line in 0..*n {
             // SAFETY: windows lie inside a line; lines and blocks inside the planes.
             unsafe {
                 let (x, y) = (self.x.add(line * d_in * block), self.y.add(line * d_out * block));
+                if let Some(pairs) = pairs {
+                    for (i, (a, b, v, w)) in pairs.iter().enumerate() {
+                        let (a, b) = ((*x.add(*a as usize)).get(), (*x.add(*b as usize)).get());
+                        *y.add(i) = Y::put(a.fma(*v, b * *w));
+                    }
+                    continue;
+                }
                 for i in 0..*d_out {
                     let weights = table.weights.get_unchecked(table.at[i]..table.at[i + 1]);
                     let from = x.add(*table.start.get_unchecked(i) * block);

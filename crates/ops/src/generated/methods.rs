@@ -524,6 +524,14 @@ pub trait TensorOps {
     fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor>;
     /// `celu(Tensor input, Scalar alpha=1.0) -> Tensor`
     fn celu_(&self, alpha: impl Into<Scalar>) -> Result<()>;
+    /// `cholesky_inverse(Tensor input, bool upper=False) -> Tensor`
+    fn cholesky_inverse(&self, upper: bool) -> Result<Tensor>;
+    /// `cholesky_inverse(Tensor input, bool upper=False) -> Tensor`
+    fn cholesky_inverse_out(&self, upper: bool, out: &Tensor) -> Result<()>;
+    /// `cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor`
+    fn cholesky_solve(&self, L: &Tensor, upper: bool) -> Result<Tensor>;
+    /// `cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor`
+    fn cholesky_solve_out(&self, L: &Tensor, upper: bool, out: &Tensor) -> Result<()>;
     /// `chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]`
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
@@ -994,6 +1002,12 @@ pub trait TensorOps {
     fn fmin(&self, other: &Tensor) -> Result<Tensor>;
     /// `fmin(Tensor input, Tensor other) -> Tensor`
     fn fmin_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn fmod<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn fmod_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
+    /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
+    fn fmod_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `frac(Tensor input) -> Tensor`
     fn frac(&self) -> Result<Tensor>;
     /// `frac(Tensor input) -> Tensor`
@@ -1355,7 +1369,7 @@ pub trait TensorOps {
     fn linalg_cross_with(&self, other: &Tensor, dim: i64) -> Result<Tensor>;
     /// `linalg_eig(Tensor input, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
     fn linalg_eig(&self, compute_v: bool) -> Result<[Tensor; 2]>;
-    /// `linalg_eigh(Tensor input, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
+    /// `linalg_eigh(Tensor input, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
     fn linalg_eigh(&self, UPLO: &str, compute_v: bool) -> Result<[Tensor; 2]>;
     /// `linalg_householder_product(Tensor input, Tensor tau, int columns=-1) -> Tensor`
     fn linalg_householder_product(&self, tau: &Tensor, columns: i64) -> Result<Tensor>;
@@ -1371,7 +1385,7 @@ pub trait TensorOps {
     fn linalg_lu_permutation(&self, rows: i64) -> Result<Tensor>;
     /// `linalg_pinv_of(Tensor input, Tensor inverse) -> Tensor`
     fn linalg_pinv_of(&self, inverse: &Tensor) -> Result<Tensor>;
-    /// `linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)`
+    /// `linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)`
     fn linalg_qr(&self, mode: &str) -> Result<[Tensor; 2]>;
     /// `linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, int check=0) -> (Tensor result, Tensor info)`
     fn linalg_solve_ex(&self, B: &Tensor) -> Result<[Tensor; 2]>;
@@ -1480,6 +1494,8 @@ pub trait TensorOps {
     fn logit_(&self, eps: Option<f64>) -> Result<()>;
     /// `logit(Tensor input, float? eps=None) -> Tensor`
     fn logit_out(&self, eps: Option<f64>, out: &Tensor) -> Result<()>;
+    /// `logit_backward(Tensor grad_output, Tensor input, float? eps=None) -> Tensor`
+    fn logit_backward(&self, input: &Tensor, eps: Option<f64>) -> Result<Tensor>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
@@ -4753,6 +4769,50 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn cholesky_inverse(&self, upper: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::cholesky_solve::INVERSE,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(upper)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cholesky_inverse_out(&self, upper: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::linalg::cholesky_solve::INVERSE,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(upper)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn cholesky_solve(&self, L: &Tensor, upper: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::cholesky_solve::OP,
+            ins: &[Some(self), Some(L)],
+            args: &[Arg::Bool(upper)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn cholesky_solve_out(&self, L: &Tensor, upper: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::linalg::cholesky_solve::OP,
+            ins: &[Some(self), Some(L)],
+            args: &[Arg::Bool(upper)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
             op: &crate::view::split::CHUNK,
@@ -6546,6 +6606,42 @@ impl TensorOps for Tensor {
             op: &crate::elementwise::pairs::FMIN,
             ins: &[Some(self), Some(other)],
             args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn fmod<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::div::FMOD,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fmod_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::div::FMOD,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
+            dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn fmod_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::div::FMOD,
+            ins: &[Some(self), other],
+            args: &[other_scalar],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -8544,6 +8640,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn logit_backward(&self, input: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::elementwise::special::LOGIT_BACKWARD,
+            ins: &[Some(self), Some(input)],
+            args: &[eps.map_or(Arg::None, Arg::Float)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]
@@ -15311,7 +15418,7 @@ pub mod functions {
         one(&call)
     }
 
-    /// `rnn_layer_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, Tensor output, Tensor gates, Tensor cells, int[] batch_sizes, str mode, bool reverse) -> (Tensor grad_gates_x, Tensor grad_gates_h, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_h)`
+    /// `rnn_layer_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, Tensor output, Tensor gates, Tensor cells, int[] batch_sizes, str mode, bool reverse) -> (Tensor grad_gates_x, Tensor grad_gates_h, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_h, Tensor projected)`
     #[inline]
     pub fn rnn_layer_backward(
         grad_output: Option<&Tensor>,
@@ -15329,7 +15436,7 @@ pub mod functions {
         batch_sizes: &[i64],
         mode: &str,
         reverse: bool,
-    ) -> Result<[Tensor; 5]> {
+    ) -> Result<[Tensor; 6]> {
         let call = Call {
             op: &crate::rnn::layer::BACKWARD,
             ins: &[
