@@ -6,6 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn._amp import in_float32
 
 
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
@@ -45,6 +46,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return _norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@in_float32
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:

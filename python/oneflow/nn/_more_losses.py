@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.nn._amp import in_float32
 from oneflow.nn._distances import cosine_similarity, pairwise_distance
 from oneflow.nn._losses import _check_reduction, _kind, _reduce
 
@@ -422,3 +423,6 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
+# PyTorch's autocast computes losses in float32.
+globals().update({name: in_float32(globals()[name]) for name in __all__ if name != "cosine_similarity"})
