@@ -42,7 +42,7 @@ fn reach(taps: &[Tap]) -> (Three, Three) {
 const KC: usize = 384;
 /// Rows of a block, and sums it keeps.
 const BLOCK_ROWS: usize = 224;
-const BLOCK_SUMS: usize = 1 << 16;
+const BLOCK_SUMS: usize = 1 << 17;
 
 /// The parts of a task's scratch, in elements.
 struct Room {
@@ -146,8 +146,10 @@ impl<T: Stored> BlockWork<'_, T> {
                         let pos = [d as isize * c.step[0], h as isize * c.step[1], w as isize * c.step[2]];
                         *offsets.add(i) = region.offset(n, pos);
                     });
-                    let offsets = std::slice::from_raw_parts(offsets, rows);
-                    self.multiply(&region, least, region_at, offsets, cols.clone(), (rows_at, row_len), (sums, ld));
+                    let offsets = std::slice::from_raw_parts_mut(offsets, rows);
+                    let classes = classes(c, &block);
+                    let rows = (rows_at, row_len);
+                    self.multiply((&region, least), region_at, (offsets, &classes), cols.clone(), rows, (sums, ld));
                 }
                 self.finish(block, cols, (sums, ld), tile);
             }
@@ -155,7 +157,7 @@ impl<T: Stored> BlockWork<'_, T> {
     }
 
     /// Where the k of a pass lie in the region, next to each other as far as possible.
-    fn segments(&self, region: &Region, least: Three, ks: Range<usize>) -> Vec<Seg> {
+    fn segments(&self, region: &Region, least: Three, ks: &Range<usize>, start: usize) -> Vec<Seg> {
         let (taps, channels) = (self.c.weight.taps, self.c.weight.channels);
         let mut segs: Vec<Seg> = Vec::with_capacity(taps.len());
         let mut k = ks.start;
@@ -166,7 +168,7 @@ impl<T: Stored> BlockWork<'_, T> {
             let from = region.offset(0, shift) + c as isize;
             match segs.last_mut() {
                 Some(last) if last.from + last.len as isize == from => last.len += len,
-                _ => segs.push(Seg { from, to: k - ks.start, len }),
+                _ => segs.push(Seg { from, to: k - start, len }),
             }
             k += len;
         }
@@ -175,50 +177,71 @@ impl<T: Stored> BlockWork<'_, T> {
 
     unsafe fn multiply(
         &self,
-        region: &Region,
-        least: Three,
+        (region, least): (&Region, Three),
         src: *const T::Acc,
-        offsets: &[isize],
+        (offsets, classes): (&mut [isize], &[Class]),
         cols: Range<usize>,
         (rows_at, row_len): (*mut T::Acc, usize),
         (sums, ld): (*mut T::Acc, usize),
     ) {
         let ker = self.ker;
         let block_rows = (ker.mc / ker.mr).max(1) * ker.mr;
-        for pass in 0..self.passes.len() {
-            let ks = self.passes.get(pass);
-            let segs = self.segments(region, least, ks.clone());
-            let b = self.packed.wrapping_add(ks.start * self.columns);
-            for first in (0..offsets.len()).step_by(block_rows) {
-                let n_rows = block_rows.min(offsets.len() - first);
-                let copy = CopyRows {
-                    src,
-                    offsets: &offsets[first..first + n_rows],
-                    segs: &segs,
-                    dst: rows_at,
-                    dst_rs: row_len,
-                };
-                dispatch(prim::isa(), copy);
-                let panels = n_rows.div_ceil(ker.mr);
-                for col in cols.clone().step_by(ker.nr) {
-                    let n_registers = ker.nr.min(self.c.weight.n - col).div_ceil(ker.lanes);
-                    for panel in 0..panels {
-                        let (from, to) = (panel * n_rows / panels, (panel + 1) * n_rows / panels);
-                        let tile = Tile {
-                            k: ks.len(),
-                            a: rows_at.wrapping_add(from * row_len),
-                            a_rs: row_len as isize,
-                            a_cs: 1,
-                            b: b.wrapping_add(col * ks.len()),
-                            b_rs: (n_registers * ker.lanes) as isize,
-                            c: sums.wrapping_add((first + from) * ld + (col - cols.start)),
-                            c_rs: ld as isize,
-                            alpha: T::Acc::ONE,
-                            add: pass > 0,
-                        };
-                        // SAFETY: rows, panel and sums are whole in their buffers.
-                        unsafe { ker.table[1][to - from - 1][n_registers - 1](&tile) };
+        let mut tile = Stack([T::Acc::ZERO; 14 * 32]);
+        for class in classes {
+            let mut add = false;
+            for pass in 0..self.passes.len() {
+                let ks = self.passes.get(pass);
+                let parts = class.parts(self.c.weight.channels, &ks);
+                if parts.is_empty() {
+                    continue;
+                }
+                let segs: Vec<Seg> = parts.iter().flat_map(|p| self.segments(region, least, p, ks.start)).collect();
+                let b = self.packed.wrapping_add(ks.start * self.columns);
+                for rows in class.rows.chunks(block_rows) {
+                    let from: Vec<isize> = rows.iter().map(|r| offsets[*r]).collect();
+                    dispatch(prim::isa(), CopyRows { src, offsets: &from, segs: &segs, dst: rows_at, dst_rs: row_len });
+                    let panels = rows.len().div_ceil(ker.mr);
+                    for col in cols.clone().step_by(ker.nr) {
+                        let n_registers = ker.nr.min(self.c.weight.n - col).div_ceil(ker.lanes);
+                        let width = n_registers * ker.lanes;
+                        for panel in 0..panels {
+                            let (from, to) = (panel * rows.len() / panels, (panel + 1) * rows.len() / panels);
+                            let rows = &rows[from..to];
+                            let in_order = rows[rows.len() - 1] - rows[0] + 1 == rows.len();
+                            let (c, c_rs) = match in_order {
+                                true => (sums.wrapping_add(rows[0] * ld + (col - cols.start)), ld),
+                                false => (tile.0.as_mut_ptr(), width),
+                            };
+                            for (i, part) in parts.iter().enumerate() {
+                                let t = Tile {
+                                    k: part.len(),
+                                    a: rows_at.wrapping_add(from * row_len + part.start - ks.start).cast_const(),
+                                    a_rs: row_len as isize,
+                                    a_cs: 1,
+                                    b: b.wrapping_add(col * ks.len() + (part.start - ks.start) * width),
+                                    b_rs: width as isize,
+                                    c,
+                                    c_rs: c_rs as isize,
+                                    alpha: T::Acc::ONE,
+                                    add: i > 0 || (in_order && add),
+                                };
+                                // SAFETY: rows, panel and sums are whole in their buffers.
+                                unsafe { ker.table[1][rows.len() - 1][n_registers - 1](&t) };
+                            }
+                            if !in_order {
+                                let to = sums.wrapping_add(col - cols.start);
+                                dispatch(prim::isa(), AddRows { tile: c, width, rows, to, ld, add });
+                            }
+                        }
                     }
+                }
+                add = true;
+            }
+            if !add {
+                // No tap reaches these positions.
+                for row in &class.rows {
+                    // SAFETY: the row lies in the sums.
+                    unsafe { std::ptr::write_bytes(sums.add(row * ld), 0, ld) };
                 }
             }
         }
@@ -264,6 +287,94 @@ impl<T: Stored> BlockWork<'_, T> {
                 }
             }
         });
+    }
+}
+
+/// Positions of a block that see the same taps inside the image: the zeros around it are not multiplied.
+struct Class {
+    taps: u64,
+    n_taps: usize,
+    rows: Vec<usize>,
+}
+
+/// More classes than this leave too few rows in each.
+const MOST_CLASSES: usize = 27;
+
+fn classes(c: &Correlation<'_>, block: &Block) -> Vec<Class> {
+    let taps = c.weight.taps;
+    let all = if taps.len() >= 64 { u64::MAX } else { (1 << taps.len()) - 1 };
+    let whole = || vec![Class { taps: all, n_taps: taps.len(), rows: (0..block.n_positions()).collect() }];
+    if taps.len() > 64 {
+        return whole();
+    }
+    // The taps that reach the image from each coordinate.
+    let seen: [Vec<u64>; 3] = std::array::from_fn(|d| {
+        let of = |i: usize| {
+            let at = (block.start[d + 1] + i) as isize * c.step[d];
+            let inside = |t: &Tap| (0..c.src.sizes[2 + d] as isize).contains(&(at + t.shift[d]));
+            taps.iter().enumerate().filter(|(_, t)| inside(t)).fold(0, |m, (i, _)| m | 1u64 << i)
+        };
+        (0..block.len[d + 1]).map(of).collect()
+    });
+    let mut classes: Vec<Class> = Vec::new();
+    block.each(|row, [_, d, h, w]| {
+        let taps_here = seen[0][d] & seen[1][h] & seen[2][w];
+        match classes.iter_mut().find(|c| c.taps == taps_here) {
+            Some(class) => class.rows.push(row),
+            None => classes.push(Class { taps: taps_here, n_taps: taps.len(), rows: vec![row] }),
+        }
+    });
+    if classes.len() > MOST_CLASSES { whole() } else { classes }
+}
+
+impl Class {
+    /// The runs of k in a pass that belong to the class's taps.
+    fn parts(&self, channels: usize, ks: &Range<usize>) -> Vec<Range<usize>> {
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for t in (0..self.n_taps).filter(|t| *t >= 64 || self.taps >> t & 1 == 1) {
+            let (start, end) = ((t * channels).max(ks.start), ((t + 1) * channels).min(ks.end));
+            if start >= end {
+                continue;
+            }
+            match parts.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => parts.push(start..end),
+            }
+        }
+        parts
+    }
+}
+
+#[repr(align(64))]
+struct Stack<A>([A; 14 * 32]);
+
+/// A tile's rows, brought or added to rows of the sums that are not neighbours.
+struct AddRows<'a, A: Acc> {
+    tile: *const A,
+    width: usize,
+    rows: &'a [usize],
+    to: *mut A,
+    ld: usize,
+    add: bool,
+}
+
+impl<A: Acc> WithSimd for AddRows<'_, A> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (i, row) in self.rows.iter().enumerate() {
+            for j in (0..self.width).step_by(<A::Reg<S> as Register>::WIDTH) {
+                // SAFETY: tile and sums hold whole registers.
+                unsafe {
+                    let to = self.to.add(row * self.ld + j);
+                    let mut v = <A::Reg<S> as Register>::load(self.tile.add(i * self.width + j));
+                    if self.add {
+                        v = v + <A::Reg<S> as Register>::load(to);
+                    }
+                    v.store(to);
+                }
+            }
+        }
     }
 }
 
