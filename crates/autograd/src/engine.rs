@@ -40,9 +40,10 @@ pub fn set_poll(poll: Poll) {
 }
 
 /// Asks at most every few hundredths of a second, as the answer needs the interpreter.
+#[derive(Default)]
 struct Polling {
     nodes: u32,
-    last: Instant,
+    last: Option<Instant>,
 }
 
 impl Polling {
@@ -57,10 +58,11 @@ impl Polling {
         if self.nodes % Self::EVERY_NODES != 0 && !grads.iter().flatten().any(|g| g.numel() > Self::LONG) {
             return Ok(());
         }
-        if self.last.elapsed() < Self::EVERY {
+        // Short runs never look at the clock.
+        if self.last.get_or_insert_with(Instant::now).elapsed() < Self::EVERY {
             return Ok(());
         }
-        self.last = Instant::now();
+        self.last = Some(Instant::now());
         POLL.get().map_or(Ok(()), |poll| poll())
     }
 }
@@ -283,7 +285,7 @@ impl Engine {
         let _mode = GradGuard::new(self.create);
         let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
         let anomaly = is_anomaly_enabled();
-        let mut polling = Polling { nodes: 0, last: Instant::now() };
+        let mut polling = Polling::default();
         while let Some(Ready(node)) = self.heap.pop() {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
             polling.step(&grads)?;

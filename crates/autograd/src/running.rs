@@ -1,6 +1,7 @@
 //! What a hook may ask of the backward that runs it: which one it is, and whether it will reach a node.
 
 use crate::node::Node;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ pub(crate) type Keys = Arc<HashSet<usize>>;
 
 struct Running {
     number: u64,
-    roots: Vec<Arc<Node>>,
+    roots: SmallVec<[Arc<Node>; 1]>,
     /// Nodes on a way to what the gradients are wanted of, where only those run.
     needed: Option<Keys>,
     reached: Option<Keys>,
@@ -26,7 +27,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct InRun;
 
 impl InRun {
-    pub fn new(roots: Vec<Arc<Node>>, needed: Option<Keys>) -> InRun {
+    pub fn new(roots: SmallVec<[Arc<Node>; 1]>, needed: Option<Keys>) -> InRun {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         STACK.with_borrow_mut(|s| s.push(Running { number, roots, needed, reached: None }));
         InRun

@@ -1,7 +1,7 @@
 //! From parsed arguments to an op's results as Python objects.
 
 use crate::gate::{self, checked, pending_set};
-use crate::object::{tensor_of, wrap};
+use crate::object::{is_tensor, tensor_of, wrap};
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
@@ -58,7 +58,7 @@ pub unsafe fn call_binary(
 ) -> Result<Option<*mut PyObject>> {
     // SAFETY: the caller's promise.
     unsafe {
-        if has_modes() || answers(a) || answers(b) {
+        if has_modes() || answers(a) {
             return ask_binary(py, overloads, form, a, b).map(Some);
         }
         if let (Some(x), [o]) = (tensor_of(a), overloads)
@@ -66,7 +66,10 @@ pub unsafe fn call_binary(
         {
             let mut frame = Frame::new();
             if !frame.binary(py, o, arg, x, b)? {
-                return Ok(None);
+                return if answers(b) { ask_binary(py, overloads, form, a, b).map(Some) } else { Ok(None) };
+            }
+            if !frame.answering.is_empty() {
+                return ask_binary(py, overloads, form, a, b).map(Some);
             }
             return finish(py, o, form, &mut frame).map(Some);
         }
@@ -80,6 +83,9 @@ pub unsafe fn call_binary(
                 (null_mut(), Given { args: args.as_ptr(), n: 2, names: null_mut() })
             };
             if frame.parse(py, o, form, slf, given)?.is_ok() {
+                if !frame.answering.is_empty() {
+                    return ask_binary(py, overloads, form, a, b).map(Some);
+                }
                 return finish(py, o, form, &mut frame).map(Some);
             }
         }
@@ -100,7 +106,7 @@ unsafe fn ask_binary(
     unsafe {
         let op = overloads[0].op;
         let form = match form {
-            Form::Function if op.faces.has(Faces::METHOD) => Form::Method,
+            Form::Function if op.faces.has(Faces::METHOD) && is_tensor(a) => Form::Method,
             f => f,
         };
         let who: SmallVec<[*mut PyObject; 2]> = [a, b].into_iter().filter(|o| answers(*o)).collect();

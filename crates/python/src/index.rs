@@ -3,7 +3,7 @@
 use crate::gate::{self, checked, enter};
 use crate::object::{self_tensor, tensor_of, wrap};
 use crate::operators as ops;
-use crate::overrides::{answers, ask_slot};
+use crate::overrides::{answers, ask_slot, index_answers};
 use crate::{autograd, create, scalar, value};
 use oneflow_core::base::{Arg, DType, Device, Dims, Error, Result, Scalar};
 use oneflow_core::{Tensor, bit};
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut
     enter(null_mut(), |py| {
         // SAFETY: a slot call: live objects, `o` is a tensor object.
         unsafe {
-            if answers(o) || answers(index) {
+            if answers(o) || index_answers(index) {
                 let who: Vec<_> = [o, index].into_iter().filter(|x| answers(*x)).collect();
                 return ask_slot(py, "__getitem__", o, &[index], &who);
             }
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut
             if v.is_null() {
                 return Err(Error::type_("Tensor does not support deleting items"));
             }
-            if answers(o) || answers(v) {
+            if answers(o) || index_answers(v) {
                 let who: Vec<_> = [o, v].into_iter().filter(|x| answers(*x)).collect();
                 ffi::Py_DECREF(ask_slot(py, "__setitem__", o, &[index, v], &who)?);
                 return Ok(0);

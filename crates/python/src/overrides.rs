@@ -91,6 +91,22 @@ unsafe fn is_basic(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
     }
 }
 
+/// As `answers`, of an index: what nearly all of them are is not looked at any further.
+///
+/// # Safety
+/// As for `answers`.
+#[inline]
+pub unsafe fn index_answers(o: *mut PyObject) -> bool {
+    // SAFETY: a live object has a live type; the addresses of built-in types are constants.
+    unsafe {
+        let class = ffi::Py_TYPE(o);
+        let plain = class == &raw mut ffi::PyLong_Type
+            || class == &raw mut ffi::PySlice_Type
+            || class == &raw mut ffi::PyTuple_Type;
+        !plain && answers(o)
+    }
+}
+
 /// Whether a mode wants to see every call.
 #[inline]
 pub fn has_modes() -> bool {

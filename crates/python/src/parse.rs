@@ -540,7 +540,7 @@ impl<'a> Frame<'a> {
     ) -> Result<bool> {
         // SAFETY: the caller's promise.
         let scalar = unsafe {
-            match tensor_of(b) {
+            match self.operand(b) {
                 Some(t) => {
                     self.ins.extend([Some(a), Some(t)]);
                     None
