@@ -1,0 +1,186 @@
+"""RNN, LSTM, GRU, cells and packed sequences agree with PyTorch from equal weights: values, gradients, steps, errors."""
+
+import itertools
+import pickle
+
+import oneflow
+import pytest
+import torch
+
+LENGTHS = [4, 1, 3]
+
+
+def ours(x):
+    return None if x is None else oneflow.tensor(x.detach().numpy())
+
+
+def same(mine, theirs, what=""):
+    if isinstance(theirs, (tuple, list)):
+        assert len(mine) == len(theirs)
+        for a, b in zip(mine, theirs, strict=True):
+            same(a, b, what)
+    elif theirs is None:
+        assert mine is None
+    else:
+        assert tuple(mine.shape) == tuple(theirs.shape), what
+        theirs = theirs.detach()
+        torch.testing.assert_close(torch.tensor(mine.tolist(), dtype=theirs.dtype), theirs, rtol=2e-5, atol=2e-5)
+
+
+def pair(kind, *args, **kwargs):
+    torch.manual_seed(0)
+    theirs, mine = getattr(torch.nn, kind)(*args, **kwargs), getattr(oneflow.nn, kind)(*args, **kwargs)
+    assert repr(mine) == repr(theirs)
+    assert list(mine.state_dict()) == list(theirs.state_dict())
+    mine.load_state_dict({name: ours(t) for name, t in theirs.state_dict().items()})
+    return mine, theirs
+
+
+def run(fw, layer, x, states, form, batch_first, lengths):
+    """Output as a dense tensor, and the final states."""
+    kind = fw.nn.utils.rnn
+    hx = None if states is None else (tuple(states) if len(states) == 2 else states[0])
+    if form == "packed":
+        x = kind.pack_padded_sequence(x, lengths, batch_first=batch_first, enforce_sorted=False)
+    y, final = layer(x, hx)
+    if form == "packed":
+        y, back = kind.pad_packed_sequence(y, batch_first=batch_first, padding_value=0.5, total_length=6)
+        assert back.tolist() == LENGTHS
+    return y, list(final) if isinstance(final, tuple) else [final]
+
+
+OPTIONS = list(itertools.product((1, 2), (False, True), (False, True), (True, False)))
+
+
+# PyTorch says that it computes projections slowly.
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("form", ["batch", "no batch", "packed"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNN relu", "LSTM projected"])
+def test_layers(kind, form):
+    name, *variant = kind.split()
+    extra = {"relu": {"nonlinearity": "relu"}, "projected": {"proj_size": 2}}.get(variant[0] if variant else "", {})
+    for i, (layers, bidirectional, batch_first, bias) in enumerate(OPTIONS):
+        options = {"num_layers": layers, "bidirectional": bidirectional, "batch_first": batch_first, "bias": bias}
+        mine, theirs = pair(name, 3, 5, **options, **extra)
+        sizes = {"batch": (3, 4, 3) if batch_first else (4, 3, 3), "no batch": (4, 3)}
+        x = torch.randn(sizes.get(form, sizes["batch"]), requires_grad=True)
+        states = None
+        if i % 2:
+            rows = () if form == "no batch" else (3,)
+            widths = [extra.get("proj_size", 5), 5][: 2 if name == "LSTM" else 1]
+            states = [torch.randn(layers * (1 + bidirectional), *rows, w, requires_grad=True) for w in widths]
+        x_mine = ours(x).requires_grad_()
+        states_mine = None if states is None else [ours(s).requires_grad_() for s in states]
+        expected = run(torch, theirs, x, states, form, batch_first, torch.tensor(LENGTHS))
+        got = run(oneflow, mine, x_mine, states_mine, form, batch_first, oneflow.tensor(LENGTHS))
+        same(got, expected, options)
+        for y, final in (expected, got):
+            (sum((s * s).sum() for s in final) + (y * y * y).sum()).backward()
+        same(x_mine.grad, x.grad, options)
+        same([p.grad for p in mine.parameters()], [p.grad for p in theirs.parameters()], options)
+        if states is not None:
+            same([s.grad for s in states_mine], [s.grad for s in states], options)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_three_steps(kind):
+    mine, theirs = pair(kind, 4, 6, 2)
+    x = torch.randn(5, 3, 4)
+    for model, fw, data in ((theirs, torch, x), (mine, oneflow, ours(x))):
+        optimizer = fw.optim.Adam(model.parameters(), 1e-2)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(data)[0].pow(2).sum().backward()
+            optimizer.step()
+    same(list(mine.parameters()), list(theirs.parameters()))
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_cells(kind, bias):
+    mine, theirs = pair(kind, 3, 5, bias)
+    for sizes in [(2, 3), (3,)]:
+        x = torch.randn(sizes)
+        state, state_mine = theirs(x), mine(ours(x))
+        same(state_mine, state)
+        same(mine(ours(x), state_mine), theirs(x, state))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_dtypes(dtype):
+    mine, theirs = pair("LSTM", 3, 5, 2)
+    x = torch.randn(4, 2, 3)
+    y = mine.to(getattr(oneflow, dtype))(ours(x).to(getattr(oneflow, dtype)))[0]
+    assert str(y.dtype).endswith(dtype)
+    expected = theirs.double()(x.double())[0]
+    torch.testing.assert_close(torch.tensor(y.double().tolist(), dtype=torch.float64), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_dropout_between_layers():
+    oneflow.manual_seed(0)
+    layer = oneflow.nn.LSTM(3, 50, 2, dropout=0.5)
+    x = oneflow.ones(2, 4, 3)
+    assert not layer(x)[0].equal(layer(x)[0])
+    layer.eval()
+    assert layer(x)[0].equal(layer(x)[0])
+
+
+def test_functions():
+    theirs = torch.nn.GRU(3, 5)
+    x, h, weights = torch.randn(4, 2, 3), torch.zeros(1, 2, 5), list(theirs.parameters())
+    rest = (True, 1, 0.0, False, False, False)
+    same(oneflow.gru(ours(x), ours(h), [ours(w) for w in weights], *rest), torch.gru(x, h, weights, *rest))
+    theirs = torch.nn.LSTM(3, 5)
+    weights = list(theirs.parameters())
+    same(
+        oneflow.lstm(ours(x), (ours(h), ours(h)), [ours(w) for w in weights], *rest),
+        torch.lstm(x, (h, h), weights, *rest),
+    )
+
+
+def test_sequences():
+    each = [torch.randn(n, 2) for n in (3, 1, 2)]
+    mine = [ours(s) for s in each]
+    for options in itertools.product((True, False), (0.0, -1.5), ("left", "right")):
+        same(oneflow.nn.utils.rnn.pad_sequence(mine, *options), torch.nn.utils.rnn.pad_sequence(each, *options))
+    packed = oneflow.nn.utils.rnn.pack_sequence(mine, enforce_sorted=False)
+    expected = torch.nn.utils.rnn.pack_sequence(each, enforce_sorted=False)
+    for a, b in zip(packed, expected, strict=True):
+        same(a, b)
+    same(oneflow.nn.utils.rnn.unpack_sequence(packed), each)
+    again = pickle.loads(pickle.dumps(packed))
+    same(list(again), list(expected))
+    assert packed.double().data.dtype == oneflow.float64
+
+
+ERRORS = {
+    "dropout": lambda fw: fw.nn.LSTM(3, 5, dropout=2),
+    "hidden size": lambda fw: fw.nn.GRU(3, 0),
+    "input size": lambda fw: fw.nn.GRU(-1, 2),
+    "bias": lambda fw: fw.nn.RNN(3, 5, 1, "tanh", 1),
+    "nonlinearity": lambda fw: fw.nn.RNN(3, 5, nonlinearity="sin"),
+    "projected GRU": lambda fw: fw.nn.GRU(3, 5, proj_size=2),
+    "wide projection": lambda fw: fw.nn.LSTM(3, 5, proj_size=5),
+    "rank": lambda fw: fw.nn.LSTM(3, 5)(fw.zeros(3)),
+    "width": lambda fw: fw.nn.LSTM(3, 5)(fw.zeros(2, 2, 4)),
+    "state": lambda fw: fw.nn.GRU(3, 5)(fw.zeros(2, 2, 3), fw.zeros(1, 3, 5)),
+    "state's rank": lambda fw: fw.nn.GRU(3, 5)(fw.zeros(2, 2, 3), fw.zeros(2, 5)),
+    "states' rank": lambda fw: fw.nn.LSTM(3, 5)(fw.zeros(2, 3), (fw.zeros(1, 1, 5), fw.zeros(1, 1, 5))),
+    "dtype": lambda fw: fw.nn.GRU(3, 5)(fw.zeros(2, 2, 3, dtype=fw.float64)),
+    "no steps": lambda fw: fw.nn.GRU(3, 5)(fw.zeros(0, 2, 3)),
+    "cell's rank": lambda fw: fw.nn.GRUCell(3, 5)(fw.zeros(1, 2, 3)),
+    "cell's width": lambda fw: fw.nn.LSTMCell(3, 5)(fw.zeros(2, 4)),
+    "unsorted": lambda fw: fw.nn.utils.rnn.pack_padded_sequence(fw.zeros(3, 2, 1), [1, 2]),
+    "no length": lambda fw: fw.nn.utils.rnn.pack_padded_sequence(fw.zeros(3, 2, 1), [1, 0]),
+    "lengths": lambda fw: fw.nn.utils.rnn.pack_padded_sequence(fw.zeros(3, 2, 1), [1]),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(case):
+    with pytest.raises(Exception) as expected:
+        ERRORS[case](torch)
+    with pytest.raises(type(expected.value)) as got:
+        ERRORS[case](oneflow)
+    # The texts agree in their beginning; details may be told in other words.
+    assert str(got.value)[:12].lower() == str(expected.value)[:12].lower()
