@@ -99,10 +99,10 @@ impl PyGenerator {
         g.set_state(self.handle().seed(), self.handle().offset());
         PyGenerator(Some(g), self.1)
     }
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,), (u64, u64))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
-        let made = (this.1.to_string(),);
-        Ok((slf.get_type().into_any(), made, (this.handle().seed(), this.handle().offset())))
+        let state = (this.handle().seed(), this.handle().offset());
+        Ok((slf.get_type(), (this.1.to_string(),), state).into_pyobject(slf.py())?.into_any())
     }
     fn __setstate__(&self, state: (u64, u64)) {
         self.handle().set_state(state.0, state.1);
