@@ -44,7 +44,8 @@ from oneflow._sparse import sparse_coo_tensor
 from oneflow.serialization import load, save
 from oneflow._einsum import einsum
 from oneflow._linalg import chain_matmul, cholesky, cross, inverse, lu, lu_solve
-from oneflow._linalg import lu_unpack, matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
+from oneflow.linalg import lu_unpack
+from oneflow._linalg import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
 from oneflow._linalg import tensordot, triangular_solve
 
 # isort: on
