@@ -74,6 +74,8 @@ class _Pickler(_PythonPickler):
         if isinstance(obj, oneflow.device):
             place = (obj.type,) if obj.index is None else (obj.type, obj.index)
             return _Global("torch", "device"), place
+        if isinstance(obj, oneflow.layout):
+            return _LAYOUT, ("torch." + str(obj).rpartition(".")[2],)
         return NotImplemented
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
@@ -111,6 +113,9 @@ class _Pickler(_PythonPickler):
         return _FROM_TYPE, (function, kind, args, _attributes(tensor))
 
     def _reduce_plain(self, tensor: Tensor) -> Any:
+        if tensor.is_sparse:
+            parts = (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
+            return _SPARSE_TENSOR, (tensor.layout, parts)
         if tensor.is_meta:
             layout = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
             return _META_TENSOR, layout
@@ -143,6 +148,8 @@ class _StorageReference:
 
 _TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
 _META_TENSOR = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_LAYOUT = _Global("torch.serialization", "_get_layout")
+_SPARSE_TENSOR = _Global("torch._utils", "_rebuild_sparse_tensor")
 _FROM_TYPE = _Global("torch._tensor", "_rebuild_from_type_v2")
 _TENSOR_CLASS = _Global("torch", "Tensor")
 _PARAMETER = _Global("torch._utils", "_rebuild_parameter")
@@ -363,6 +370,23 @@ def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any = False
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def _layout(name: Any) -> Any:
+    found = {"sparse_coo": oneflow.sparse_coo, "strided": oneflow.strided}.get(str(name).rpartition(".")[2])
+    if found is None:
+        raise pickle.UnpicklingError(f"the layout {name} of a tensor in the file is not supported")
+    return found
+
+
+def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
+    """A sparse tensor; its indices are checked, whatever the file says of them."""
+    if layout is not oneflow.sparse_coo or not isinstance(parts, tuple) or len(parts) not in (3, 4):
+        raise pickle.UnpicklingError("a sparse tensor in the file has an unknown layout")
+    indices, values, size, *more = parts
+    if not isinstance(indices, Tensor) or not isinstance(values, Tensor) or not isinstance(size, (tuple, list)):
+        raise pickle.UnpicklingError("a sparse tensor in the file has a broken description")
+    return oneflow.sparse_coo_tensor(indices, values, size, is_coalesced=bool(more and more[0]))
+
+
 def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     """A tensor of a subclass, or with attributes."""
     tensor = (function.call if isinstance(function, Listed) else function)(*args)
@@ -389,6 +413,8 @@ def _names_in_files() -> dict[str, Any]:
         names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3
         names[f"{utils}._rebuild_meta_tensor_no_storage"] = _rebuild_meta
+        names[f"{utils}._rebuild_sparse_tensor"] = _rebuild_sparse
+        names[f"{module}.serialization._get_layout"] = _layout
         names[f"{module}._tensor._rebuild_from_type_v2"] = _rebuild_from_type
         names[f"{module}.Tensor"] = names[f"{module}._tensor.Tensor"] = Tensor
         names[f"{utils}._rebuild_parameter"] = _rebuild_parameter

@@ -206,3 +206,18 @@ def test_what_has_no_sparse_form():
         matrix(flow).exp()
     with pytest.raises(TypeError, match="to_dense"):
         matrix(flow).tolist()
+
+
+def test_files(tmp_path):
+    for first, second in ((flow, torch), (torch, flow), (flow, flow)):
+        first.save({"m": matrix(first), "r": rows(first).coalesce()}, tmp_path / "s.pt")
+        found = second.load(tmp_path / "s.pt")
+        assert plain(found["m"]) == plain(matrix(torch)) and plain(found["r"]) == plain(rows(torch))
+        assert found["r"].is_coalesced() and not found["m"].is_coalesced()
+
+
+def test_hostile_files(tmp_path):
+    bad = flow._oneflow._C._sparse_coo(flow.tensor([[7]]), flow.ones(1), [3], True)
+    flow.save(bad, tmp_path / "s.pt")
+    with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+        flow.load(tmp_path / "s.pt")
