@@ -208,6 +208,7 @@ def test_what_has_no_sparse_form():
         matrix(flow).tolist()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_files(tmp_path):
     for first, second in ((flow, torch), (torch, flow), (flow, flow)):
         first.save({"m": matrix(first), "r": rows(first).coalesce()}, tmp_path / "s.pt")
