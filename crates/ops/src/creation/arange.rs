@@ -45,8 +45,8 @@ fn infer_arange(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 fn lower_arange(c: &Call<'_>, outs: &Outs, l: &mut Lowered) -> Result<()> {
     let (start, _, step) = numbers(c)?;
-    let float =
-        outs[0].dtype().is_differentiable() || start.category() > Category::Int || step.category() > Category::Int;
+    // An integer result counts in whole numbers, however its ends were written.
+    let float = outs[0].dtype().is_differentiable();
     l.output(0).param(float);
     if float {
         l.param(start.to_f64()).param(step.to_f64())
@@ -118,14 +118,9 @@ Example::
         if n < 0 {
             return Err(Error::runtime("linspace(): number of steps must be non-negative"));
         }
-        let (a, b) = (c.float(0)?, c.float(1)?);
         let dtype = c.arg(3).dtype().unwrap_or(default_dtype());
-        let i = f::arange_with(n, Some(DType::F64), c.arg(4).device(), false)?;
-        let step = if n > 1 { (b - a) / (n - 1) as f64 } else { 0.0 };
-        // Counted from the nearer end, so that both ends are exact.
-        let up = i.mul(step)?.add(a)?;
-        let down = i.sub((n - 1) as f64)?.mul(step)?.add(b)?;
-        let values = if n > 1 { i.lt(n as f64 / 2.0)?.r#where(&up, &down)? } else { up };
+        let exact = |i: usize| f::full_with(&[], c.float(i)?, Some(DType::F64), None, false);
+        let values = super::ranges::between(&exact(0)?, &exact(1)?, n, dtype, c.arg(4).device())?;
         outs.give(if dtype == DType::F64 { values } else { values.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),

@@ -21,16 +21,22 @@ fn steps(c: &Call<'_>, n: i64) -> Result<i64> {
     Ok(n)
 }
 
-/// `n` numbers from `a` to `b`, counted from the nearer end so that both ends are exact.
-fn between(a: &Tensor, b: &Tensor, n: i64, device: Option<Device>) -> Result<Tensor> {
+/// `n` numbers from `a` to `b` (rounded to the result's dtype), counted from the nearer end so that both ends are exact.
+pub fn between(a: &Tensor, b: &Tensor, n: i64, dtype: DType, device: Option<Device>) -> Result<Tensor> {
+    let rounded = |t: &Tensor| -> Result<Tensor> {
+        if dtype == DType::F64 || dtype.is_complex() {
+            return Ok(t.clone());
+        }
+        t.to_copy_with(Some(dtype), None)?.to_copy_with(Some(DType::F64), None)
+    };
+    let (a, b) = (rounded(a)?, rounded(b)?);
     let i = f::arange_with(n, Some(DType::F64), device, false)?;
-    let step = b.sub(a)?.div((n - 1).max(1) as f64)?;
-    let (up, down) = (i.mul(&step)?.add(a)?, i.sub((n - 1) as f64)?.mul(&step)?.add(b)?);
-    if n > 1 { i.lt(n as f64 / 2.0)?.r#where(&up, &down) } else { Ok(up) }
+    let step = b.sub(&a)?.div((n - 1).max(1) as f64)?;
+    let (up, down) = (i.mul(&step)?.add(&a)?, i.sub((n - 1) as f64)?.mul(&step)?.add(&b)?);
+    if n > 1 { i.lt(n / 2)?.r#where(&up, &down) } else { Ok(up) }
 }
 
-fn cast(t: Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or(default_dtype());
+fn cast(t: Tensor, dtype: DType) -> Result<Tensor> {
     if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
 
@@ -43,8 +49,9 @@ pub static LINSPACE: OpDef = OpDef {
     compose: Some(|c, outs| {
         let n = steps(c, c.int(2)?)?;
         let device = c.arg(4).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let values = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, device)?;
-        give(outs, cast(values, c.arg(3).dtype())?)
+        let dtype = c.dtype_or(3, default_dtype());
+        let values = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
+        give(outs, cast(values, dtype)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[]), SampleArg::f32(&[]), SampleArg::Int(5)])],
     ..RANGE
@@ -63,8 +70,9 @@ Example::
     compose: Some(|c, outs| {
         let n = steps(c, c.int(2)?)?;
         let device = c.arg(5).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let logs = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, device)?;
-        give(outs, cast(f::pow_scalar(c.float(3)?, &logs)?, c.arg(4).dtype())?)
+        let dtype = c.dtype_or(4, default_dtype());
+        let logs = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
+        give(outs, cast(f::pow_scalar(c.float(3)?, &logs)?, dtype)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
     ..RANGE

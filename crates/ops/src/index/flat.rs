@@ -62,7 +62,9 @@ Example::
             return give(outs, x.cloned()?);
         }
         let flat = x.reshape(&[-1])?;
-        give(outs, flat.index_put([Some(&i.reshape(&[-1])?)], &s.reshape(&[-1])?, c.bool(0))?.reshape(x.sizes())?)
+        let put = flat.index_put([Some(&i.reshape(&[-1])?)], &s.reshape(&[-1])?, c.bool(0))?.reshape(x.sizes())?;
+        // In the input's memory order.
+        give(outs, if x.is_contiguous() { put } else { x.copy(&put, false)? })
     }),
     samples: || {
         let t = |add| {
@@ -93,7 +95,7 @@ Example::
             )));
         }
         let Some(dim) = c.arg(0).int() else {
-            return give(outs, x.reshape(&[-1])?.gather(0, &i.reshape(&[-1])?)?);
+            return give(outs, x.view(&[-1])?.gather(0, &i.view(&[-1])?)?);
         };
         if x.ndim() != i.ndim() {
             return Err(Error::runtime(format!(
@@ -155,7 +157,7 @@ Example::
         // The n-th true position takes the n-th element.
         let places = m.reshape(&[-1])?.cumsum(0)?.sub(1i64)?;
         let places = m.reshape(&[-1])?.r#where(&places, 0i64)?.reshape(&sizes)?;
-        give(outs, m.r#where(&s.reshape(&[-1])?.index([Some(&places)])?, &x)?)
+        give(outs, m.r#where(&s.reshape(&[-1])?.index([Some(&places)])?, &x)?.contiguous()?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::bool(&[3, 4]), SampleArg::f32(&[12])])],
     ..COMPOSED

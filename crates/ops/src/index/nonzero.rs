@@ -72,7 +72,7 @@ Example::
 
     >>> oneflow.masked_select(oneflow.tensor([1., 2., 3.]), oneflow.tensor([True, False, True]))
     tensor([1., 3.])",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     infer: |c, _| {
         Err(Error::not_implemented(format!(
             "{}(): the shape of the result depends on the data; it has none before it runs",

@@ -107,7 +107,7 @@ Example::
                 s.sizes()
             )));
         }
-        give(outs, put(x, d, &index, s)?)
+        give(outs, put(&x.contiguous()?, d, &index, s)?)
     }),
     samples: || {
         vec![Sample::new(vec![

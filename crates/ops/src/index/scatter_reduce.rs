@@ -90,6 +90,9 @@ Example::
         if index.numel() == 0 {
             return give(outs, x.cloned()?);
         }
+        if how == "mean" && x.dtype() == DType::Bool {
+            return Err(Error::not_implemented(format!("{}(): has no mean of booleans", c.name())));
+        }
         let start = if include { x.clone() } else { x.scatter_value(dim, index, none)? };
         let combined = match how {
             "sum" => start.scatter_add(dim, index, src)?,

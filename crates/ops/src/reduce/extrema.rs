@@ -11,8 +11,8 @@ fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
             c.name(),
             x.sizes()
         );
-        // torch's class where there is no dim to speak of.
-        let whole = c.op.sig.arg_index("dim").is_none();
+        // torch's class where no dim was named.
+        let whole = c.op.sig.arg_index("dim").is_none_or(|i| matches!(c.arg(i), Arg::Ints([])));
         return Err(if whole { Error::runtime(text) } else { Error::index(text) });
     }
     Ok(())

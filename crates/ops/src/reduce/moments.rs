@@ -131,7 +131,7 @@ Example::
             )));
         }
         if x.dtype() == DType::Bool {
-            return Err(Error::runtime("cov(): bool dtype is not supported for input"));
+            return Err(Error::not_implemented("cov(): bool dtype is not supported for input"));
         }
         let counts = checked_weights(x, c.opt(1), "fweights", true)?;
         let weights = checked_weights(x, c.opt(2), "aweights", false)?;

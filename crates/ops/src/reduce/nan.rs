@@ -36,7 +36,7 @@ Example::
     compose: Some(|c, outs| {
         let (x, dims, keep) = (c.t(0)?, c.arg(0).ints(), c.bool(1));
         if !x.dtype().is_differentiable() {
-            return Err(Error::runtime(format!(
+            return Err(Error::not_implemented(format!(
                 "nanmean(): expected input to have floating point or complex dtype but got {}",
                 x.dtype().scalar_type_name()
             )));

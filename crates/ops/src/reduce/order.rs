@@ -246,18 +246,14 @@ fn quantile(c: &Call<'_>, outs: &mut Outs, q: &Tensor, skip: bool) -> Result<()>
         let weight = if how == "midpoint" { ranks.full_like(0.5)? } else { ranks.sub(&below)? };
         values = values.lerp(&sorted.gather(-1, &index(&ranks.ceil()?)?)?, &weight)?;
     }
-    // The quantiles stand last; they lead the result, and a kept dim goes back to its place.
-    let lead = q.ndim();
-    let out = if lead == 0 { values } else { values.unsqueeze(0)?.transpose(0, -1)? };
-    if !keep {
-        return give(outs, out.squeeze_dim(&[-1])?);
-    }
-    if let (Some(d), true) = (dim.int(), x.ndim() > 0) {
-        return give(outs, out.movedim(&[-1], &[(wrap_dim(d, x.ndim())? + lead) as i64])?);
-    }
-    let kept = kept_sizes(x.sizes(), mask);
-    let sizes: Dims = q.sizes().iter().chain(&kept).copied().collect();
-    give(outs, out.reshape(&sizes)?)
+    // The quantiles stand last and come to lead; a kept dim goes back to its place.
+    let kept = match dim.int() {
+        _ if !keep => 0,
+        Some(d) if x.ndim() > 0 => 1 << wrap_dim(d, x.ndim())?,
+        _ => mask,
+    };
+    let out = unsqueeze_all(&values, kept)?;
+    give(outs, if q.ndim() == 0 { out.squeeze_dim(&[-1])? } else { out.movedim(&[-1], &[0])? })
 }
 
 /// The quantile asked for as a number.

@@ -134,7 +134,7 @@ pub static UNSQUEEZE: OpDef = OpDef {
 pub static VIEW: OpDef = OpDef {
     sig: Sig::parse("view_copy(Tensor input, int[] size) -> Tensor"),
     doc: "A copy of `view`.",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.view(c.ints(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(0)?.reshape(c.ints(0)?)?)),
     samples: || ints(&[2, 3], &[6]),
     ..COPY
 };

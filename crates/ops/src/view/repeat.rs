@@ -75,9 +75,6 @@ Example::
         if shifts.is_empty() {
             return Err(Error::runtime("`shifts` required"));
         }
-        if x.numel() == 0 {
-            return give(outs, x.cloned()?);
-        }
         if dims.is_empty() && shifts.len() == 1 {
             return give(outs, x.reshape(&[-1])?.roll(shifts, &[0])?.view(x.sizes())?);
         }
@@ -89,6 +86,12 @@ Example::
             )));
         }
         let mut y = x.clone();
+        if x.numel() == 0 {
+            return give(outs, x.cloned()?);
+        }
+        if x.ndim() == 0 && !dims.is_empty() {
+            return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
+        }
         for (&by, &d) in shifts.iter().zip(dims) {
             let d = wrap_dim(d, x.ndim())?;
             let n = x.sizes().get(d).copied().unwrap_or(0);

@@ -18,7 +18,11 @@ pub fn infer(c: &Call<'_>, part: Part, outs: &mut Outs) -> Result<()> {
             sizes.as_slice()
         )));
     }
-    push_like(x, x.dtype(), x.device(), None, outs)
+    // The copy keeps gaps between elements, as torch's does; only repeated elements get room of their own.
+    if x.sizes().iter().zip(x.strides()).any(|(n, s)| *n > 1 && *s == 0) {
+        return push_like(x, x.dtype(), x.device(), None, outs);
+    }
+    outs.push_strided(x.dtype(), x.device(), Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()))
 }
 
 /// Copies input 1 into the part of the output, which starts as input 0.

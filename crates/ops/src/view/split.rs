@@ -159,7 +159,7 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         if x.ndim() == 0 {
-            return Err(Error::runtime("Dimension specified as 0 but tensor has no dimensions"));
+            return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
         }
         let d = wrap_dim(c.int(0)?, x.ndim())?;
         for i in 0..x.sizes()[d] {
