@@ -1,4 +1,4 @@
-"""RNN, LSTM, GRU, cells and packed sequences agree with PyTorch from equal weights: values, gradients, steps, errors."""
+"""RNN, LSTM, GRU, cells and packed sequences agree with PyTorch: values, gradients, optimizer steps, errors."""
 
 import itertools
 import pickle

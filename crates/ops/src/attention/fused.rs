@@ -13,8 +13,13 @@ pub fn attention(
     causal: bool,
     scale: f64,
 ) -> Result<Tensor> {
-    let (seed, offset) = if p > 0.0 { default_generator().take(1) } else { (0, 0) };
-    let args = [Arg::Float(p), Arg::Bool(causal), Arg::Float(scale), Arg::Rng { seed, offset }];
+    let rng = if p > 0.0 {
+        let (seed, offset) = default_generator().take(1);
+        Arg::Rng { seed, offset }
+    } else {
+        Arg::None
+    };
+    let args = [Arg::Float(p), Arg::Bool(causal), Arg::Float(scale), rng];
     let mut outs = Outs::new();
     oneflow_core::dispatch(&Call::new(&NATIVE, &[Some(q), Some(k), Some(v), mask], &args), &mut outs)?;
     Ok(outs[0].clone())
@@ -83,7 +88,7 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 /// Pushes scale, causal, p, seed, offset and window, from the arguments p, causal, scale and rng.
 fn push_params(l: &mut Lowered, [p, causal, scale]: [Arg<'_>; 3], rng: Arg<'_>, keys: i64) -> Result<()> {
-    let (seed, offset) = rng.rng()?;
+    let (seed, offset) = if p.float().unwrap_or(0.0) > 0.0 { rng.rng()? } else { (0, 0) };
     l.param(scale.float().unwrap_or(1.0)).param(causal.bool()).param(p.float().unwrap_or(0.0));
     l.param(seed).param(offset);
     let window = weights::scores_window(rng, keys);
