@@ -85,7 +85,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
         new_tensor,
     ),
     ("__complex__", "__complex__($self)\n--\n\n", complex),
-    ("_take_view", "_take_view($self, view)\n--\n\nTakes the layout of a view of itself, in place.", take_view),
+    ("_take_view", "_take_view($self, of)\n--\n\nTakes the layout of a view of itself, in place.", take_view),
 ];
 
 /// Static methods.
@@ -237,8 +237,8 @@ unsafe fn is_same_size(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mu
 unsafe fn take_view(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
     // SAFETY: a method call.
     unsafe {
-        let [view] = bind("_take_view", ["view"], 1, 1, g)?;
-        let view = tensor_of(view).ok_or_else(|| wrong(py, "_take_view", "view", "Tensor", view))?;
+        let [view] = bind("_take_view", ["of"], 1, 1, g)?;
+        let view = tensor_of(view).ok_or_else(|| wrong(py, "_take_view", "of", "Tensor", view))?;
         ag::set_view(self_tensor(o)?, view)?;
         Ok(again(o))
     }
