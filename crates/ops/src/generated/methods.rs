@@ -1516,6 +1516,8 @@ pub trait TensorOps {
     fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<()>;
     /// `masked_select(Tensor input, Tensor mask) -> Tensor`
     fn masked_select(&self, mask: &Tensor) -> Result<Tensor>;
+    /// `masked_select(Tensor input, Tensor mask) -> Tensor`
+    fn masked_select_out(&self, mask: &Tensor, out: &Tensor) -> Result<()>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul(&self, other: &Tensor) -> Result<Tensor>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
@@ -8766,6 +8768,17 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn masked_select_out(&self, mask: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::index::nonzero::MASKED_SELECT,
+            ins: &[Some(self), Some(mask)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
