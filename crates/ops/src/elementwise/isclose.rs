@@ -1,6 +1,7 @@
 //! Equality within a tolerance, and limits from one side.
 
 use super::{binary, clamp};
+use crate::Operand;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -68,11 +69,17 @@ const ONE_SIDE: OpDef = OpDef {
     ..binary::ARITH
 };
 
-/// Where the input is kept the gradient goes to it, elsewhere to the limit.
-fn grads(c: &GradCall<'_>, out: &mut Grads, kept: Result<Tensor>) -> Result<()> {
-    let kept = kept?;
-    out.set(0, || kept.r#where(c.g()?, 0.0))?;
-    out.set(1, || kept.r#where(0.0, c.g()?))
+/// Where the input is kept the gradient goes to it, elsewhere to the limit; two tensors share it where they tie.
+fn grads(c: &GradCall<'_>, out: &mut Grads, inside: impl Fn(Operand<'_>) -> Result<Tensor>) -> Result<()> {
+    let (x, g) = (c.x(0)?, c.g()?);
+    if let Some(s) = c.arg(0).scalar() {
+        return out.set(0, || inside(s.into())?.logical_or(&x.eq(s)?)?.r#where(g, 0.0));
+    }
+    let limit = c.x(1)?;
+    let (kept, tie) = (inside(limit.into())?, x.eq(limit)?);
+    let half = g.mul(0.5)?;
+    out.set(0, || tie.r#where(&half, &kept.r#where(g, 0.0)?))?;
+    out.set(1, || tie.r#where(&half, &kept.r#where(0.0, g)?))
 }
 
 pub static CLAMP_MIN: OpDef = OpDef {
@@ -89,13 +96,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
         fix: Fix::Broadcast,
-        f: |c, out| {
-            let kept = match c.arg(0).scalar() {
-                Some(s) => c.x(0)?.ge(s),
-                None => c.x(0)?.ge(c.x(1)?),
-            };
-            grads(c, out, kept)
-        },
+        f: |c, out| grads(c, out, |limit| c.x(0)?.gt(limit)),
     },
     ..ONE_SIDE
 };
@@ -114,13 +115,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
         fix: Fix::Broadcast,
-        f: |c, out| {
-            let kept = match c.arg(0).scalar() {
-                Some(s) => c.x(0)?.le(s),
-                None => c.x(0)?.le(c.x(1)?),
-            };
-            grads(c, out, kept)
-        },
+        f: |c, out| grads(c, out, |limit| c.x(0)?.lt(limit)),
     },
     ..ONE_SIDE
 };

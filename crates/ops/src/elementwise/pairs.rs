@@ -415,7 +415,9 @@ pub static ZETA_PAIR: OpDef = OpDef {
         fix: Fix::Broadcast,
         f: |c, out| {
             let (x, q) = (c.x(0)?, c.x(1)?);
-            out.set(0, || Err(Error::not_implemented("the derivative for 'self' is not implemented: zeta(x, q) in x")))?;
+            out.set(0, || {
+                Err(Error::not_implemented("the derivative for 'self' is not implemented: zeta(x, q) in x"))
+            })?;
             out.set(1, || c.g()?.mul(&x.neg()?.mul(&x.add(1.0)?.zeta_pair(q)?)?))
         },
     },

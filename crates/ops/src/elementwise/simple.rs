@@ -43,11 +43,7 @@ Example::
     >>> oneflow.deg2rad(oneflow.tensor([180.]))
     tensor([3.1416])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &DEG2RAD_EXPR)),
-    grad: Grad::Rule {
-        save: &[],
-        fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(std::f64::consts::PI / 180.0)),
-    },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(std::f64::consts::PI / 180.0)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     ..REAL
 };
@@ -61,11 +57,7 @@ Example::
     >>> oneflow.rad2deg(oneflow.tensor([0.]))
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &RAD2DEG_EXPR)),
-    grad: Grad::Rule {
-        save: &[],
-        fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(180.0 / std::f64::consts::PI)),
-    },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(180.0 / std::f64::consts::PI)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     ..REAL
 };

@@ -7,8 +7,8 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10, PI};
 
 static EXP2_EXPR: Expr =
     expr!(float "exp2", |x| x.exp2()).complex(complex!(|x| x.scale(L::splat(std::f64::consts::LN_2)).exp()));
-static LOG10_EXPR: Expr = expr!(float "log10", |x| x.log10())
-    .complex(complex!(|x| x.log().scale(L::splat(std::f64::consts::LOG10_E))));
+static LOG10_EXPR: Expr =
+    expr!(float "log10", |x| x.log10()).complex(complex!(|x| x.log().scale(L::splat(std::f64::consts::LOG10_E))));
 static ERFC_EXPR: Expr = expr!(float "erfc", |x| x.erfc());
 static ERFINV_EXPR: Expr = expr!(float "erfinv", |x| s::erfinv(x));
 static ERFCX_EXPR: Expr = expr!(float "erfcx", |x| s::erfcx(x));
