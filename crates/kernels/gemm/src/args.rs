@@ -1,5 +1,6 @@
 //! What a caller describes: three strided matrices, the batch around them and what happens to a finished element.
 
+use crate::packed::PackedB;
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::Activation;
 use smallvec::SmallVec;
@@ -63,9 +64,10 @@ impl Epilogue {
 
 /// `C = activation(alpha * A @ B + beta * C + bias) + residual`, with A `m x k`, B `k x n` and C `m x n`.
 ///
-/// A and B share `dtype`. Half types accumulate in f32. `dtype_c` is `dtype`, or f32 where `dtype` is a half type.
+/// A and B share `dtype`. Half types accumulate in f32. `dtype_c` is `dtype`, f32 where `dtype` is a half type, or i32 where
+/// it is a byte.
 /// With `beta == 0`, C is not read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct GemmArgs<'a> {
     pub dtype: DType,
     pub dtype_c: DType,
@@ -80,13 +82,15 @@ pub struct GemmArgs<'a> {
     pub alpha: f64,
     pub beta: f64,
     pub epilogue: Epilogue,
+    /// B, packed before; then `b` is not read.
+    pub packed: Option<&'a PackedB>,
 }
 
 impl<'a> GemmArgs<'a> {
     /// A plain product `C = A @ B`.
     pub fn new(dtype: DType, (m, n, k): (usize, usize, usize), a: Mat, b: Mat, c: Mat) -> GemmArgs<'a> {
         let epilogue = Epilogue::default();
-        GemmArgs { dtype, dtype_c: dtype, m, n, k, a, b, c, batch: &[], alpha: 1.0, beta: 0.0, epilogue }
+        GemmArgs { dtype, dtype_c: dtype, m, n, k, a, b, c, batch: &[], alpha: 1.0, beta: 0.0, epilogue, packed: None }
     }
 
     #[cold]
@@ -111,6 +115,7 @@ impl<'a> GemmArgs<'a> {
             c: self.c.transposed(),
             epilogue: Epilogue { bias: bias.map(Mat::transposed), activation, residual: residual.map(Mat::transposed) },
             batch: swapped,
+            packed: None,
             ..*self
         }
     }

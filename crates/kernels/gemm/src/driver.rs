@@ -15,6 +15,7 @@ use crate::integer::{self, Int};
 use crate::isa::Isa;
 use crate::kernel::{Kernels, Tile};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
+use crate::packed::Panels;
 use crate::par::Parallel;
 use crate::scratch::{self, Slot};
 use crate::tasks::Tasks;
@@ -42,7 +43,7 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
     let mut args = *args;
     args.fold_batch();
     // Columns of C contiguous is the kernels' case; rows contiguous is the same problem transposed.
-    if args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
+    if args.packed.is_none() && args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
         args = args.transposed(&mut swapped);
         args.fold_batch();
     }
@@ -61,25 +62,28 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
             (DType::BF16, DType::F32) => run::<Bf16Widened, f32>(args, par, isa),
             (DType::F16, DType::F16) => run::<F16Widened, f16>(args, par, isa),
             (DType::F16, DType::F32) => run::<F16Widened, f32>(args, par, isa),
+            (DType::I8, DType::I32) if args.epilogue.is_none() => run_int::<i8, i32>(args, par, isa),
+            (DType::U8, DType::I32) if args.epilogue.is_none() => run_int::<u8, i32>(args, par, isa),
             (a, c) if a != c || !args.epilogue.is_none() => return args.unsupported(),
-            (DType::I64, _) => run_int::<i64>(args, par, isa),
-            (DType::I32, _) => run_int::<i32>(args, par, isa),
-            (DType::I16, _) => run_int::<i16>(args, par, isa),
-            (DType::I8, _) => run_int::<i8>(args, par, isa),
-            (DType::U8, _) => run_int::<u8>(args, par, isa),
+            (DType::I64, _) => run_int::<i64, i64>(args, par, isa),
+            (DType::I32, _) => run_int::<i32, i32>(args, par, isa),
+            (DType::I16, _) => run_int::<i16, i16>(args, par, isa),
+            (DType::I8, _) => run_int::<i8, i8>(args, par, isa),
+            (DType::U8, _) => run_int::<u8, u8>(args, par, isa),
             _ => return args.unsupported(),
         }
     }
     Ok(())
 }
 
-unsafe fn run_int<T: Int>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+unsafe fn run_int<T: Int, C: Int + From<T>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let shared = Shared(args);
     Tasks::new(args, par.threads(), 1, args.n).run(args.batch, par, &|o, rows, _| {
         let args = shared.get();
         let at = |m: Mat, offset: isize| Mat { ptr: m.ptr.cast::<T>().wrapping_offset(offset).cast(), ..m };
+        let c = Mat { ptr: args.c.ptr.cast::<C>().wrapping_offset(o.c).cast(), ..args.c };
         // SAFETY: the caller's contract; tasks write distinct rows or items of C. The unit of columns is n: no cut there.
-        unsafe { integer::rows::<T>(isa, args, (at(args.a, o.a), at(args.b, o.b), at(args.c, o.c)), rows) }
+        unsafe { integer::rows::<T, C>(isa, args, (at(args.a, o.a), at(args.b, o.b), c), rows) }
     });
 }
 
@@ -103,7 +107,7 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
     let kernels = M::kernels(isa);
     let mut swapped = Batch::new();
     let transposed;
-    let args = if wide_side_is_rows(args, kernels.lanes) {
+    let args = if args.packed.is_none() && wide_side_is_rows(args, kernels.lanes) {
         transposed = args.transposed(&mut swapped);
         &transposed
     } else {
@@ -116,17 +120,19 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
             isa,
             kernels,
             k: args.k,
+            n: args.n,
             a: Operand::new(args.a, o.a),
             b: Operand::new(args.b, o.b),
             alpha: Acc::of(args.alpha),
             beta: Acc::of(args.beta),
+            packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
             plain: args.epilogue.is_none(),
             post: Post::new(Operand::new(args.c, o.c), &args.epilogue, o.bias, o.residual),
             mode: PhantomData,
         };
         // SAFETY: the caller's contract; tasks write distinct tiles or items of C.
         unsafe {
-            if args.m == 1 && (args.b.cs == 1 || args.b.rs == 1) {
+            if args.m == 1 && args.packed.is_none() && (args.b.cs == 1 || args.b.rs == 1) {
                 product.single_row(cols)
             } else {
                 product.compute(rows, cols)
@@ -142,10 +148,13 @@ struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
     isa: Isa,
     kernels: &'static Kernels<M::P, Sum<M>>,
     k: usize,
+    n: usize,
     a: Operand<M::S>,
     b: Operand<M::S>,
     alpha: Sum<M>,
     beta: Sum<M>,
+    /// The whole of B, packed before; null where it is not.
+    packed: *const M::P,
     /// No epilogue.
     plain: bool,
     post: Post<C>,
@@ -173,6 +182,52 @@ impl Even {
     fn largest(&self) -> usize {
         self.small + usize::from(self.large > 0)
     }
+}
+
+/// Columns of all panels: whole ones, and a last one of whole registers.
+fn padded(n: usize, nr: usize, lanes: usize) -> usize {
+    n / nr * nr + (n % nr).next_multiple_of(lanes)
+}
+
+/// The whole of B in the order of the tiles, for [`PackedB`](crate::PackedB); `None` for a dtype without panels.
+///
+/// # Safety
+/// Every element of the matrix lies in memory of the stated dtype.
+pub(crate) unsafe fn pack_whole(dtype: DType, shape: (usize, usize), b: Mat, isa: Isa) -> Option<Panels> {
+    // SAFETY: the dtype names the type behind the pointer.
+    unsafe {
+        Some(match dtype {
+            DType::F32 => panels::<F32>(shape, b, isa),
+            DType::F64 => panels::<F64>(shape, b, isa),
+            DType::BF16 if isa == Isa::Avx512Bf16 => panels::<Bf16Pairs>(shape, b, isa),
+            DType::BF16 => panels::<Bf16Widened>(shape, b, isa),
+            DType::F16 => panels::<F16Widened>(shape, b, isa),
+            _ => return None,
+        })
+    }
+}
+
+unsafe fn panels<M: Mode>((k, n): (usize, usize), b: Mat, isa: Isa) -> Panels {
+    let ker = M::kernels(isa);
+    let steps = k.div_ceil(M::KU);
+    let mut out = Panels::new(steps * padded(n, ker.nr, ker.lanes) * size_of::<M::P>());
+    let mut dst: *mut M::P = out.as_mut_ptr().cast();
+    let passes = Even::new(steps, ker.kc);
+    for part in 0..passes.parts {
+        let ks = passes.get(part);
+        for col in (0..n).step_by(ker.nr) {
+            let width = ker.nr.min(n - col);
+            let start = ks.start * M::KU;
+            let src = b.ptr.cast::<M::S>().wrapping_offset(col as isize * b.cs + start as isize * b.rs);
+            let strip =
+                Strip { src: src.cast_const(), ws: b.cs, ks: b.rs, width, k: (ks.len() * M::KU).min(k - start) };
+            let dst_width = width.next_multiple_of(ker.lanes);
+            // SAFETY: the strip lies in B; the panels follow one another in the buffer, spare bytes behind the last.
+            unsafe { M::pack(isa, strip, dst, dst_width) };
+            dst = dst.wrapping_add(ks.len() * dst_width);
+        }
+    }
+    out
 }
 
 /// Most rows whose sums are kept outside C at a time: it bounds that buffer.
@@ -224,12 +279,12 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         }
         // Packing pays when the packed data is read a few times.
         let direct_a = M::DIRECT && cols.len() <= 2 * ker.nr;
-        let direct_b = M::DIRECT && self.b.cs == 1 && rows.len() <= 2 * ker.mr;
+        let direct_b = self.packed.is_null() && M::DIRECT && self.b.cs == 1 && rows.len() <= 2 * ker.mr;
         // A block of few rows is read once: keep its panel in L1 rather than packing all of B first.
         let nc = if rows.len() <= ker.mr { ker.nr } else { ker.nc };
         let blocks = Even::new(cols.len().div_ceil(ker.nr), nc / ker.nr);
         let kc = passes.largest();
-        let b_len = kc * blocks.largest() * ker.nr;
+        let b_len = if self.packed.is_null() { kc * blocks.largest() * ker.nr } else { 0 };
         let sums_len = if needs_sums { rows.len() * blocks.largest() * ker.nr } else { 0 };
         let size_p = size_of::<M::P>();
         scratch::with(Slot::C, sums_len * size_of::<Sum<M>>(), |sums| {
@@ -240,19 +295,23 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
                         cols.start + panels.start * ker.nr..(cols.start + panels.end * ker.nr).min(cols.end);
                     for part in 0..passes.parts {
                         let ks = passes.get(part);
+                        // Panels of a pass before this one's, and of this one before the block's.
+                        let before = ks.start * padded(self.n, ker.nr, ker.lanes) + block_cols.start * ks.len();
                         let pass = Pass::<M> {
                             cols: block_cols.clone(),
                             k: ks.len(),
                             first: part == 0,
                             last: part + 1 == passes.parts,
-                            b: packed_b.cast(),
+                            b: if self.packed.is_null() { packed_b.cast() } else { self.packed.wrapping_add(before) },
                             direct_b,
                             sums: if needs_sums { sums.cast() } else { std::ptr::null_mut() },
                             sums_rs: (panels.len() * ker.nr) as isize,
                         };
                         // SAFETY: the ranges lie in the problem and the buffers hold a block each.
                         unsafe {
-                            self.pack_b(&pass, ks.start, packed_b.cast());
+                            if self.packed.is_null() {
+                                self.pack_b(&pass, ks.start, packed_b.cast());
+                            }
                             self.row_blocks(&pass, ks.start, rows.clone(), direct_a);
                         }
                     }

@@ -5,9 +5,7 @@ use oneflow_kernels_prim::{HalfRegister, Register, Simd};
 use std::ops::{Add, Mul};
 
 /// The type sums are kept in: f32 or f64.
-pub trait Acc:
-    Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static
-{
+pub trait Acc: Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static {
     type Reg<S: Simd>: Register<Elem = Self>;
     const ZERO: Self;
     const ONE: Self;

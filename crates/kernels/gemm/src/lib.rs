@@ -14,6 +14,7 @@ mod integer;
 mod isa;
 mod kernel;
 mod pack;
+mod packed;
 mod par;
 mod primitive;
 mod scratch;
@@ -25,6 +26,7 @@ pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
 pub use driver::{gemm, gemm_with_isa};
 pub use isa::Isa;
 pub use oneflow_kernels_prim::Activation;
+pub use packed::{PackedB, gemm_grouped, gemm_packed};
 pub use par::{Parallel, Pool, Serial};
 pub use primitive::register;
 

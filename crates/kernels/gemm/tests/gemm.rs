@@ -57,6 +57,7 @@ num!(half f16, F16, 5e-4);
 num!(i64, I64, 0.0);
 num!(i32, I32, 0.0);
 num!(u8, U8, 0.0);
+num!(i8, I8, 0.0);
 
 /// Numbers in (-1, 1), or small integers, the same every run.
 fn numbers<T: Num>(n: usize, seed: u64) -> Vec<T> {
@@ -238,6 +239,8 @@ fn integers_match() {
                 check::<i64, i64>(case, isa);
                 check::<i32, i32>(case, isa);
                 check::<u8, u8>(case, isa);
+                check::<u8, i32>(case, isa);
+                check::<i8, i32>(case, isa);
             }
         }
     }
@@ -410,4 +413,77 @@ fn dtypes_without_a_kernel_are_refused() {
         let error = unsafe { gemm(&args, &Serial) }.unwrap_err();
         assert!(error.text().contains(dtype.name()), "{error}");
     }
+}
+
+/// A B packed once against the product that packs it, on every tier.
+fn check_packed<T: Num>(m: usize, n: usize, k: usize, order: Order, isa: Isa) {
+    let (a, b) = (numbers::<T>(m * k, 1), numbers::<T>(size(k, n), 2));
+    let (rs, cs) = order.strides(k, n);
+    let matrix = Mat::new(b.as_ptr(), rs, cs);
+    // SAFETY: the vector holds the matrix.
+    let packed = unsafe { PackedB::with_isa(T::DTYPE, (k, n), matrix, isa) }.unwrap();
+    let mut results = vec![];
+    for how in 0..3 {
+        let mut c = vec![T::of(0.0); m * n];
+        let (a, c_mat) = (Mat::new(a.as_ptr(), k as isize, 1), Mat::new(c.as_mut_ptr(), n as isize, 1));
+        let args = GemmArgs::new(T::DTYPE, (m, n, k), a, matrix, c_mat);
+        // SAFETY: three whole matrices.
+        unsafe {
+            match how {
+                0 => gemm_with_isa(&args, &Serial, isa),
+                1 => gemm_packed(&args, &packed, &Serial),
+                _ => gemm_packed(&args, &packed, &Two),
+            }
+        }
+        .unwrap();
+        results.push(c);
+    }
+    assert!(results[1] == results[2], "threads change a packed product ({m},{k},{n}) {isa:?}");
+    for (x, y) in results[0].iter().zip(&results[1]) {
+        let bound = (T::EPS + 1e-6) * (1.0 + x.to().abs()) * (k as f64).sqrt().max(1.0);
+        assert!((x.to() - y.to()).abs() <= bound, "({m},{k},{n}) {isa:?}: {x:?} {y:?}");
+    }
+}
+
+#[test]
+fn a_packed_b_gives_the_same() {
+    for &isa in Isa::available() {
+        for (m, n, k) in [(1, 70, 33), (5, 16, 8), (40, 65, 129), (33, 100, 900), (130, 257, 40)] {
+            for order in [Order::Rows, Order::Columns, Order::Gaps] {
+                check_packed::<f32>(m, n, k, order, isa);
+                check_packed::<f64>(m, n, k, order, isa);
+                check_packed::<bf16>(m, n, k, order, isa);
+                check_packed::<f16>(m, n, k, order, isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_is_its_products() {
+    let shapes = [(3, 4, 5), (17, 33, 9), (1, 8, 8), (64, 64, 64), (0, 3, 3)];
+    let data: Vec<_> = shapes.iter().map(|&(m, n, k)| (numbers::<f32>(m * k, 1), numbers::<f32>(k * n, 2))).collect();
+    let mut results = vec![];
+    for grouped in [false, true] {
+        let mut outs: Vec<Vec<f32>> = shapes.iter().map(|&(m, n, _)| vec![0.0; m * n]).collect();
+        let problems: Vec<_> = shapes
+            .iter()
+            .zip(&data)
+            .zip(&mut outs)
+            .map(|((&(m, n, k), (a, b)), c)| {
+                let mat = |p: *const f32, cols: usize| Mat::new(p, cols as isize, 1);
+                GemmArgs::new(DType::F32, (m, n, k), mat(a.as_ptr(), k), mat(b.as_ptr(), n), mat(c.as_mut_ptr(), n))
+            })
+            .collect();
+        // SAFETY: every problem has matrices of its own.
+        unsafe {
+            match grouped {
+                true => gemm_grouped(&problems, &Two).unwrap(),
+                false => problems.iter().for_each(|p| gemm(p, &Serial).unwrap()),
+            }
+        }
+        drop(problems);
+        results.push(outs);
+    }
+    assert_eq!(results[0], results[1]);
 }

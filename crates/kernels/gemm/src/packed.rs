@@ -1,0 +1,116 @@
+//! Entries for callers that multiply often by one matrix, or many pairs at once.
+
+use std::sync::Mutex;
+
+use oneflow_base::{DType, Error, Result};
+
+use crate::args::{GemmArgs, Mat};
+use crate::driver::{gemm_with_isa, pack_whole};
+use crate::isa::Isa;
+use crate::par::{Parallel, Serial};
+
+/// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: its order is that of the
+/// instruction set it was packed for.
+pub struct PackedB {
+    pub(crate) panels: Panels,
+    pub(crate) dtype: DType,
+    pub(crate) isa: Isa,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+}
+
+/// Packed elements behind one another, aligned to a cache line, with the spare bytes that packing may write.
+pub(crate) struct Panels {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Panels {
+    pub fn new(bytes: usize) -> Panels {
+        let bytes = vec![0u8; bytes + 2 * 64];
+        let start = bytes.as_ptr().align_offset(64);
+        Panels { bytes, start }
+    }
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.bytes[self.start..].as_mut_ptr()
+    }
+    pub fn as_ptr(&self) -> *const u8 {
+        self.bytes[self.start..].as_ptr()
+    }
+}
+
+impl PackedB {
+    /// Packs a `k x n` matrix of a float dtype for the tier in use.
+    ///
+    /// # Safety
+    /// Every element of the matrix lies in memory of the stated dtype.
+    pub unsafe fn new(dtype: DType, (k, n): (usize, usize), b: Mat) -> Result<PackedB> {
+        // SAFETY: the contract is the same.
+        unsafe { Self::with_isa(dtype, (k, n), b, Isa::active()) }
+    }
+
+    /// [`PackedB::new`] for a tier of the caller's choice.
+    ///
+    /// # Safety
+    /// As [`PackedB::new`].
+    pub unsafe fn with_isa(dtype: DType, (k, n): (usize, usize), b: Mat, isa: Isa) -> Result<PackedB> {
+        let isa = isa.min(Isa::detected());
+        // SAFETY: the contract is the same.
+        match unsafe { pack_whole(dtype, (k, n), b, isa) } {
+            Some(panels) => Ok(PackedB { panels, dtype, isa, k, n }),
+            None => Err(Error::not_implemented(format!("matmul: no packed form of {}", dtype.name()))),
+        }
+    }
+}
+
+/// [`gemm`](crate::gemm) with a B that was packed before; `args.b` is not read. The result is the same, bit for bit, as
+/// that of the tiled product of the same shape.
+///
+/// # Safety
+/// As [`gemm`](crate::gemm), without B.
+pub unsafe fn gemm_packed(args: &GemmArgs, b: &PackedB, par: &dyn Parallel) -> Result<()> {
+    if b.dtype != args.dtype || (b.k, b.n) != (args.k, args.n) {
+        return Err(Error::runtime(format!(
+            "matmul: B was packed as {} x {} of {}, not {} x {} of {}",
+            b.k,
+            b.n,
+            b.dtype.name(),
+            args.k,
+            args.n,
+            args.dtype.name()
+        )));
+    }
+    if args.batch.iter().any(|d| d.b != 0) {
+        return Err(Error::runtime("matmul: a packed B is one matrix for the whole batch"));
+    }
+    // SAFETY: the contract is the same; B comes from the packed panels.
+    unsafe { gemm_with_isa(&GemmArgs { packed: Some(b), ..*args }, par, b.isa) }
+}
+
+/// Products of any shapes, side by side: as many at a time as there are threads.
+///
+/// # Safety
+/// As [`gemm`](crate::gemm) for each, and no C overlaps another problem's matrices.
+pub unsafe fn gemm_grouped(problems: &[GemmArgs], par: &dyn Parallel) -> Result<()> {
+    let isa = Isa::active();
+    if problems.len() < par.threads() {
+        // SAFETY: the contract is the same.
+        return problems.iter().try_for_each(|p| unsafe { gemm_with_isa(p, par, isa) });
+    }
+    struct Shared<'a>(&'a [GemmArgs<'a>]);
+    // SAFETY: tasks only read the arguments, and what they write through the pointers is disjoint by the contract.
+    unsafe impl Sync for Shared<'_> {}
+    impl<'a> Shared<'a> {
+        fn get(&self, i: usize) -> &'a GemmArgs<'a> {
+            &self.0[i]
+        }
+    }
+    let (shared, failed) = (Shared(problems), Mutex::new(None));
+    par.run(problems.len(), &|i| {
+        // SAFETY: the contract is the same.
+        if let Err(e) = unsafe { gemm_with_isa(shared.get(i), &Serial, isa) } {
+            *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
+        }
+    });
+    failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+}
