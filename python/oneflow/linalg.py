@@ -59,7 +59,7 @@ def _need_square(A: Tensor, name: str) -> None:
 def _need_float(A: Tensor, name: str) -> None:
     if not (A.is_floating_point() or _is_complex(A.dtype)):
         kind = _SCALAR_TYPES.get(str(A.dtype).rpartition(".")[2], str(A.dtype))
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {kind}")
+        raise NotImplementedError(f"{name}: Expected a floating point or complex tensor as input. Got {kind}")
 
 
 _SCALAR_TYPES = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool"}

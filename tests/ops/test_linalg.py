@@ -30,13 +30,13 @@ def both(f, *arrays, grad=True):
             total = 0
             for o in out:
                 if o.dtype in (fw.complex64, fw.complex128):
-                    o = fw.view_as_real(o)
+                    o = fw.view_as_real(o.resolve_conj())
                 if o.requires_grad:
                     weights = fw.arange(1, o.numel() + 1, dtype=fw.float64).reshape(tuple(o.shape)).cos()
                     total = total + (o * weights).sum()
             total.backward()
             grads = [t.grad.numpy() for t in tensors]
-        results.append(([o.detach().numpy() for o in out], grads))
+        results.append(([o.detach().resolve_conj().numpy() for o in out], grads))
     (ours, our_grads), (theirs, their_grads) = results
     assert len(ours) == len(theirs)
     for a, b in [*zip(ours, theirs, strict=True), *zip(our_grads, their_grads, strict=True)]:

@@ -51,14 +51,7 @@ fn blocked_lu<T: Field>(mut a: MatMut<'_, T>, exchange: &mut [usize]) -> bool {
     let scratch = partial_pivoting::factor::lu_in_place_scratch::<usize, T>(m, n, Par::Seq, Default::default());
     let mut mem = MemBuffer::new(scratch);
     let stack = MemStack::new(&mut mem);
-    partial_pivoting::factor::lu_in_place(
-        a.as_mut(),
-        &mut forward,
-        &mut backward,
-        Par::Seq,
-        stack,
-        Default::default(),
-    );
+    partial_pivoting::factor::lu_in_place(a.as_mut(), &mut forward, &mut backward, Par::Seq, stack, Default::default());
     if !a.as_ref().is_all_finite() {
         return false;
     }

@@ -1,9 +1,9 @@
 //! Transforms of lines: complex through rustfft, real through realfft.
 
 use realfft::RealFftPlanner;
-use rustfft::num_complex::Complex;
 pub use rustfft::FftNum;
 use rustfft::FftPlanner;
+use rustfft::num_complex::Complex;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -46,7 +46,9 @@ fn with_planners<R: FftNum, Out>(f: impl FnOnce(&mut Planners<R>) -> Out) -> Opt
 /// What is done to each line.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
-    Complex { inverse: bool },
+    Complex {
+        inverse: bool,
+    },
     RealToComplex,
     ComplexToReal,
     /// Only the element type changes.

@@ -9,8 +9,8 @@ pub mod fft;
 mod qr;
 mod spectral;
 
-pub use faer::{MatMut, MatRef, c32, c64};
 use faer::traits::{ComplexField, RealField};
+pub use faer::{MatMut, MatRef, c32, c64};
 use rustfft::num_complex::Complex;
 use std::ops::{Add, Div, Mul, Sub};
 

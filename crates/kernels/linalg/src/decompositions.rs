@@ -89,9 +89,9 @@ fn lu_of<T: Item>(l: &Launch<'_>) -> Result<()> {
                 "The diagonal element {k} is zero, the inversion could not be completed because the input matrix is singular."
             )
         }),
-        SingularCheck::Solve => words("torch.linalg.solve", |_| {
-            "The solver failed because the input matrix is singular.".to_owned()
-        }),
+        SingularCheck::Solve => {
+            words("torch.linalg.solve", |_| "The solver failed because the input matrix is singular.".to_owned())
+        }
     };
     failure.map_or(Ok(()), |text| Err(Error::linalg(text)))
 }

@@ -13,7 +13,11 @@ pub(crate) unsafe fn fft(l: &Launch<'_>) -> Result<()> {
     let same_width = wide == (y.dtype == DType::F64 || y.dtype == DType::C128);
     let floats = [x, y].iter().all(|v| matches!(v.dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128));
     if !floats || !same_width || (x.dtype.is_float() && y.dtype.is_float()) {
-        return Err(Error::not_implemented(format!("fft: no CPU kernel from {} to {}", x.dtype.name(), y.dtype.name())));
+        return Err(Error::not_implemented(format!(
+            "fft: no CPU kernel from {} to {}",
+            x.dtype.name(),
+            y.dtype.name()
+        )));
     }
     match wide {
         true => transform::<f64>(l, x, y),
@@ -146,4 +150,3 @@ fn run<R: Line>(pass: Pass<'_, R>) {
         unsafe { R::lines(shared, task * chunk..((task + 1) * chunk).min(n_lines)) }
     });
 }
-

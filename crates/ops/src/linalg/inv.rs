@@ -41,7 +41,8 @@ fn check(c: &Call<'_>) -> Result<(Dims, bool)> {
     if b.sizes()[b.ndim() - if left { 2 } else { 1 }] != n {
         return Err(incompatible(a, b));
     }
-    let batch = broadcast_shapes(lead(a), lead(b)).map_err(|e| e.context(format_args!("{NAME}: batch dimensions: ")))?;
+    let batch =
+        broadcast_shapes(lead(a), lead(b)).map_err(|e| e.context(format_args!("{NAME}: batch dimensions: ")))?;
     Ok((batch, false))
 }
 

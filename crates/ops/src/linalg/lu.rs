@@ -112,7 +112,9 @@ pub static PERMUTATION: OpDef = OpDef {
             return Err(Error::runtime("torch.lu_unpack: LU_pivots needs at least one dimension"));
         };
         if p.dtype() != DType::I32 {
-            return Err(Error::runtime("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to be used with the output produced by torch.linalg.lu_factor"));
+            return Err(Error::runtime(
+                "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to be used with the output produced by torch.linalg.lu_factor",
+            ));
         }
         outs.push(DType::I64, p.device(), &joined(batch, &[c.int(0)?]))
     },

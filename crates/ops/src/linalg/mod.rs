@@ -26,13 +26,13 @@ pub fn matrix(name: &str, a: &Tensor) -> Result<(i64, i64)> {
         )));
     };
     if !a.dtype().is_differentiable() {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "{name}: Expected a floating point or complex tensor as input. Got {}",
             a.dtype().scalar_type_name()
         )));
     }
     if a.dtype().size() < 4 {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "{name}: Low precision dtypes not supported. Got {}",
             a.dtype().scalar_type_name()
         )));

@@ -40,7 +40,9 @@ pub static PRODUCT: OpDef = OpDef {
         let n = if c.int(0)? < 0 { n } else { c.int(0)? };
         let k = tau.sizes().last().copied().unwrap_or(0);
         if c.int(0)? < 0 && m < n {
-            return Err(Error::runtime(format!("{NAME}: input.shape[-2] must be greater than or equal to input.shape[-1]")));
+            return Err(Error::runtime(format!(
+                "{NAME}: input.shape[-2] must be greater than or equal to input.shape[-1]"
+            )));
         }
         if n < k || m < k {
             return Err(Error::runtime(format!(

@@ -91,7 +91,11 @@ pub static OP: OpDef = OpDef {
                 .kw("upper", SampleArg::Bool(upper))
                 .kw("left", SampleArg::Bool(left))
         };
-        vec![t(&[3, 3], &[3, 2], true, true), t(&[2, 3, 3], &[2, 2, 3], false, false), t(&[2, 2], &[4, 2, 3], false, true)]
+        vec![
+            t(&[3, 3], &[3, 2], true, true),
+            t(&[2, 3, 3], &[2, 2, 3], false, false),
+            t(&[2, 2], &[4, 2, 3], false, true),
+        ]
     },
     ..LINALG
 };

@@ -18,7 +18,10 @@ fn out_dtype(c: &Call<'_>) -> Result<DType> {
     }
     let Some(d) = c.arg(3).dtype() else { return Ok(real_dtype(x.dtype())) };
     if !d.is_differentiable() {
-        return Err(Error::runtime(format!("{NAME}: dtype should be floating point or complex. Got {}", d.scalar_type_name())));
+        return Err(Error::runtime(format!(
+            "{NAME}: dtype should be floating point or complex. Got {}",
+            d.scalar_type_name()
+        )));
     }
     if d.is_complex() != x.dtype().is_complex() {
         let kind = if x.dtype().is_complex() { "complex" } else { "real" };

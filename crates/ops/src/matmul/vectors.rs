@@ -111,7 +111,10 @@ Example::
     compose: Some(|c, outs| {
         let (a, b) = (c.t(1)?, c.t(2)?);
         if a.ndim() != 3 || b.ndim() != 3 || a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1] {
-            return Err(mismatch(c, "batch1 and batch2 must be 3-D tensors with the same number of matrices, which can be multiplied"));
+            return Err(mismatch(
+                c,
+                "batch1 and batch2 must be 3-D tensors with the same number of matrices, which can be multiplied",
+            ));
         }
         outs.give(affine(c, |a, b| {
             // The batch is a part of the contraction: one product instead of a batch that is summed.
@@ -257,9 +260,7 @@ pub static CROSS: OpDef = OpDef {
         outs.give(product(1, 2)?.sub(&product(2, 1)?)?);
         Ok(())
     }),
-    samples: || {
-        vec![Sample::new(vec![SampleArg::f32(&[4, 3]), SampleArg::f32(&[4, 3])])]
-    },
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 3]), SampleArg::f32(&[4, 3])])],
     amp: Amp::Widest,
     ..COMPOSED
 };
