@@ -6,7 +6,7 @@ import numpy as np
 import oneflow as flow
 import pytest
 import torch
-from zoo import define
+from models.zoo import define
 
 FLOW, TORCH = define(flow), define(torch)
 STEPS = 3

@@ -148,7 +148,9 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if getattr(optimizer, "_step_supports_amp_scaling", False):
+        fused = getattr(optimizer, "_step_supports_amp_scaling", None)
+        # While a graph is traced nothing can be read: an update that can skip by itself has to.
+        if fused or (fused is not None and oneflow._oneflow._is_tracing()):
             result = self._fused_step(optimizer, state, scale, args, kwargs)
             state["stage"] = OptState.STEPPED
             return result

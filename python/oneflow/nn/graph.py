@@ -6,6 +6,7 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.autograd import _engine
+from oneflow.nn import _report
 from oneflow.nn.modules.module import Module
 from oneflow.nn.structure import flatten, unflatten, user_line
 
@@ -32,6 +35,7 @@ class GraphConfig:
 
     def __init__(self) -> None:
         self._fuse = True
+        self._amp: Any = None
         self._micro_batches = 1
         self._straighten = "MemoryFirst"
         self._compress = False
@@ -46,8 +50,19 @@ class GraphConfig:
         self._fuse = bool(mode)
 
     def enable_amp(self, mode: bool = True, *, dtype: Any = None) -> None:
-        """Automatic mixed precision. Not supported: use the dtype you want in the module."""
-        _refuse(mode, "enable_amp")
+        """Run ``build`` under autocast: matrix products and convolutions in ``dtype``, losses in float32.
+
+        Args:
+            mode: whether to.
+            dtype: float16 or bfloat16; by default float16.
+
+        Raises:
+            TypeError: another dtype.
+        """
+        dtype = oneflow.float16 if dtype is None else dtype
+        if dtype not in (oneflow.float16, oneflow.bfloat16):
+            raise TypeError(f"enable_amp(): dtype must be oneflow.float16 or oneflow.bfloat16, got {dtype}")
+        self._amp = dtype if mode else None
 
     def set_gradient_accumulation_steps(self, value: int) -> None:
         """Let one call take a mini-batch of ``value`` micro-batches.
@@ -104,6 +119,7 @@ class GraphConfig:
     def __repr__(self) -> str:
         options = {
             "allow_fuse_elementwise": self._fuse,
+            "enable_amp": self._amp,
             "set_gradient_accumulation_steps": self._micro_batches,
             "enable_straighten_algorithm": self._straighten,
             "enable_compress_memory": self._compress,
@@ -184,6 +200,7 @@ class Graph:
         self._name = f"{kind}_{number}"
         self.config = GraphConfig()
         self._optimizers: list[tuple[Any, Any]] = []
+        self._scaler: Any = None
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
         self._flat: list[Module] = []
@@ -239,8 +256,22 @@ class Graph:
         self._optimizers.append((optim, lr_sch))
 
     def set_grad_scaler(self, grad_scaler: Any = None) -> None:
-        """Loss scaling. Not supported: it needs enable_amp."""
-        _refuse(grad_scaler is not None, "set_grad_scaler")
+        """Multiply losses by the scaler's scale before backward, and let it step the optimizers and adjust its scale.
+
+        Args:
+            grad_scaler: an ``amp.GradScaler`` or ``amp.StaticGradScaler``; its scale lives in the program.
+
+        Raises:
+            TypeError: it is no gradient scaler.
+            RuntimeError: the graph is compiled already.
+        """
+        from oneflow.amp import GradScaler
+
+        if grad_scaler is not None and not isinstance(grad_scaler, GradScaler):
+            raise TypeError(f"set_grad_scaler(): expected a GradScaler, got {type(grad_scaler).__name__}")
+        if self._compiled:
+            raise RuntimeError("set_grad_scaler() comes before the first call")
+        self._scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
 
     def debug(
         self,
@@ -367,6 +398,8 @@ class Graph:
         for p, grad in grads:
             if grad is not None:
                 p.grad = None
+        if self._scaler is not None:
+            self._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
         trace = _oneflow._GraphTrace(self._name, user_line)
         try:
             for name, tensor in self._parameters():
@@ -374,9 +407,12 @@ class Graph:
             for i, (optimizer, _) in enumerate(self._optimizers):
                 _name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
             placeholders = [trace.input(t) for t in tensors]
-            structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
+            with self._precision(tensors), self._scaled():
+                structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
             for optimizer, _ in self._optimizers:
-                _traced_step(optimizer)
+                _traced_step(optimizer, self._scaler)
+            if self._scaler is not None:
+                self._scaler.update()
             compiled = trace.finish(outputs, **self.config._options())
         finally:
             trace.abort()
@@ -386,6 +422,23 @@ class Graph:
         program = _Program(compiled, structure, memory, [optimizer for optimizer, _ in self._optimizers])
         self._print(program)
         return program
+
+    def _precision(self, tensors: list[Tensor]) -> Any:
+        if self.config._amp is None:
+            return contextlib.nullcontext()
+        owners = [*tensors, *[t for _, t in self._parameters()]]
+        kind = owners[0].device.type if owners else "cpu"
+        return oneflow.autocast(kind, dtype=self.config._amp)
+
+    @contextlib.contextmanager
+    def _scaled(self) -> Iterator[None]:
+        """Inside, backward starts from losses multiplied by the scaler's scale."""
+        before = _engine.loss_scale
+        _engine.loss_scale = None if self._scaler is None else self._scaler.scale
+        try:
+            yield
+        finally:
+            _engine.loss_scale = before
 
     def _build(self, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
         """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
@@ -424,6 +477,19 @@ class Graph:
         if not self._compiled:
             raise RuntimeError("Graph.save_plan(): call the graph first, so that it is compiled")
         next(reversed(self._compiled.values())).compiled.save(path)
+
+    def report(self, path: Any) -> None:
+        """Write the latest program as one page for a browser: its graph, its schedule and its memory over time.
+
+        Args:
+            path: the file to write, ``"graph.html"`` for instance. It needs no other file and no network.
+
+        Raises:
+            RuntimeError: the graph has not been called yet.
+        """
+        if not self._compiled:
+            raise RuntimeError("Graph.report(): call the graph first, so that it is compiled")
+        _report.write(next(reversed(self._compiled.values())).compiled, self._name, path)
 
     def memory(self) -> dict[str, Any]:
         """Return what the memory planner reached for the latest program, in bytes."""
@@ -471,9 +537,12 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.placement, tensor.sbp) if tensor.is_global else ()
 
 
-def _traced_step(optimizer: Any) -> None:
+def _traced_step(optimizer: Any, scaler: Any) -> None:
     called = optimizer._opt_called
-    optimizer.step()
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
     optimizer._opt_called = called
 
 
