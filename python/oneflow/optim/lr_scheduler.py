@@ -649,7 +649,7 @@ class ReduceLROnPlateau(LRScheduler):
                 _set_lr(group, new)
 
 
-_LRScheduler = LRScheduler
+_LRScheduler: type[LRScheduler] = LRScheduler
 
 
 # Below their base class, which they import from here.
@@ -661,7 +661,7 @@ from oneflow.optim._schedules import (  # noqa: E402
     WarmupLR,
 )
 
-_LRScheduler = LRScheduler
+_LRScheduler: type[LRScheduler] = LRScheduler
 
 __all__ = [
     "ChainedScheduler",

@@ -194,7 +194,7 @@ class _Unpickler(pickle.Unpickler):
         number, dtype, shape, index = place
         if index not in self.known:
             lease = _Lease(self.receiver.mappings[number])
-            weakref.finalize(lease, self.receiver.returned.append, number).atexit = False
+            weakref.finalize(lease, self.receiver.returned.append, number).atexit = False  # type: ignore[misc]
             address, n_bytes = lease.mapping.address, _n_bytes(shape, dtype)
             self.known[index] = _tensor_at(address, n_bytes, lease, dtype, shape)
         return self.known[index]
