@@ -147,12 +147,12 @@ impl Node {
         let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
         for (i, k) in saved.ins {
             check_version(o, &k, "input")?;
-            ins[i as usize] = Some(k.open(self.edges.get(i as usize).and_then(Option::as_ref))?);
+            ins[i as usize] = Some(k.into_tensor(self.edges.get(i as usize).and_then(Option::as_ref))?);
         }
         let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
         for (i, k) in saved.outs {
             check_version(o, &k, "output")?;
-            let tensor = k.open(None)?;
+            let tensor = k.into_tensor(None)?;
             if crate::is_grad_enabled() && differentiable(o.op, i as usize, &tensor) {
                 let linked = tensor.shallow();
                 crate::slot::link(&linked, self.clone(), i as u32);

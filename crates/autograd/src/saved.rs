@@ -62,36 +62,33 @@ fn packer() -> Option<Pack> {
     HOOKS.with_borrow(|h| h.stack.last().cloned())
 }
 
-/// One kept tensor.
+/// One kept tensor. Two words: every recorded op carries some.
 #[derive(Clone)]
-pub struct Kept {
-    value: Value,
-    version: u32,
-}
+pub struct Kept(Value);
 
 #[derive(Clone)]
 enum Value {
-    Plain(Tensor),
-    Packed(Unpack),
+    Plain { tensor: Tensor, version: u32 },
+    Packed(Arc<Unpack>),
 }
 
 impl Kept {
     #[inline]
     pub fn new(tensor: Tensor) -> Result<Kept> {
-        let version = tensor.version();
         if IN_USE.load(Ordering::Relaxed) != 0
             && let Some(pack) = packer()
         {
-            return Ok(Kept { value: Value::Packed(pack(&tensor.shallow())?), version });
+            return Ok(Kept(Value::Packed(Arc::new(pack(&tensor.shallow())?))));
         }
-        Ok(Kept { value: Value::Plain(tensor), version })
+        let version = tensor.version();
+        Ok(Kept(Value::Plain { tensor, version }))
     }
 
     /// The tensor if it was kept as it is, and the version it should have.
     #[inline]
     pub fn plain(&self) -> Option<(&Tensor, u32)> {
-        match &self.value {
-            Value::Plain(t) => Some((t, self.version)),
+        match &self.0 {
+            Value::Plain { tensor, version } => Some((tensor, *version)),
             Value::Packed(_) => None,
         }
     }
@@ -99,8 +96,17 @@ impl Kept {
     /// The tensor, with `history` where it had to be brought back.
     #[inline]
     pub fn open(&self, history: Option<&Edge>) -> Result<Tensor> {
-        match &self.value {
-            Value::Plain(t) => Ok(t.clone()),
+        match &self.0 {
+            Value::Plain { tensor, .. } => Ok(tensor.clone()),
+            Value::Packed(unpack) => reopened(unpack()?, history),
+        }
+    }
+
+    /// As `open`, for the last time.
+    #[inline]
+    pub(crate) fn into_tensor(self, history: Option<&Edge>) -> Result<Tensor> {
+        match self.0 {
+            Value::Plain { tensor, .. } => Ok(tensor),
             Value::Packed(unpack) => reopened(unpack()?, history),
         }
     }
