@@ -13,7 +13,7 @@ custom_bwd = functools.partial(oneflow.amp.custom_bwd, device_type="cuda")
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(oneflow.amp.autocast):  # noqa: N801
+class autocast(oneflow.amp.autocast):
     """``oneflow.amp.autocast("cuda", ...)``."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
