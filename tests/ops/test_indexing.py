@@ -1,0 +1,87 @@
+"""Indexing as PyTorch mixes its rules: numbers, slices, None, Ellipsis, lists, masks, tensors; reads, writes, gradients."""
+
+import random
+
+import numpy as np
+import oneflow
+import pytest
+import torch
+
+SHAPE = (3, 4, 2, 5)
+
+
+def _item(rng, dim):
+    """One index for a dimension of this size, as a function of the framework, and how many dimensions it takes."""
+    kind = rng.choice(["int", "slice", "slice", "none", "list", "tensor", "scalar", "mask", "empty"])
+    low, high = -dim, dim - 1
+    if kind == "int":
+        i = rng.randint(low, high)
+        return lambda fw: i, 1
+    if kind == "slice":
+        s = slice(
+            rng.choice([None, rng.randint(low, high)]), rng.choice([None, rng.randint(low, high)]), rng.randint(1, 2)
+        )
+        return lambda fw: s, 1
+    if kind == "none":
+        return lambda fw: None, 0
+    if kind == "list":
+        v = [rng.randint(low, high) for _ in range(2)]
+        return lambda fw: v, 1
+    if kind == "tensor":
+        shape = rng.choice([(2,), (1,), (3, 1), (1, 2)])
+        v = np.array([rng.randint(low, high) for _ in range(int(np.prod(shape)))]).reshape(shape)
+        return lambda fw: fw.tensor(v.tolist()), 1
+    if kind == "scalar":
+        i = rng.randint(low, high)
+        return lambda fw: fw.tensor(i), 1
+    if kind == "empty":
+        return lambda fw: fw.tensor([], dtype=fw.int64), 1
+    m = [bool(rng.getrandbits(1)) for _ in range(dim)]
+    return lambda fw: fw.tensor(m), 1
+
+
+def _index(rng):
+    makers, at = [], 0
+    dots = rng.random() < 0.3
+    for _ in range(rng.randint(1, len(SHAPE))):
+        if at == len(SHAPE):
+            break
+        make, taken = _item(rng, SHAPE[at])
+        makers.append(make)
+        at += taken
+    if dots:
+        makers.append(lambda fw: Ellipsis)
+    return lambda fw: tuple(m(fw) for m in makers)
+
+
+def _outcome(f):
+    try:
+        return f(), None
+    except Exception as e:
+        return None, type(e).__name__
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(300))
+def test_random_index(seed):
+    index = _index(random.Random(seed))
+    values = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
+
+    def read(fw):
+        x = fw.tensor(values.tolist(), requires_grad=True)
+        y = x[index(fw)]
+        (y * y).sum().backward()
+        # Without elements, strides mean nothing; theirs are zeros.
+        return y.detach().numpy(), y.stride() if y.numel() else (), x.grad.numpy()
+
+    def write(fw):
+        x = fw.tensor(values.tolist())
+        x[index(fw)] = -1.0
+        return (x.numpy(),)
+
+    for f in (read, write):
+        wanted, error = _outcome(lambda f=f: f(torch))
+        got, mistake = _outcome(lambda f=f: f(oneflow))
+        assert mistake == error
+        for a, b in zip(got or (), wanted or (), strict=True):
+            np.testing.assert_array_equal(a, b)
