@@ -1,4 +1,4 @@
-"""Indexing as PyTorch mixes its rules: numbers, slices, None, Ellipsis, lists, masks, tensors; reads, writes, gradients."""
+"""Indexing as PyTorch mixes its rules: numbers, slices, None, Ellipsis, lists, masks and tensors."""
 
 import random
 
