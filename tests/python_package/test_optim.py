@@ -369,3 +369,20 @@ def test_averaged_weights_equal_torch(options):
     assert ours[1] == theirs[1]
     for a, b in zip(ours[0], theirs[0], strict=True):
         assert a == pytest.approx(b, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+@pytest.mark.parametrize("name", ["SparseAdam", "SGD", "Adagrad"])
+def test_sparse_gradients_move_their_rows_as_in_torch(name):
+    def trained(fw):
+        table = fw.nn.Embedding(6, 3, sparse=True)
+        with fw.no_grad():
+            table.weight.copy_(fw.arange(18).reshape(6, 3) * 0.1)
+        optimizer = getattr(fw.optim, name)(list(table.parameters()), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            table(fw.tensor([1, 3, 1])).square().sum().backward()
+            optimizer.step()
+        return torch.tensor(table.weight.detach().tolist())
+
+    torch.testing.assert_close(trained(oneflow), trained(torch), rtol=1e-6, atol=1e-6)

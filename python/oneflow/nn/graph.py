@@ -377,7 +377,9 @@ class Graph:
             for name, value in group.items()
             if name not in _NOT_TRACED
         ]
-        return (tuple(training), oneflow.is_grad_enabled(), tuple(settings))
+        kinds = [kind for kind in ("cpu", "cuda") if oneflow.is_autocast_enabled(kind)]
+        casts = [(kind, oneflow.get_autocast_dtype(kind)) for kind in kinds]
+        return (tuple(training), oneflow.is_grad_enabled(), tuple(settings), tuple(casts))
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():

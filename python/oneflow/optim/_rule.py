@@ -68,6 +68,10 @@ class RuleOptimizer(Optimizer):
     def _after(self, group: Group, lr: Tensor, state: State) -> None:
         """Advance what parameters share, beyond the step count."""
 
+    def _dense(self, grad: Tensor, group: Group) -> Tensor:
+        """What to do with a sparse gradient: most refuse it."""
+        raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
+
     # ---- how it runs
 
     @property
@@ -99,7 +103,7 @@ class RuleOptimizer(Optimizer):
                     idle.setdefault(id(state["step"]), []).append(state)
                 continue
             if grad.is_sparse:
-                raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
+                grad = self._dense(grad, group)
             state = states.get(param)
             if not state:
                 shared = self._new_state(param, group, shared)

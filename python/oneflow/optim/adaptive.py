@@ -112,6 +112,12 @@ class Adagrad(RuleOptimizer):
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         return "adagrad", [group["lr_decay"], group["eps"], group["weight_decay"]]
 
+    def _dense(self, grad: Tensor, group: Group) -> Tensor:
+        # A row without gradient adds nothing to its sum and does not move.
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        return grad.to_dense()
+
     def share_memory(self) -> None:
         """Move the sums to shared memory."""
         for group in self.param_groups:
