@@ -133,7 +133,7 @@ def recurrent(
             finals[1].append(c)
         x = outputs[0] if n_dirs == 1 else oneflow.cat(outputs, -1)
         if dropout and train and layer < num_layers - 1:
-            x = oneflow.nn.functional.dropout(x, dropout)
+            x = _oneflow._C.native_dropout(x, dropout)[0]
     states = [oneflow.stack(finals[0])]
     if c_0 is not None:
         states.append(oneflow.stack(finals[1]))
@@ -164,11 +164,11 @@ def _layer(
     if turned:
         gates = gates.transpose(0, 1)
     dtype = gates.dtype
-    states = [gates, h_0, c_0, w_hh, b_hh, w_hr]
     if dtype in _HALVES:
         # The sequence runs in float32: halves would lose what is carried from step to step.
-        states = [None if t is None else t.float() for t in states]
-    y, h, c, _, _ = _oneflow._C.rnn_layer(*states, list(batch_sizes), mode, reverse)
+        gates, h_0, w_hh = gates.float(), h_0.float(), w_hh.float()
+        c_0, b_hh, w_hr = (None if t is None else t.float() for t in (c_0, b_hh, w_hr))
+    y, h, c, _, _ = _oneflow._C.rnn_layer(gates, h_0, c_0, w_hh, b_hh, w_hr, list(batch_sizes), mode, reverse)
     if dtype in _HALVES:
         y, h, c = y.to(dtype), h.to(dtype), c.to(dtype)
     return y.transpose(0, 1) if turned else y, h, c

@@ -95,7 +95,8 @@ def multi_head_attention_forward(
         q, k, v = _project(query, key, value, weights, in_proj_bias)
     else:
         _require(key.shape == value.shape, f"key shape {key.shape} does not match value shape {value.shape}")
-        _require(in_proj_weight is not None, "use_separate_proj_weight is False but in_proj_weight is None")
+        if in_proj_weight is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
         q, k, v = _project_packed(query, key, value, in_proj_weight, in_proj_bias)
     attn_mask = _check_mask(attn_mask, n_rows, n_keys, batch * num_heads)
 
@@ -104,8 +105,8 @@ def multi_head_attention_forward(
         return x.reshape(x.shape[0], batch, num_heads, head_width).permute(1, 2, 0, 3)
 
     if bias_k is not None or bias_v is not None:
-        _require(bias_k is not None, "bias_v is set but bias_k is None")
-        _require(bias_v is not None, "bias_k is set but bias_v is None")
+        if bias_k is None or bias_v is None:
+            raise AssertionError("bias_k and bias_v are set together or not at all")
         _require(static_k is None, "bias cannot be added to static key.")
         _require(static_v is None, "bias cannot be added to static value.")
         k = oneflow.cat([k, bias_k.expand(1, batch, width)])
@@ -151,7 +152,7 @@ def _with_weights(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_
     scores = (q * math.sqrt(1.0 / q.shape[-1])).matmul(k.transpose(-2, -1))
     weights = (scores if mask is None else scores + mask).softmax(-1)
     if dropout_p > 0.0:
-        weights = oneflow.nn.functional.dropout(weights, dropout_p)
+        weights = _oneflow._C.native_dropout(weights, dropout_p)[0]
     return weights.matmul(v), weights
 
 

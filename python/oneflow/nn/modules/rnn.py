@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from typing import Any
 
@@ -50,7 +49,7 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
@@ -90,7 +89,7 @@ class RNNBase(Module):
         gates, n_dirs, out = _GATES[mode] * hidden_size, 1 + bidirectional, proj_size or hidden_size
         for layer in range(num_layers):
             width = input_size if layer == 0 else out * n_dirs
-            shapes = {"weight_ih": (gates, width), "weight_hh": (gates, out)}
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, width), "weight_hh": (gates, out)}
             if bias:
                 shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
             if proj_size:
