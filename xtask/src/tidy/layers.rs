@@ -9,6 +9,8 @@ const ORDER: &[&str] = &[
     "oneflow-kernels-prim",
     "oneflow-kernels-elementwise",
     "oneflow-kernels-gemm",
+    "oneflow-kernels-decompose",
+    "oneflow-kernels-linalg",
     "oneflow-kernels-attention",
     "oneflow-kernels-rnn",
     "oneflow-kernels-nn",
