@@ -6,8 +6,8 @@
 mod state;
 
 pub use state::{
-    State, clear_cache, decrement_nesting, increment_nesting, is_any_enabled, set_cache_enabled, set_dtype, set_enabled,
-    state,
+    State, clear_cache, decrement_nesting, increment_nesting, is_any_enabled, set_cache_enabled, set_dtype,
+    set_enabled, state,
 };
 
 use oneflow_autograd::{is_grad_enabled, is_leaf, requires_grad};

@@ -181,7 +181,7 @@ fn unscale() {
     for dtype in FLOATS {
         for lay in LAYS {
             for bad in [None, Some(f64::INFINITY), Some(f64::NAN), Some(f64::NEG_INFINITY)] {
-                let Case { params, .. } = case(dtype, dtype, dtype, lay);
+                let Case { mut params, .. } = case(dtype, dtype, dtype, lay);
                 if let Some(v) = bad {
                     params[4].set(20_000, v);
                 }
