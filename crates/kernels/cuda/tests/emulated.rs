@@ -704,12 +704,7 @@ static RULE: prim::Rule = {
             c
         }
         #[inline(always)]
-        fn step<L: prim::Lanes>(
-            p: L,
-            g: L,
-            [m, v, _]: [L; prim::MAX_STATES],
-            c: &[L],
-        ) -> (L, [L; prim::MAX_STATES]) {
+        fn step<L: prim::Lanes>(p: L, g: L, [m, v, _]: [L; prim::MAX_STATES], c: &[L]) -> (L, [L; prim::MAX_STATES]) {
             let one = L::splat(1.0);
             let (m, v) = (m * c[0] + (one - c[0]) * g, v * c[1] + (one - c[1]) * g * g);
             (c[2].fma(m / (v.sqrt() + L::splat(1e-3)), p), [m, v, v])
