@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import oneflow
 from oneflow import Tensor, _recurrent
@@ -194,12 +194,12 @@ class RNNBase(Module):
         Returns:
             The last layer's output, directions side by side, in the form of the input; and the final states.
         """
-        packed, unbatched = isinstance(input, PackedSequence), False
+        unbatched, data = False, cast(Tensor, input)
+        output: Any
         batch_sizes = order = back = None
-        if packed:
+        if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
         else:
-            data = input
             self._check_rank(data, hx)
             unbatched = data.dim() == 2
             if unbatched:
@@ -224,7 +224,7 @@ class RNNBase(Module):
             self.bidirectional,
             self.batch_first,
         )
-        if packed:
+        if batch_sizes is not None:
             output = PackedSequence(output, batch_sizes, order, back)
         elif unbatched:
             output = output.squeeze(0 if self.batch_first else 1)
