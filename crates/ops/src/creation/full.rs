@@ -1,6 +1,6 @@
 //! Constant tensors: ones, full, empty, and their `_like` forms.
 
-use crate::elementwise::push_like;
+use crate::elementwise::{channels_last, push_like};
 use crate::prelude::*;
 
 fn size_samples() -> Vec<Sample> {
@@ -37,6 +37,16 @@ Example::
 
     >>> oneflow.empty(2, 3).shape
     oneflow.Size([2, 3])",
+    infer: |c, outs| {
+        let sizes = c.ints(0)?;
+        match channels_last(c.arg(4).str().unwrap_or(""), sizes)? {
+            Some(strides) => {
+                let device = c.arg(2).device().unwrap_or(Device::CPU);
+                outs.push_strided(c.dtype_or(1, default_dtype()), device, Dims::from_slice(sizes), strides)
+            }
+            None => super::push(c, sizes, c.arg(1), c.arg(2), outs),
+        }
+    },
     kernel: Kernel::Host(|c, outs| {
         (c.op.infer)(c, outs)?;
         outs.tensors().iter().try_for_each(Tensor::materialize)

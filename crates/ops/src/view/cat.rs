@@ -1,5 +1,6 @@
 //! Tensors side by side: cat and stack.
 
+use crate::elementwise::channels_last;
 use crate::prelude::*;
 
 /// The tensors that count: torch ignores 1-D empty ones.
@@ -45,6 +46,19 @@ Example::
                 )));
             }
             sizes[dim] += t.sizes()[dim];
+        }
+        // Channels stay last where they are last in all of them.
+        let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
+        let is_last = |t: &Tensor| -> Result<bool> {
+            Ok(!t.is_contiguous() && channels_last(format, t.sizes())?.is_some_and(|s| s.as_slice() == t.strides()))
+        };
+        if matches!(sizes.len(), 4 | 5) && !kept.is_empty() {
+            let all = kept.iter().map(|(_, t)| is_last(t)).collect::<Result<Vec<_>>>()?;
+            if all.iter().all(|l| *l)
+                && let Some(strides) = channels_last(format, &sizes)?
+            {
+                return outs.push_strided(dtype, first.device(), sizes, strides);
+            }
         }
         outs.push(dtype, first.device(), &sizes)
     },
