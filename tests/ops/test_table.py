@@ -12,8 +12,8 @@ NO_VALUES |= {"randperm", "normal", "uniform", "exponential", "bernoulli", "mult
 NO_VALUES |= {"bernoulli.p", "bernoulli.float", "bernoulli.Tensor", "binomial", "poisson", "cauchy", "geometric"}
 NO_VALUES |= {"log_normal", "normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float"}
 NO_VALUES |= {"randint_like", "randint_like.low", "random", "random.from", "random.to", "_standard_gamma"}
-# Ops without a counterpart: layouts over several devices.
-NOT_THEIRS = {"to_global", "global_to_global", "local_to_global", "to_local", "bernoulli_fill"}
+# Ops without a counterpart: layouts over several devices, a conjugate that is a flag, a write in place that casts.
+NOT_THEIRS = {"to_global", "global_to_global", "local_to_global", "to_local", "conj", "float_power"}
 # Equal elements may come in any order.
 ANY_ORDER = {"topk", "sort", "argsort", "kthvalue"}
 # Signatures in the op's own order of arguments.

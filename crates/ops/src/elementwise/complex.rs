@@ -59,6 +59,7 @@ Example::
 
     >>> oneflow.conj_physical(oneflow.tensor([1 + 2j]))
     tensor([1.-2.j])",
+    infer: unary::like,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &CONJ_EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),

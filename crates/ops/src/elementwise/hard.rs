@@ -37,7 +37,7 @@ fn numeric(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             d.scalar_type_name()
         )));
     }
-    unary::same(c, outs)
+    unary::like(c, outs)
 }
 
 pub static HARDTANH: OpDef = OpDef {

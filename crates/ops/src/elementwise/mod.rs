@@ -229,6 +229,10 @@ pub mod unary {
     pub fn same(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, c.t(0)?.dtype(), outs)
     }
+    /// Results of the input's dtype in the input's own layout.
+    pub fn like(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs)
+    }
     /// Results are floats: integers become the default dtype.
     pub fn float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, promote::to_float(c.t(0)?.dtype()), outs)

@@ -32,7 +32,16 @@ static NAN_TO_NUM_EXPR: Expr = expr!(float "nan_to_num", |x; p| {
 static MANTISSA_EXPR: Expr = expr!(float "frexp_mantissa", |x| x.ldexp(-special::frexp_exponent(x)));
 static EXPONENT_EXPR: Expr = expr!(float "frexp_exponent", |x| special::frexp_exponent(x));
 
-const REAL: OpDef = OpDef { infer: unary::real_float, ..unary::FLOAT };
+const REAL: OpDef = OpDef {
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        if x.dtype().is_complex() {
+            return Err(unary::not_implemented(c, x.dtype()));
+        }
+        super::push_like(x, promote::to_float(x.dtype()), x.device(), None, outs)
+    },
+    ..unary::FLOAT
+};
 
 pub static DEG2RAD: OpDef = OpDef {
     sig: Sig::parse("deg2rad(Tensor input) -> Tensor"),
@@ -134,6 +143,7 @@ Example::
 
     >>> oneflow.isreal(oneflow.tensor([1j, 1 + 0j]))
     tensor([False,  True])",
+    infer: |c, outs| super::push_like(c.t(0)?, DType::Bool, c.t(0)?.device(), None, outs),
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &ISREAL_EXPR)),
     ..unary::BOOL
 };
@@ -156,6 +166,7 @@ Example::
 
     >>> oneflow.nan_to_num(oneflow.tensor([float('nan'), 1.]))
     tensor([0., 1.])",
+    infer: unary::like,
     kernel: Kernel::Elementwise(|c, o, p| {
         static SAME: Expr = expr!(num "nan_to_num_integers", |x| x);
         let d = o[0].dtype();
@@ -244,6 +255,7 @@ pub static FREXP_MANTISSA: OpDef = OpDef {
     sig: Sig::parse("frexp_mantissa(Tensor input) -> Tensor"),
     doc: "The mantissa of frexp.",
     faces: Faces::PRIVATE,
+    infer: unary::like,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MANTISSA_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
@@ -262,7 +274,7 @@ pub static FREXP_EXPONENT: OpDef = OpDef {
     sig: Sig::parse("frexp_exponent(Tensor input) -> Tensor"),
     doc: "The exponent of frexp.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_broadcast(c, DType::I32, outs),
+    infer: |c, outs| super::push_like(c.t(0)?, DType::I32, c.t(0)?.device(), None, outs),
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &EXPONENT_EXPR)),
     ..unary::FLOAT
 };

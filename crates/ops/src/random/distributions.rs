@@ -362,7 +362,7 @@ pub static BERNOULLI_P: OpDef = OpDef {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
         }
-        crate::elementwise::push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs)
+        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes())
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
@@ -427,16 +427,25 @@ fn in_doubles(c: &Call<'_>, outs: &mut Outs, draw: impl Fn(&[Tensor], &Generator
     Ok(())
 }
 
+/// The broadcast sizes, row-major whatever the parameters' layout is.
+fn contiguous(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
+    let mut sizes = Dims::from_slice(c.t(0)?.sizes());
+    for t in c.ins.iter().flatten() {
+        sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
+    }
+    outs.push(dtype, c.t(0)?.device(), &sizes)
+}
+
 fn doubles(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     if c.ins.iter().flatten().any(|t| t.dtype() != DType::F64) {
         return Err(Error::type_(format!("{}(): parameters must be float64", c.name())));
     }
-    crate::elementwise::push_broadcast(c, DType::F64, outs)
+    contiguous(c, DType::F64, outs)
 }
 
 fn same_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     float_only(c, c.t(0)?.dtype())?;
-    crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+    contiguous(c, c.t(0)?.dtype(), outs)
 }
 
 const DOUBLES: OpDef = OpDef {

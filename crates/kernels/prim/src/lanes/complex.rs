@@ -211,10 +211,8 @@ impl<L: Lanes> Cx<L> {
         let rho = (one + s * s).sqrt();
         let d = one + beta * s * s;
         let y = Cx::new(beta * rho * s / d, t / d);
-        let far = Cx::new(
-            one.copysign(x),
-            L::splat(4.0) * self.im.sin() * self.im.cos() * (L::splat(-2.0) * x.abs()).exp(),
-        );
+        let far =
+            Cx::new(one.copysign(x), L::splat(4.0) * self.im.sin() * self.im.cos() * (L::splat(-2.0) * x.abs()).exp());
         Cx::select(L::splat(20.0).lt(x.abs()), far, y)
     }
     #[inline(always)]

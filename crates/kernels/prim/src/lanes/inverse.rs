@@ -2,8 +2,8 @@
 //!
 //! As in `math`: the same operations on every register, near-minimax polynomials computed to sixty digits.
 
-use super::math::{exp, expm1, log, log1p, poly, sin_cos};
 use super::Register;
+use super::math::{exp, expm1, log, log1p, poly, sin_cos};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 
 /// What the head of pi / 2 lacks in the register's precision.
@@ -179,13 +179,7 @@ const ATAN: [f64; 11] = [
     -0.019200190093082433,
 ];
 /// The same for single precision.
-const ATAN_SINGLE: [f64; 5] = [
-    -0.3333333,
-    0.1999955,
-    -0.14264223,
-    0.107462,
-    -0.06459047,
-];
+const ATAN_SINGLE: [f64; 5] = [-0.3333333, 0.1999955, -0.14264223, 0.107462, -0.06459047];
 /// `(asin(r) / r - 1) / r^2` in r^2, |r| <= 1/2.
 const ASIN: [f64; 12] = [
     0.16666666666666646,
@@ -202,11 +196,4 @@ const ASIN: [f64; 12] = [
     0.028285381520428275,
 ];
 /// The same for single precision.
-const ASIN_SINGLE: [f64; 6] = [
-    0.16666666,
-    0.07500099,
-    0.04459803,
-    0.031116156,
-    0.01707786,
-    0.033805747,
-];
+const ASIN_SINGLE: [f64; 6] = [0.16666666, 0.07500099, 0.04459803, 0.031116156, 0.01707786, 0.033805747];
