@@ -115,7 +115,7 @@ BAD = [
 
 @pytest.mark.parametrize("i", range(len(BAD)))
 def test_bad_input_raises_what_torch_raises(i):
-    with pytest.raises(Exception) as theirs:  # noqa: PT011
+    with pytest.raises(Exception) as theirs:
         BAD[i](torch)
     with pytest.raises(theirs.type) as ours:
         BAD[i](oneflow)

@@ -77,7 +77,8 @@ fn main() {
     ] {
         let p = k / 2;
         let out = (h + 2 * p - k) / s + 1;
-        let (x, w, y) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false), Buf::new(&[n, o, out, out], last));
+        let (x, w, y) =
+            (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false), Buf::new(&[n, o, out, out], last));
         let (gx, gw) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false));
         let params: Vec<Word> = [2, 1, s, p, 1, s, p, 1].iter().map(|v| Word::from(*v)).collect();
         let flops = 2.0 * (y.data.len() as f64) * (c * k * k) as f64 / 1e9;

@@ -255,7 +255,12 @@ pub static INDICES2D: OpDef = OpDef {
     sig: Sig::parse(
         "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     ),
-    doc: "As `max_pool2d`, with the maxima's row-major positions in the plane.",
+    doc: "As `max_pool2d`, with the maxima's row-major positions in the plane.
+
+Example::
+
+    >>> oneflow.nn.functional.max_pool2d_with_indices(oneflow.arange(4.).reshape(1, 2, 2), 2)[1]
+    tensor([[[3]]])",
     faces: Faces::NN,
     compose: Some(|c, outs| max(c, outs, 2, true)),
     samples: || window_samples(2),
@@ -266,7 +271,12 @@ pub static INDICES3D: OpDef = OpDef {
     sig: Sig::parse(
         "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     ),
-    doc: "As `max_pool3d`, with the maxima's row-major positions in the volume.",
+    doc: "As `max_pool3d`, with the maxima's row-major positions in the volume.
+
+Example::
+
+    >>> oneflow.nn.functional.max_pool3d_with_indices(oneflow.arange(8.).reshape(1, 2, 2, 2), 2)[1].item()
+    7",
     faces: Faces::NN,
     compose: Some(|c, outs| max(c, outs, 3, true)),
     samples: || window_samples(3),
@@ -329,7 +339,12 @@ Example::
 
 pub static ADAPTIVE_AVG2D: OpDef = OpDef {
     sig: Sig::parse("adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor"),
-    doc: "Means of `output_size` windows that cover an image evenly.",
+    doc: "Means of `output_size` windows that cover an image evenly.
+
+Example::
+
+    >>> oneflow.nn.functional.adaptive_avg_pool2d(oneflow.ones(1, 4, 4), 1)
+    tensor([[[1.]]])",
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 2, false)),
     samples: || adaptive_samples(2),
@@ -338,7 +353,12 @@ pub static ADAPTIVE_AVG2D: OpDef = OpDef {
 
 pub static ADAPTIVE_AVG3D: OpDef = OpDef {
     sig: Sig::parse("adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor"),
-    doc: "Means of `output_size` windows that cover a volume evenly.",
+    doc: "Means of `output_size` windows that cover a volume evenly.
+
+Example::
+
+    >>> oneflow.nn.functional.adaptive_avg_pool3d(oneflow.ones(1, 2, 2, 2), 1).item()
+    1.0",
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 3, false)),
     samples: || adaptive_samples(3),
@@ -360,7 +380,12 @@ Example::
 
 pub static ADAPTIVE_MAX2D: OpDef = OpDef {
     sig: Sig::parse("adaptive_max_pool2d(Tensor input, int[2] output_size) -> (Tensor, Tensor)"),
-    doc: "Maxima of `output_size` windows that cover an image evenly, and their row-major positions.",
+    doc: "Maxima of `output_size` windows that cover an image evenly, and their row-major positions.
+
+Example::
+
+    >>> oneflow.nn.functional.adaptive_max_pool2d(oneflow.ones(1, 4, 4), 1)
+    tensor([[[1.]]])",
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 2, true)),
     samples: || adaptive_samples(2),
@@ -369,7 +394,12 @@ pub static ADAPTIVE_MAX2D: OpDef = OpDef {
 
 pub static ADAPTIVE_MAX3D: OpDef = OpDef {
     sig: Sig::parse("adaptive_max_pool3d(Tensor input, int[3] output_size) -> (Tensor, Tensor)"),
-    doc: "Maxima of `output_size` windows that cover a volume evenly, and their row-major positions.",
+    doc: "Maxima of `output_size` windows that cover a volume evenly, and their row-major positions.
+
+Example::
+
+    >>> oneflow.nn.functional.adaptive_max_pool3d(oneflow.ones(1, 2, 2, 2), 1).item()
+    1.0",
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 3, true)),
     samples: || adaptive_samples(3),
