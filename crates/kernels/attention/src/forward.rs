@@ -205,7 +205,7 @@ impl<T: Float> WithSimd for Pass<'_, T> {
                     }
                 }
                 if let Some(d) = &p.dropout {
-                    drop_row::<T, S>(d, [batch, head, row + i, key], s, seen, self.factors);
+                    drop_row::<T>(d, [batch, head, row + i, key], s, seen, self.factors);
                 }
             }
         }
@@ -215,7 +215,7 @@ impl<T: Float> WithSimd for Pass<'_, T> {
 /// # Safety
 /// `s` and `factors` hold `n` numbers.
 #[inline(always)]
-unsafe fn drop_row<T: Float, S: Simd>(d: &Dropout, at: [usize; 4], s: *mut T::Acc, n: usize, factors: *mut T::Acc) {
+unsafe fn drop_row<T: Float>(d: &Dropout, at: [usize; 4], s: *mut T::Acc, n: usize, factors: *mut T::Acc) {
     // SAFETY: by the caller.
     unsafe {
         let f = std::slice::from_raw_parts_mut(factors, n);

@@ -71,8 +71,8 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
         return Ok(());
     }
     let pool = AvgPool { x: xi, y: yi, axes, divisor: Divisor::of(l)? };
-    // SAFETY: the views are valid by the launch's contract.
     by_float!("avg_pool", x.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract.
         unsafe { pool.run::<T>() };
         Ok(())
     })
@@ -210,8 +210,8 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let gradient = Gradient { g: Image::new(&g, spatial)?, gx: Image::new(&gx, spatial)? };
     let axes = axes(l.params, 3, 3, &gradient.gx, &gradient.g, spatial)?;
     let divisor = Divisor::of(l)?;
-    // SAFETY: the views are valid by the launch's contract.
     by_float!("avg_pool_backward", g.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract.
         unsafe { spread::<T>(&gradient, &axes, divisor) };
         Ok(())
     })

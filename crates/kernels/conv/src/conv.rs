@@ -56,8 +56,8 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
         step: window.stride,
         bias: bias(l.opt_input(2)),
     };
-    // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
     by_float!("conv", x.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         unsafe { correlation.run::<T>() };
         Ok(())
     })
@@ -126,8 +126,8 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
             step: [1; 3],
             bias: bias(l.opt_input(2)),
         };
-        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         by_float!("conv_backward_input", g.dtype, T => {
+            // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
             unsafe { correlation.run::<T>() };
             Ok(())
         })?;
@@ -148,8 +148,8 @@ pub unsafe fn backward_weight(l: &Launch<'_>) -> Result<()> {
         weight,
         window,
     };
-    // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
     by_float!("conv_backward_weight", g.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         unsafe { gradient.run::<T>() };
         Ok(())
     })

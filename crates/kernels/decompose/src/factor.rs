@@ -94,7 +94,7 @@ fn plain_lu<T: Field>(mut a: MatMut<'_, T>, exchange: &mut [usize], pivoting: bo
         }
         let inverse = recip(&pivot);
         for i in k + 1..m {
-            a[(i, k)] = a[(i, k)] * inverse;
+            a[(i, k)] *= inverse;
         }
         for j in k + 1..n {
             let top = a[(k, j)];

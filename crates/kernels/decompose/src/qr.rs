@@ -48,7 +48,7 @@ fn reflect<T: Field>(mut a: MatMut<'_, T>, k: usize) -> T {
     let tau = (beta_t - alpha) / beta_t;
     let scale = recip(&(alpha - beta_t));
     for i in k + 1..m {
-        a[(i, k)] = a[(i, k)] * scale;
+        a[(i, k)] *= scale;
     }
     a[(k, k)] = beta_t;
     // H^H from the left, as LAPACK's factorisation does.
@@ -56,10 +56,10 @@ fn reflect<T: Field>(mut a: MatMut<'_, T>, k: usize) -> T {
     for j in k + 1..n {
         let mut dot = a[(k, j)];
         for i in k + 1..m {
-            dot = dot + conj(&a[(i, k)]) * a[(i, j)];
+            dot += conj(&a[(i, k)]) * a[(i, j)];
         }
         let dot = tau_conj * dot;
-        a[(k, j)] = a[(k, j)] - dot;
+        a[(k, j)] -= dot;
         for i in k + 1..m {
             a[(i, j)] = a[(i, j)] - a[(i, k)] * dot;
         }
@@ -85,12 +85,12 @@ fn apply<T: Field>(v: MatRef<'_, T>, k: usize, tau: T, mut out: MatMut<'_, T>) {
     for j in k..out.ncols() {
         let mut dot = out[(k, j)];
         for i in k + 1..out.nrows() {
-            dot = dot + conj(&v[(i, k)]) * out[(i, j)];
+            dot += conj(&v[(i, k)]) * out[(i, j)];
         }
         let dot = tau * dot;
-        out[(k, j)] = out[(k, j)] - dot;
+        out[(k, j)] -= dot;
         for i in k + 1..out.nrows() {
-            out[(i, j)] = out[(i, j)] - v[(i, k)] * dot;
+            out[(i, j)] -= v[(i, k)] * dot;
         }
     }
 }

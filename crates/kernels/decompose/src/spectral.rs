@@ -51,12 +51,14 @@ pub(crate) fn eigh<T: Field>(
 
 /// Eigenvalues, and vectors in columns.
 type Eigen<R> = (Vec<Complex<R>>, Option<Mat<Complex<R>>>);
+/// The decomposition of one matrix, with vectors or without; none where it does not converge.
+type Decompose<T, R> = fn(MatRef<'_, T>, bool) -> Option<Eigen<R>>;
 
 pub(crate) fn eig<T: Field>(
     a: MatRef<'_, T>,
     mut w: MatMut<'_, Complex<T::Real>>,
     v: Option<MatMut<'_, Complex<T::Real>>>,
-    decompose: fn(MatRef<'_, T>, bool) -> Option<Eigen<T::Real>>,
+    decompose: Decompose<T, T::Real>,
 ) -> Result<(), Failure> {
     if !a.is_all_finite() {
         return Err(Failure::NotFinite);
@@ -78,7 +80,7 @@ pub(crate) fn eig<T: Field>(
 /// Columns of norm one, whose largest element is real, as LAPACK gives them.
 fn normalize<R: RealField + Real>(v: &mut Mat<Complex<R>>) {
     for j in 0..v.ncols() {
-        let parts = |z: &Complex<R>| (z.re.clone().to_f64(), z.im.clone().to_f64());
+        let parts = |z: &Complex<R>| (z.re.to_f64(), z.im.to_f64());
         let (mut sum, mut largest, mut at) = (0f64, -1f64, (1f64, 0f64));
         let mut complex = false;
         for i in 0..v.nrows() {

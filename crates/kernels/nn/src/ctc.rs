@@ -20,7 +20,7 @@ impl Labels {
     }
     /// The class of a state.
     fn class(&self, s: usize) -> usize {
-        (if s % 2 == 0 { self.blank } else { self.at[s / 2] }) as usize
+        (if s.is_multiple_of(2) { self.blank } else { self.at[s / 2] }) as usize
     }
     /// Whether a path may come to this state over the blank before it.
     fn skips(&self, s: usize) -> bool {

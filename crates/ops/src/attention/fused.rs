@@ -159,7 +159,9 @@ fn rows(c: &Call<'_>, at: usize, rows: &mut Vec<Row>) -> Result<()> {
 
 fn tensors(backward: bool) -> Vec<Vec<SampleArg>> {
     let t = SampleArg::f32;
-    let shapes: [([i64; 4], [i64; 2], i64, SampleArg, bool); 4] = [
+    /// The query's shape, the key's heads and length, the value's width, the mask, causal.
+    type Case = ([i64; 4], [i64; 2], i64, SampleArg, bool);
+    let shapes: [Case; 4] = [
         ([2, 4, 6, 8], [4, 6], 8, SampleArg::None, true),
         ([2, 4, 5, 3], [2, 7], 5, t(&[2, 1, 5, 7]), false),
         ([2, 4, 5, 3], [4, 7], 3, SampleArg::bool(&[5, 7]), false),
