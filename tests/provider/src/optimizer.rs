@@ -41,7 +41,7 @@ pub fn unscale(a: &Args) -> Result<()> {
         if values.iter().any(|v| !v.is_finite()) {
             a.output(n)?.write([Val::F(1.0)]);
         }
-        a.output(k)?.write_floats(values.into_iter().map(|v| v * factor).collect());
+        a.output(k)?.write_floats(values.into_iter().map(|v| v * factor));
     }
     Ok(())
 }
