@@ -107,7 +107,7 @@ fn inherited<'a>(definition: &'a Definition, name: &str, all: &'a [Definition]) 
         return Ok(value);
     }
     let rest: Vec<&str> = rest_of(&definition.body).iter().filter_map(Token::word).collect();
-    let Some((base, scope)) = rest.split_last().filter(|(base, _)| **base != "BASE") else { return Ok(&[]) };
+    let Some((base, scope)) = rest.split_last().filter(|_| rest != ["OpDef", "BASE"]) else { return Ok(&[]) };
     let fits = |d: &&Definition| {
         let in_scope =
             scope.last().is_none_or(|s| *s == "self" || *s == "super" || d.module.ends_with(&format!("::{s}")));
@@ -244,16 +244,18 @@ mod tests {
     fn faces_are_inherited() {
         let family = "pub mod unary { pub const SAME: OpDef = OpDef { faces: Faces::ALL, ..OpDef::BASE };
             pub const OTHER: OpDef = OpDef { infer: f, ..SAME }; }
-            pub mod binary { pub const SAME: OpDef = OpDef { faces: Faces::NN, ..OpDef::BASE }; }";
+            pub mod binary { pub const SAME: OpDef = OpDef { faces: Faces::NN, ..OpDef::BASE }; }
+            pub const BASE: OpDef = OpDef { faces: Faces::PRIVATE, ..OpDef::BASE };";
         let op = |base: &str| {
             format!("static OP: OpDef = OpDef {{ sig: Sig::parse(\"a(Tensor x) -> Tensor\"), ..{base} }};")
         };
-        for (base, n_faces) in [("unary::OTHER", 4), ("super::unary::SAME", 4), ("binary::SAME", 1), ("OpDef::BASE", 1)]
+        for (base, n_faces) in [("unary::OTHER", 4), ("super::unary::SAME", 4), ("binary::SAME", 1), ("BASE", 1), ("OpDef::BASE", 1)]
         {
             let files =
                 [Source::new("crates/ops/src/f/mod.rs", family), Source::new("crates/ops/src/f/a.rs", &op(base))];
             let (ops, faults) = ops(&files);
             assert_eq!((ops[0].faces.len(), faults.len()), (n_faces, 0), "{base}");
+            assert_eq!(ops[0].has(Face::Private), base == "BASE", "{base}");
         }
         let files = [Source::new("crates/ops/src/f/mod.rs", family), Source::new("crates/ops/src/f/a.rs", &op("SAME"))];
         assert_eq!(ops(&files).1.len(), 1);

@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "oneflow-kernels-linalg",
     "oneflow-kernels-attention",
     "oneflow-kernels-rnn",
+    "oneflow-kernels-conv",
     "oneflow-kernels-nn",
     "oneflow-kernels-index",
     "oneflow-kernels-cuda",

@@ -499,7 +499,12 @@ pub static BINOMIAL_DOUBLES: OpDef = OpDef {
 
 pub static GAMMA: OpDef = OpDef {
     sig: Sig::parse("_standard_gamma(Tensor input, Generator? generator=None) -> Tensor"),
-    doc: "Gamma numbers of the given shapes and scale one.",
+    doc: "Gamma numbers of the given shapes and scale one.
+
+Example::
+
+    >>> oneflow._standard_gamma(oneflow.ones(3)).shape
+    oneflow.Size([3])",
     infer: same_float,
     compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].gamma_doubles_with(Some(g)))),
     grad: Grad::Never,

@@ -261,7 +261,12 @@ pub static TRAPEZOID_X: OpDef = OpDef {
 
 pub static TRAPZ: OpDef = OpDef {
     sig: Sig::parse("trapz(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"),
-    doc: "Another name of `trapezoid`.",
+    doc: "Another name of `trapezoid`.
+
+Example::
+
+    >>> oneflow.trapz(oneflow.tensor([1., 2., 3.]))
+    tensor(4.)",
     compose: Some(whole),
     ..AREA
 };

@@ -13,7 +13,13 @@ fn transposed(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 pub static SWAPAXES: OpDef = OpDef {
     sig: Sig::parse("swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)"),
-    doc: "Another name of `transpose`.",
+    doc: "Another name of `transpose`.
+
+Example::
+
+    >>> oneflow.swapaxes(oneflow.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])",
     compose: Some(transposed),
     samples: pair_samples,
     ..COMPOSED
@@ -21,7 +27,13 @@ pub static SWAPAXES: OpDef = OpDef {
 
 pub static SWAPDIMS: OpDef = OpDef {
     sig: Sig::parse("swapdims(Tensor(a) input, int dim0, int dim1) -> Tensor(a)"),
-    doc: "Another name of `transpose`.",
+    doc: "Another name of `transpose`.
+
+Example::
+
+    >>> oneflow.swapdims(oneflow.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])",
     compose: Some(transposed),
     samples: pair_samples,
     ..COMPOSED
@@ -29,7 +41,12 @@ pub static SWAPDIMS: OpDef = OpDef {
 
 pub static MOVEAXIS: OpDef = OpDef {
     sig: Sig::parse("moveaxis(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)"),
-    doc: "Another name of `movedim`.",
+    doc: "Another name of `movedim`.
+
+Example::
+
+    >>> oneflow.moveaxis(oneflow.zeros(2, 3, 4), 0, 2).shape
+    oneflow.Size([3, 4, 2])",
     compose: Some(|c, outs| give(outs, c.t(0)?.movedim(c.ints(0)?, c.ints(1)?)?)),
     samples: || {
         vec![Sample::new(vec![SampleArg::f32(&[2, 3, 4]), SampleArg::Ints(vec![0, 1]), SampleArg::Ints(vec![2, 0])])]

@@ -72,7 +72,13 @@ Example::
 
 pub static ROW_STACK: OpDef = OpDef {
     sig: Sig::parse("row_stack(Tensor[] tensors) -> Tensor"),
-    doc: "Another name of `vstack`.",
+    doc: "Another name of `vstack`.
+
+Example::
+
+    >>> oneflow.row_stack([oneflow.tensor([1, 2]), oneflow.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])",
     compose: VSTACK.compose,
     ..LIST
 };
@@ -108,14 +114,24 @@ Example::
 
 pub static CONCAT: OpDef = OpDef {
     sig: Sig::parse("concat(Tensor[] tensors, int dim=0) -> Tensor"),
-    doc: "Another name of `cat`.",
+    doc: "Another name of `cat`.
+
+Example::
+
+    >>> oneflow.concat([oneflow.tensor([1]), oneflow.tensor([2, 3])])
+    tensor([1, 2, 3])",
     compose: Some(|c, outs| give(outs, f::cat(c.ins.iter().flatten().copied(), c.int(1)?)?)),
     ..LIST
 };
 
 pub static CONCATENATE: OpDef = OpDef {
     sig: Sig::parse("concatenate(Tensor[] tensors, int dim=0) -> Tensor"),
-    doc: "Another name of `cat`.",
+    doc: "Another name of `cat`.
+
+Example::
+
+    >>> oneflow.concatenate([oneflow.tensor([1]), oneflow.tensor([2, 3])])
+    tensor([1, 2, 3])",
     compose: CONCAT.compose,
     ..LIST
 };
