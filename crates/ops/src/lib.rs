@@ -21,8 +21,8 @@ pub mod optim;
 pub mod promote;
 pub mod random;
 pub mod reduce;
-pub mod rnn;
 pub mod resample;
+pub mod rnn;
 mod table;
 pub mod view;
 

@@ -249,7 +249,8 @@ mod tests {
         let op = |base: &str| {
             format!("static OP: OpDef = OpDef {{ sig: Sig::parse(\"a(Tensor x) -> Tensor\"), ..{base} }};")
         };
-        for (base, n_faces) in [("unary::OTHER", 4), ("super::unary::SAME", 4), ("binary::SAME", 1), ("BASE", 1), ("OpDef::BASE", 1)]
+        for (base, n_faces) in
+            [("unary::OTHER", 4), ("super::unary::SAME", 4), ("binary::SAME", 1), ("BASE", 1), ("OpDef::BASE", 1)]
         {
             let files =
                 [Source::new("crates/ops/src/f/mod.rs", family), Source::new("crates/ops/src/f/a.rs", &op(base))];

@@ -12,14 +12,14 @@ pub mod rows;
 mod update;
 mod view;
 
-pub use expr::{Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, MAX_PARAMS, NumFormula, Tile, register_expr};
+pub use expr::{
+    Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, MAX_PARAMS, NumFormula, Tile, register_expr,
+};
+pub use lanes::special;
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Avx2, Avx512, F32x8, F32x16, F64x4, F64x8};
 pub use lanes::{Baseline, Cx, HalfRegister, I64, Ints, Isa, Lanes, Num, Register, Simd, Sym, WithSimd, dispatch, isa};
-pub use lanes::special;
 pub use launch::{KernelFn, Launch, Params, Primitive, Word};
 pub use primitives::*;
-pub use update::{
-    MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula, UpdateTile, register_rule,
-};
+pub use update::{MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula, UpdateTile, register_rule};
 pub use view::View;

@@ -112,7 +112,10 @@ pub(crate) fn windows(
     let spatial = kernel.len();
     // As far as the last window reaches.
     let total: Dims = (0..spatial)
-        .map(|d| ((out[d] - 1).max(0) * stretch(stride[d]) + dilation[d] * (kernel[d] - 1) + 1).max(x.sizes()[d + 2] + padding[d]))
+        .map(|d| {
+            ((out[d] - 1).max(0) * stretch(stride[d]) + dilation[d] * (kernel[d] - 1) + 1)
+                .max(x.sizes()[d + 2] + padding[d])
+        })
         .collect();
     let ones: Dims = SmallVec::from_elem(1, spatial);
     let padded = match padding.iter().all(|p| *p == 0) && total[..] == x.sizes()[2..] {
