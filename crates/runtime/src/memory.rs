@@ -190,7 +190,7 @@ mod tests {
             let l = place(&lives, Effort::default());
             let smaller = place(&lives, Effort { orders: true, compress: true });
             assert!(smaller.peak <= l.peak && smaller.peak >= l.bound);
-            let l = if lives[0].bytes % 128 == 0 { l } else { smaller };
+            let l = if lives[0].bytes.is_multiple_of(128) { l } else { smaller };
             for (i, a) in lives.iter().enumerate() {
                 for (j, b) in lives.iter().enumerate().skip(i + 1) {
                     let together = a.from <= b.to && b.from <= a.to;
