@@ -86,8 +86,15 @@ _FROM_AMP = (
 
 
 # Functions of `nn.functional` that are public here too.
-_FUNCTIONAL = ("cdist", "channel_shuffle", "cosine_similarity", "pairwise_distance", "pdist", "pixel_shuffle")
-_FUNCTIONAL += ("pixel_unshuffle",)
+_FUNCTIONAL = (
+    "cdist",
+    "channel_shuffle",
+    "cosine_similarity",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -63,9 +63,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input.item())
 
 
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``."""
     return bool(input.isclose(other, rtol, atol, equal_nan).all())
 

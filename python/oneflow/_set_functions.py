@@ -114,7 +114,7 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     if dim is None:
-        along, where, shape = input.detach().reshape(-1), 0, input.shape
+        along, where, shape = input.detach().reshape(-1), 0, tuple(input.shape)
     else:
         where = _wrapped(dim, input.dim())
         along, shape = input.detach(), (input.shape[where],)
@@ -193,13 +193,13 @@ def histogramdd(
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     d = input.shape[-1]
     points = input.detach().reshape(-1, d)
-    given = [bins] * d if isinstance(bins, int) else list(bins)
+    given: list[Any] = [bins] * d if isinstance(bins, int) else list(bins)
     if len(given) != d:
         raise RuntimeError(
             f"torch.histogramdd: expected {d} sequences of bin edges for a {d}-dimensional histogram but got "
             f"{len(given)}"
         )
-    bounds = [None] * d if range is None else [range[2 * i : 2 * i + 2] for i in builtins.range(d)]
+    bounds: list[Any] = [None] * d if range is None else [range[2 * i : 2 * i + 2] for i in builtins.range(d)]
     edges = [
         b.to(points.dtype) if isinstance(b, Tensor) else _edges(points[:, i], b, bounds[i]) for i, b in enumerate(given)
     ]

@@ -52,5 +52,6 @@ for _method in (histogram, unique, unique_consecutive, where):
     setattr(_oneflow.Tensor, _method.__name__, _asked(_method))
 for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
     setattr(_oneflow.Tensor, f"{_name}_", _in_place(_name))
-_oneflow.Tensor.H = property(_hermitian)
-_oneflow.Tensor.mH = property(_matrix_hermitian)
+_views: Any = _oneflow.Tensor
+_views.H = property(_hermitian)
+_views.mH = property(_matrix_hermitian)

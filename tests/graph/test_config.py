@@ -203,7 +203,7 @@ def test_report_is_one_page(tmp_path):
     step.report(tmp_path / "graph.html")
     page = (tmp_path / "graph.html").read_text()
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1].replace("<\\/", "</"))
-    assert [row["name"] for row in data["rows"]][0] == "linear" and "test_config.py" in data["rows"][0]["origin"]
+    assert data["rows"][0]["name"] == "linear" and "test_config.py" in data["rows"][0]["origin"]
     assert all(j < i for i, row in enumerate(data["rows"]) for j in row["after"])
     assert max(h["offset"] + h["bytes"] for h in data["held"]) <= data["memory"]["peak"]
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")

@@ -1,4 +1,4 @@
-"""Complex numbers: values and gradients of what has a meaning on them, views of their parts, and errors of what has none."""
+"""Complex numbers: values and gradients of what has a meaning on them, views of their parts, errors of what has none."""
 
 import numpy as np
 import oneflow
@@ -68,7 +68,8 @@ def test_write_through_a_part_under_autograd():
 
 
 @pytest.mark.parametrize(
-    "f", [lambda x: x < x, lambda x: x.floor(), lambda x: x.max(), lambda x: x.sort(), lambda x: x.relu(), lambda x: x // 2]
+    "f",
+    [lambda x: x < x, lambda x: x.floor(), lambda x: x.max(), lambda x: x.sort(), lambda x: x.relu(), lambda x: x // 2],
 )
 def test_what_has_no_meaning_is_refused(f):
     with pytest.raises(RuntimeError):

@@ -149,7 +149,7 @@ def test_transformer(norm_first, batch_first):
             oneflow.nn.Transformer(8, 2, 2, 2, 16, **options),
         )
         assert repr(mine) == repr(theirs)
-        # Doubles: the gradient of a key's bias is zero but for rounding, and Adam makes whole steps of rounding in floats.
+        # Doubles: the gradient of a key's bias is zero but for rounding, and Adam makes whole steps of that in floats.
         theirs, mine = theirs.double(), mine.double()
         mine.load_state_dict({name: ours(t) for name, t in theirs.state_dict().items()})
         shapes = [(3, n, 8) if batch_first else (n, 3, 8) for n in (5, 4)]

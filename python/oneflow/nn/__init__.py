@@ -8,4 +8,17 @@ from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
 from oneflow.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Graph", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "graph", "init", "modules", "parameter", "utils", *_layers]
+__all__ = [
+    "Buffer",
+    "Graph",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "graph",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+    *_layers,
+]

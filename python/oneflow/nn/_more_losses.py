@@ -397,7 +397,8 @@ def ctc_loss(
     else:
         most = int(lengths[1].max().item()) if lengths[1].numel() else 0
     targets = targets.to(device=log_probs.device, dtype=oneflow.int64)
-    losses, _ = _oneflow._C.native_ctc_loss(log_probs, targets, *lengths, max(most, 0), blank, zero_infinity)
+    n_inputs, n_targets = lengths
+    losses, _ = _oneflow._C.native_ctc_loss(log_probs, targets, n_inputs, n_targets, max(most, 0), blank, zero_infinity)
     if zero_infinity:
         losses = oneflow.where(losses == math.inf, oneflow.zeros_like(losses), losses)
     if reduction == "mean":

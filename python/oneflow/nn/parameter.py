@@ -90,11 +90,12 @@ class _Uninitialized:
     """A placeholder of a tensor whose shape is not known yet."""
 
     _becomes: Any
+    data: Any
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary tensor of this shape, with arbitrary content."""
-        device = self.data.device if device is None else device  # type: ignore[attr-defined, has-type]
-        dtype = self.data.dtype if dtype is None else dtype  # type: ignore[attr-defined, has-type]
+        device = self.data.device if device is None else device
+        dtype = self.data.dtype if dtype is None else dtype
         self.data = oneflow.empty(tuple(shape), device=device, dtype=dtype)
         self.__class__ = self._becomes
 
@@ -129,7 +130,7 @@ class _Uninitialized:
         return memo[id(self)]
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
     """A parameter without shape, for lazy modules."""
 
     _becomes = Parameter

@@ -148,7 +148,8 @@ class RuleOptimizer(Optimizer):
 
     def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
         """One call of the op: parameters, gradients and up to three lists of states."""
-        _oneflow._C._fused_update_(*lists, *self._numbers(group, lr, state), **options)
+        inputs: list[Any] = [*lists, *self._numbers(group, lr, state)]
+        _oneflow._C._fused_update_(*inputs, **options)
 
 
 def zero_step(param: Tensor) -> Tensor:

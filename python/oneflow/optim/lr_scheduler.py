@@ -649,9 +649,6 @@ class ReduceLROnPlateau(LRScheduler):
                 _set_lr(group, new)
 
 
-_LRScheduler: type[LRScheduler] = LRScheduler
-
-
 # Below their base class, which they import from here.
 from oneflow.optim._schedules import (  # noqa: E402
     ChainedScheduler,

@@ -69,8 +69,8 @@ class LAMB(RuleOptimizer):
         params = lists[0]
         # The rule writes the direction; how far to go depends on its norm.
         directions = [oneflow.zeros_like(param) for param in params]
-        numbers = (lr, state["step"], None, None)
-        _oneflow._C._fused_update_(params, *lists[1:4], directions, *numbers, **options)
+        inputs: list[Any] = [params, *lists[1:4], directions, lr, state["step"], None, None]
+        _oneflow._C._fused_update_(*inputs, **options)
         for param, direction in zip(params, directions, strict=True):
             length, other = param.float().square().sum().sqrt(), direction.float().square().sum().sqrt()
             ratio = oneflow.where((length > 0) & (other > 0), length / other, oneflow.ones_like(length))

@@ -15,8 +15,12 @@ pub fn stub(template: &str, ops: &[Op]) -> Result<String, String> {
             return Err(format!("{TEMPLATE}:1: needs the line `{}` once", mark.trim_end()));
         }
     }
+    // Other classes may have methods of the same name.
+    let tensor = template.split_once("\nclass Tensor").map_or("", |(_, rest)| rest);
+    let tensor = tensor.split_once(METHODS).map_or("", |(methods, _)| methods);
     let by_hand = |kind: &str, name: &str| {
-        template.lines().any(|l| l.starts_with(kind) && l.trim_start().starts_with(&format!("def {name}(")))
+        let place = if kind == "def" { template } else { tensor };
+        place.lines().any(|l| l.starts_with(kind) && l.trim_start().starts_with(&format!("def {name}(")))
     };
     let mut functions: Vec<(String, String)> = Vec::new();
     let mut private: Vec<(String, String)> = Vec::new();

@@ -149,7 +149,7 @@ class _Conv(_ConvNd):
         )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
@@ -263,9 +263,10 @@ class _ConvTranspose(_ConvNd):
                 f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {input.dim()} elements "
                 f"(got {len(output_size)})"
             )
+        padding: Any = self.padding  # Never one of the names that only convolutions know.
         least = [
             (input.shape[d - n] - 1) * self.stride[d]
-            - 2 * self.padding[d]  # type: ignore[operator]
+            - 2 * padding[d]
             + self.dilation[d] * (self.kernel_size[d] - 1)
             + 1
             for d in range(n)

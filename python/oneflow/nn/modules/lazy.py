@@ -80,6 +80,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """
 
     cls_to_become = Linear
+    weight: Any
+    bias: Any
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         # One input feature until the first input; its parameters are replaced.
@@ -92,7 +94,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         """Give the parameters their shapes."""
         if self.has_uninitialized_params():
             with oneflow.no_grad():
@@ -107,6 +109,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 class _LazyConv(LazyModuleMixin):
     n_spatial: int
+    in_channels: int
     transposed_layer = False
 
     def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
@@ -201,6 +204,7 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
 class _LazyNorm(LazyModuleMixin):
     batched_dims: tuple[int, ...]
     channel_dim = 1
+    num_features: int
 
     def __init__(
         self,
@@ -216,20 +220,20 @@ class _LazyNorm(LazyModuleMixin):
 
     def reset_running_stats(self) -> None:
         """Mean zero, variance one, once there are shapes."""
-        if not self.has_uninitialized_params() and self.num_features != 0:  # type: ignore[has-type]
+        if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_running_stats()  # type: ignore[misc]
 
     def reset_parameters(self) -> None:
         """Scale one, shift zero, once there are shapes."""
-        if not self.has_uninitialized_params() and self.num_features != 0:  # type: ignore[has-type]
+        if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         """Give parameters and statistics their shapes."""
         unbatched = type(self).__name__.startswith("LazyInstance") and input.dim() == min(self.batched_dims)
         if not self.has_uninitialized_params():
             # Loaded already, or without parameters.
-            self.num_features = self.num_features or input.shape[0 if unbatched else 1]  # type: ignore[has-type]
+            self.num_features = self.num_features or input.shape[0 if unbatched else 1]
             return
         self.num_features = input.shape[0 if unbatched else 1]
         with oneflow.no_grad():

@@ -133,18 +133,18 @@ class Identity(BasePruningMethod):
         return default_mask
 
 
-def _check_amount(amount: float) -> None:
+def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if (isinstance(amount, numbers.Integral) and amount < 0) or (
+    if (isinstance(amount, numbers.Integral) and int(amount) < 0) or (
         not isinstance(amount, numbers.Integral) and not 0.0 <= float(amount) <= 1.0
     ):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _n_pruned(amount: float, n: int) -> int:
+def _n_pruned(amount: Any, n: int) -> int:
     if isinstance(amount, numbers.Integral):
-        if amount > n:
+        if int(amount) > n:
             raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={n}")
         return int(amount)
     return round(amount * n)
