@@ -1,4 +1,4 @@
-"""Complex numbers: values and gradients of what has a meaning on them, views of their parts, errors of what has none."""
+"""Complex: values and gradients of what has a meaning on them, views of their parts, errors where there is none."""
 
 import numpy as np
 import oneflow

@@ -1,4 +1,4 @@
-"""Activation functions as plain functions: ops of the table under the names and arguments of ``torch.nn.functional``."""
+"""Activation functions as functions: ops of the table under the names and arguments of ``torch.nn.functional``."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """``x`` where it is positive, a random slope from [lower, upper) times it elsewhere; their mean unless ``training``."""
+    """``x`` where it is positive, elsewhere times a random slope of [lower, upper), their mean unless ``training``."""
     if lower > upper:
         raise ValueError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
