@@ -39,6 +39,8 @@ class GradScaler:
     Example::
 
         >>> scaler = oneflow.amp.GradScaler("cpu")
+        >>> optimizer = oneflow.optim.SGD(model.parameters(), lr=0.1)
+        >>> loss = model(oneflow.ones(1, 2)).sum()
         >>> scaler.scale(loss).backward()
         >>> scaler.step(optimizer)
         >>> scaler.update()

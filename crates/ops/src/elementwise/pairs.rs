@@ -196,7 +196,7 @@ pub static FMAX: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.fmax(oneflow.tensor([1., float('nan')]), oneflow.tensor([3., 2.]))
+    >>> oneflow.fmax(oneflow.tensor([1., -1.]).sqrt(), oneflow.tensor([3., 2.]))
     tensor([3., 2.])",
     faces: Faces::FN_METHOD_OUT,
     infer: real,

@@ -235,7 +235,7 @@ pub static MVLGAMMA: OpDef = OpDef {
 Example::
 
     >>> oneflow.mvlgamma(oneflow.tensor([3.]), 2)
-    tensor([1.5501])",
+    tensor([1.5502])",
     infer: |c, outs| {
         if c.int(0)? < 1 {
             return Err(Error::runtime("p has to be greater than or equal to 1"));
@@ -367,8 +367,8 @@ pub static NDTRI: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.special.ndtri(oneflow.tensor([0.5]))
-    tensor([0.])",
+    >>> oneflow.special.ndtri(oneflow.tensor([0.975]))
+    tensor([1.9600])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NDTRI_EXPR)),
     grad: Grad::Rule {
         save: &[Save::Out(0, 1)],
