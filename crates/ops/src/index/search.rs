@@ -84,7 +84,8 @@ Example::
             Some(o) => s.gather(-1, o)?,
             None => s.clone(),
         };
-        let (s, v) = (s.unsqueeze(-2)?, v.unsqueeze(-1)?);
+        let s = if s.ndim() > 1 { s.unsqueeze(-2)? } else { s };
+        let v = v.unsqueeze(-1)?;
         let below = if is_right(c)? { s.le(&v)? } else { s.lt(&v)? };
         let n = below.sum(&[-1], false)?;
         give(outs, if c.bool(0) { n.to_copy_with(Some(DType::I32), None)? } else { n })
