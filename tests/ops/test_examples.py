@@ -35,6 +35,7 @@ def test_op_example(name):
     _run(doctest.DocTestParser().get_doctest(TABLE[name]["doc"], globs, name, None, 0))
 
 
+@pytest.mark.filterwarnings("ignore:Error detected in")  # What an example of anomaly detection shows.
 @pytest.mark.parametrize("module", ["oneflow", *_modules()])
 def test_package_examples(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # Examples may save files.
@@ -47,5 +48,6 @@ def test_package_examples(module, tmp_path, monkeypatch):
 def test_every_public_op_has_an_example():
     without = {n for n, op in TABLE.items() if "private" not in op["faces"] and ">>>" not in op["doc"]}
     without -= {"global_to_global", "local_to_global"}  # What `to_global` is made of.
-    # Further overloads are documented with their first.
-    assert {n for n in without if "." not in n} == set()
+    # One overload may speak for all of a name.
+    shown = {n.split(".")[0] for n, op in TABLE.items() if ">>>" in op["doc"]}
+    assert {n for n in without if n.split(".")[0] not in shown} == set()

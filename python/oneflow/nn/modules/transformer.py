@@ -41,9 +41,9 @@ class Transformer(Module):
 
     Example::
 
-        >>> model = oneflow.nn.Transformer(16, 4, 1, 1, 32)
-        >>> model(oneflow.zeros(10, 2, 16), oneflow.zeros(7, 2, 16)).shape
-        oneflow.Size([7, 2, 16])
+        >>> model = oneflow.nn.Transformer(16, 4, 1, 1, 32, batch_first=True)
+        >>> model(oneflow.zeros(2, 10, 16), oneflow.zeros(2, 7, 16)).shape
+        oneflow.Size([2, 7, 16])
     """
 
     def __init__(
