@@ -52,7 +52,7 @@ class detect_anomaly:
         >>> with oneflow.autograd.set_detect_anomaly(True):
         ...     x.sqrt().backward()
         Traceback (most recent call last):
-        RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.
+        RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output...
     """
 
     def __init__(self, check_nan: bool = True) -> None:
