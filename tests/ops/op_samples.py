@@ -67,6 +67,7 @@ def dtype_name(t):
 
 # Sums of a few elements and transcendental functions: some units in the last place of the format.
 TOLERANCE = {"float32": (2e-5, 2e-6), "float64": (1e-9, 1e-10), "bfloat16": (1.6e-2, 1e-2)}
+TOLERANCE |= {"complex64": TOLERANCE["float32"], "complex128": TOLERANCE["float64"]}
 
 
 def check_equal(ours, theirs, values=True, strides=True):

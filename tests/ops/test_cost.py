@@ -6,7 +6,8 @@ import torch
 from oneflow import _oneflow
 from torch.utils.flop_counter import FlopCounterMode
 
-PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "fused_linear", "native_attention"}
+PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "fused_linear"}
+PRODUCTS |= {"scaled_dot_product_attention"}
 
 CASES = {
     "mm": lambda fw: fw.mm(fw.ones(4, 6), fw.ones(6, 8)),

@@ -162,6 +162,17 @@ Example::
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     amp: Amp::Lower,
+    // Two products for every row of the result and every key.
+    cost: |c, outs| {
+        let mut cost = Cost::bytes_only(c, outs);
+        if let (Ok(k), [.., rows, v]) = (c.t(1), &outs[0].sizes[..])
+            && let [.., keys, e] = *k.sizes()
+        {
+            let lead = outs[0].sizes[..outs[0].sizes.len() - 2].iter().product::<i64>();
+            cost.flops = 2.0 * (lead * rows * keys) as f64 * (e + v) as f64;
+        }
+        cost
+    },
     samples: || {
         let t = SampleArg::f32;
         let call = |q: &[i64], k: &[i64], v: &[i64]| Sample::new(vec![t(q), t(k), t(v)]);

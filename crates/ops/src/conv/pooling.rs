@@ -119,6 +119,15 @@ fn max(c: &Call<'_>, outs: &mut Outs, spatial: usize, indices: bool) -> Result<(
     Ok(())
 }
 
+/// Means are of floats, on every device.
+fn floating(c: &Call<'_>) -> Result<()> {
+    let d = c.t(0)?.dtype();
+    if d.is_float() {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!("\"{}\" not implemented for '{}'", c.name(), d.scalar_type_name())))
+}
+
 fn avg(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     let name = c.name();
     let w = Window::new(name, spatial, c.ints(0)?, c.ints(1)?, c.ints(2)?, &[1])?;
@@ -128,6 +137,7 @@ fn avg(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     if divisor == Some(0) {
         return Err(Error::runtime("divisor must be not zero"));
     }
+    floating(c)?;
     let y = x.native_avg_pool(&w.kernel, &w.stride, &w.padding, c.bool(4), divisor.unwrap_or(0), &out)?;
     outs.give(unbatched(y, added)?);
     Ok(())
@@ -171,6 +181,7 @@ fn adaptive(c: &Call<'_>, outs: &mut Outs, spatial: usize, maximum: bool) -> Res
         outs.give(unbatched(y, added)?);
         outs.give(unbatched(index, added)?);
     } else {
+        floating(c)?;
         outs.give(unbatched(x.native_avg_pool(&zero, &one, &zero, true, 0, &out)?, added)?);
     }
     Ok(())

@@ -159,7 +159,7 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         if !matches!(x.dtype(), DType::F32 | DType::F64) {
-            return Err(Error::runtime(format!(
+            return Err(Error::not_implemented(format!(
                 "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
                 x.dtype().scalar_type_name()
             )));
@@ -201,7 +201,7 @@ static POLAR_EXPR: Expr = Expr::complex_only("polar", complex!(|r, t| Cx::new(r.
 fn two_reals(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (a, b) = (c.t(0)?.dtype(), c.t(1)?.dtype());
     if !a.is_float() || !b.is_float() || a == DType::BF16 || b == DType::BF16 {
-        return Err(Error::runtime(format!(
+        return Err(Error::not_implemented(format!(
             "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
             a.scalar_type_name(),
             b.scalar_type_name()

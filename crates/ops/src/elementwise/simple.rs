@@ -209,7 +209,7 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         if x.dtype() == DType::Bool {
-            return Err(Error::runtime("The `+` operator, on a bool tensor is not supported."));
+            return Err(Error::not_implemented("The `+` operator, on a bool tensor is not supported."));
         }
         outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
     },

@@ -240,6 +240,9 @@ Example::
         if c.int(0)? < 1 {
             return Err(Error::runtime("p has to be greater than or equal to 1"));
         }
+        if c.t(0)?.dtype() == DType::Bool {
+            return Err(Error::runtime("The input tensor may not be a boolean tensor."));
+        }
         unary::real_float(c, outs)
     },
     compose: Some(|c, outs| {

@@ -89,6 +89,15 @@ Example::
         if c.t(1)?.ndim() != 1 || c.t(2)?.ndim() != 1 {
             return Err(mismatch(c, "Expected 1-D arguments vec1 and vec2"));
         }
+        if !promote::result_type([c.t(0)?, c.t(1)?, c.t(2)?].into_iter(), None).is_differentiable() {
+            for (i, name) in ["beta", "alpha"].into_iter().enumerate() {
+                if matches!(c.arg(i).scalar(), Some(Scalar::Float(_) | Scalar::Complex(..))) {
+                    return Err(Error::runtime(format!(
+                        "For integral input tensors, argument {name} must not be a floating point number."
+                    )));
+                }
+            }
+        }
         outs.give(affine(c, |a, b| a.unsqueeze(1)?.mul(b))?);
         Ok(())
     }),
@@ -116,11 +125,14 @@ Example::
                 "batch1 and batch2 must be 3-D tensors with the same number of matrices, which can be multiplied",
             ));
         }
-        outs.give(affine(c, |a, b| {
-            // The batch is a part of the contraction: one product instead of a batch that is summed.
-            let (n, m, k, p) = (a.sizes()[0], a.sizes()[1], a.sizes()[2], b.sizes()[2]);
-            a.transpose(0, 1)?.reshape(&[m, n * k])?.matmul(&b.reshape(&[n * k, p])?)
-        })?);
+        outs.give(
+            affine(c, |a, b| {
+                // The batch is a part of the contraction: one product instead of a batch that is summed.
+                let (n, m, k, p) = (a.sizes()[0], a.sizes()[1], a.sizes()[2], b.sizes()[2]);
+                a.transpose(0, 1)?.reshape(&[m, n * k])?.matmul(&b.reshape(&[n * k, p])?)
+            })?
+            .contiguous()?,
+        );
         Ok(())
     }),
     samples: || {

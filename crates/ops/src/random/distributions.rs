@@ -197,6 +197,10 @@ Example::
 
     >>> oneflow.zeros(2).cauchy_().shape
     oneflow.Size([2])",
+    infer: |c, outs| {
+        super::draw::continuous(c, c.t(0)?.dtype())?;
+        (FILL_WITH.infer)(c, outs)
+    },
     compose: Some(|c, outs| {
         if c.float(1)? <= 0.0 {
             return Err(Error::runtime(format!("cauchy_ expects sigma > 0.0, but found sigma={}", c.float(1)?)));
@@ -263,11 +267,7 @@ fn end_of(d: DType) -> i64 {
 }
 
 fn integers(c: &Call<'_>, l: &mut Lowered, rng: Arg<'_>, low: i64, high: i64) -> Result<()> {
-    if low >= high {
-        return Err(Error::runtime(format!(
-            "random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )));
-    }
+    super::draw::integers(c, c.t(0)?.dtype(), low, high)?;
     if c.t(0)?.dtype().is_complex() {
         return Err(Error::not_implemented("\"random_\" not implemented for complex numbers"));
     }
@@ -484,7 +484,18 @@ Example::
 
     >>> oneflow.binomial(oneflow.tensor([3.]), oneflow.tensor([1.]))
     tensor([3.])",
-    infer: same_float,
+    infer: |c, outs| {
+        for (i, what) in ["count", "prob"].into_iter().enumerate() {
+            let d = c.t(i)?.dtype();
+            if !d.is_float() {
+                let name = d.scalar_type_name();
+                return Err(Error::value(format!(
+                    "binomial only supports floating-point dtypes for {what}, got: {name}"
+                )));
+            }
+        }
+        same_float(c, outs)
+    },
     compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].binomial_doubles_with(&t[1], Some(g)))),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 1.0, 20.0), SampleArg::range(&[4], 0.1, 0.9)])],
     ..BY_TENSORS

@@ -44,7 +44,7 @@ fn drawn(c: &Call<'_>, dtype: DType) -> Result<()> {
 }
 
 /// As `floating`, where torch raises the plain class.
-fn continuous(c: &Call<'_>, dtype: DType) -> Result<()> {
+pub(super) fn continuous(c: &Call<'_>, dtype: DType) -> Result<()> {
     floating(c, dtype).map_err(|_| {
         let name = dtype.scalar_type_name();
         Error::runtime(format!("{}(): dtype must be a floating point but you specified {name}", c.name()))
@@ -124,12 +124,26 @@ Example::
     ..DRAW
 };
 
-fn integers(c: &Call<'_>, low: i64, high: i64) -> Result<()> {
+/// Checks that there is something in [low, high), and that an integer dtype holds its ends.
+pub(super) fn integers(c: &Call<'_>, dtype: DType, low: i64, high: i64) -> Result<()> {
     if low >= high {
         return Err(Error::runtime(format!(
             "{}(): random_ expects 'from' to be less than 'to', but got from={low} >= to={high}",
             c.name()
         )));
+    }
+    let (least, most) = match dtype {
+        DType::Bool => (0, 1),
+        DType::U8 => (0, u8::MAX.into()),
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        _ => return Ok(()),
+    };
+    for (what, n) in [("from", low), ("to - 1", high - 1)] {
+        if !(least..=most).contains(&n) {
+            return Err(Error::runtime(format!("{what} is out of bounds for {}", dtype.name())));
+        }
     }
     Ok(())
 }
@@ -145,8 +159,8 @@ Example::
     >>> oneflow.randint(10, (2, 3)).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        integers(c, 0, c.int(0)?)?;
         let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
+        integers(c, dtype, 0, c.int(0)?)?;
         crate::creation::push(c, c.ints(1)?, Arg::DType(dtype), c.arg(4), outs)
     },
     kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(2), 0i64, c.int(0)?) },
@@ -165,8 +179,8 @@ Example::
     >>> oneflow.randint(5, 10, (2, 3)).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        integers(c, c.int(0)?, c.int(1)?)?;
         let dtype = c.arg(4).dtype().unwrap_or(DType::I64);
+        integers(c, dtype, c.int(0)?, c.int(1)?)?;
         crate::creation::push(c, c.ints(2)?, Arg::DType(dtype), c.arg(5), outs)
     },
     kernel: Kernel::Prim {
@@ -221,9 +235,9 @@ Example::
 
 /// Integers of the input's shape, in its dtype unless one is named.
 fn integers_like(c: &Call<'_>, dtype: usize, low: i64, high: i64, outs: &mut Outs) -> Result<()> {
-    integers(c, low, high)?;
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+    integers(c, d, low, high)?;
     crate::elementwise::push_like(x, d, dev, None, outs)
 }
 
