@@ -11,6 +11,7 @@ tensor([[2., 2., 2.],
 from __future__ import annotations
 
 import importlib
+from math import e, inf, nan, pi
 from typing import Any
 
 from oneflow import _oneflow
@@ -18,6 +19,7 @@ from oneflow._oneflow import *  # noqa: F403
 from oneflow._oneflow import Size, Tensor, device, dtype
 
 __version__ = "0.1.0"
+newaxis = None
 
 if _oneflow.__version__ != __version__:
     raise ImportError(
