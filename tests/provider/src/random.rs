@@ -7,10 +7,15 @@ use oneflow_kernels_prim::philox::{self, Window};
 
 /// The words of every element of a shape, row-major.
 fn words(sizes: &[i64], window: &Window, seed: u64, offset: u64) -> Vec<[u32; 4]> {
+    places(sizes, window).into_iter().map(|at| philox::block(seed, offset, at)).collect()
+}
+
+/// Every element's index in the whole, row-major.
+fn places(sizes: &[i64], window: &Window) -> Vec<u64> {
     let mut all = Vec::new();
     each(sizes, |i| {
         let at = i.iter().zip(window.strides()).map(|(i, s)| i * s).sum::<i64>() as u64;
-        all.push(philox::block(seed, offset, window.first().wrapping_add(at)));
+        all.push(window.first().wrapping_add(at));
     });
     all
 }
@@ -54,8 +59,9 @@ pub fn random(a: &Args) -> Result<()> {
 pub fn dropout(a: &Args) -> Result<()> {
     let (x, y, mask, p) = (a.input(0)?, a.output(0)?, a.output(1)?, a.float(0)?);
     let window = Window::parse(&a.launch.params[3..], &x.sizes)?;
-    let drawn = words(&x.sizes, &window, a.int(1)? as u64, a.int(2)? as u64);
-    let kept: Vec<bool> = drawn.into_iter().map(|w| w[0] >> 8 >= philox::threshold(p)).collect();
+    let (seed, offset) = (a.int(1)? as u64, a.int(2)? as u64);
+    let drawn = places(&x.sizes, &window).into_iter().map(|at| philox::packed(seed, offset, at));
+    let kept: Vec<bool> = drawn.map(|w| w >> 8 >= philox::threshold(p)).collect();
     let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
     let vals = x.floats().into_iter().zip(&kept).map(|(v, k)| if *k { v * scale } else { 0.0 });
     y.write_floats(vals.collect::<Vec<_>>());

@@ -32,7 +32,8 @@ Example::
         let (a, b) = (c.t(0)?, c.t(1)?);
         if !a.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
-                "\"addmm_impl_cpu_\" not implemented for '{}'",
+                "\"addmm_impl_{}_\" not implemented for '{}'",
+                a.device().kind.name(),
                 a.dtype().scalar_type_name()
             )));
         }

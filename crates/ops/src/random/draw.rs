@@ -62,7 +62,12 @@ fn of_parts(
     (c.op.infer)(c, &mut shells)?;
     let shell = &shells[0];
     if !shell.dtype().is_complex() {
-        return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
+        return Err(Error::not_implemented(format!(
+            "{}(): is not implemented for {} on {}",
+            c.name(),
+            shell.dtype(),
+            shell.device()
+        )));
     }
     let (seed, offset) = rng.rng()?;
     let generator = Generator::new();
