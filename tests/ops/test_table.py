@@ -22,14 +22,15 @@ SAME_AS = {"embedding": torch.embedding, "log_sigmoid": torch.nn.functional.logs
 SAME_AS |= {"adaptive_max_pool2d": torch.nn.functional.adaptive_max_pool2d_with_indices}
 SAME_AS |= {"adaptive_max_pool3d": torch.nn.functional.adaptive_max_pool3d_with_indices}
 # One speaks of the storage itself; a number to the power of a tensor comes as a tensor, and keeps the exponent's order;
-# of a real tensor theirs gives the tensor itself, where new memory was asked for.
-ONE_LAYOUT = {"as_strided_scatter", "pow.scalar", "conj_physical"}
+# of a real tensor theirs gives the tensor itself, where new memory was asked for; of log_sigmoid theirs is row-major.
+ONE_LAYOUT = {"as_strided_scatter", "pow.scalar", "conj_physical", "log_sigmoid"}
 # They view where only a copy can have the shape: any layout is allowed.
 THEIRS_CANNOT = {("kron", "transposed")}
 # `out` of an integer sum cannot be bool: they have no kernel for it, we cannot cast to it.
 OTHER_CLASS = {("cumsum", "inplace", "bool"), ("cumprod", "inplace", "bool")}
 # Refused for the dtype, which we look at before the shapes.
 OTHER_CLASS |= {(name, "inplace", dtype) for name in ("hypot", "nextafter") for dtype in ("int64", "bool")}
+OTHER_CLASS |= {("nextafter", "inplace", "bfloat16")}
 # Without rows they do not look at the dtype.
 OTHER_CLASS |= {("scaled_dot_product_attention", "function", dtype) for dtype in ("int64", "bool")}
 # Dtypes that only they take: means of integers that drop the fraction, products of bools in some layouts but not in

@@ -228,6 +228,16 @@ Example::
     ..REAL
 };
 
+fn mvlgamma_takes(c: &Call<'_>) -> Result<()> {
+    if c.int(0)? < 1 {
+        return Err(Error::runtime("p has to be greater than or equal to 1"));
+    }
+    if c.t(0)?.dtype() == DType::Bool {
+        return Err(Error::runtime("The input tensor may not be a boolean tensor."));
+    }
+    Ok(())
+}
+
 pub static MVLGAMMA: OpDef = OpDef {
     sig: Sig::parse("mvlgamma(Tensor input, int p) -> Tensor"),
     doc: "Logarithm of the multivariate gamma function of dimension `p`.
@@ -237,15 +247,11 @@ Example::
     >>> oneflow.mvlgamma(oneflow.tensor([3.]), 2)
     tensor([1.5502])",
     infer: |c, outs| {
-        if c.int(0)? < 1 {
-            return Err(Error::runtime("p has to be greater than or equal to 1"));
-        }
-        if c.t(0)?.dtype() == DType::Bool {
-            return Err(Error::runtime("The input tensor may not be a boolean tensor."));
-        }
+        mvlgamma_takes(c)?;
         unary::real_float(c, outs)
     },
     compose: Some(|c, outs| {
+        mvlgamma_takes(c)?;
         let (x, p) = (c.t(0)?, c.int(0)?);
         let d = promote::to_float(x.dtype());
         let x = if d == x.dtype() { x.clone() } else { x.to_copy_with(Some(d), None)? };

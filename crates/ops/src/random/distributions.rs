@@ -476,6 +476,17 @@ pub static POISSON_DOUBLES: OpDef = OpDef {
     ..DOUBLES
 };
 
+fn counts_and_chances(c: &Call<'_>) -> Result<()> {
+    for (i, what) in ["count", "prob"].into_iter().enumerate() {
+        let d = c.t(i)?.dtype();
+        if !d.is_float() {
+            let name = d.scalar_type_name();
+            return Err(Error::value(format!("binomial only supports floating-point dtypes for {what}, got: {name}")));
+        }
+    }
+    Ok(())
+}
+
 pub static BINOMIAL: OpDef = OpDef {
     sig: Sig::parse("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"),
     doc: "Numbers of successes in `count` trials of probability `prob`.
@@ -485,18 +496,13 @@ Example::
     >>> oneflow.binomial(oneflow.tensor([3.]), oneflow.tensor([1.]))
     tensor([3.])",
     infer: |c, outs| {
-        for (i, what) in ["count", "prob"].into_iter().enumerate() {
-            let d = c.t(i)?.dtype();
-            if !d.is_float() {
-                let name = d.scalar_type_name();
-                return Err(Error::value(format!(
-                    "binomial only supports floating-point dtypes for {what}, got: {name}"
-                )));
-            }
-        }
+        counts_and_chances(c)?;
         same_float(c, outs)
     },
-    compose: Some(|c, outs| in_doubles(c, outs, |t, g| t[0].binomial_doubles_with(&t[1], Some(g)))),
+    compose: Some(|c, outs| {
+        counts_and_chances(c)?;
+        in_doubles(c, outs, |t, g| t[0].binomial_doubles_with(&t[1], Some(g)))
+    }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 1.0, 20.0), SampleArg::range(&[4], 0.1, 0.9)])],
     ..BY_TENSORS
 };
