@@ -574,6 +574,19 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_run_backward, m)?)
 }
 
+/// The loss itself; in the build of a graph that has a gradient scaler, the loss times its scale.
+fn scaled(py: Python<'_>, loss: &Tensor) -> Result<Tensor> {
+    if !oneflow_graph::is_tracing() {
+        return Ok(loss.clone());
+    }
+    let scale = py.import("oneflow.autograd._engine").and_then(|m| m.getattr("loss_scale")).pend(py)?;
+    if scale.is_none() {
+        return Ok(loss.clone());
+    }
+    let made = bound(py, loss.clone()).and_then(|loss| scale.call1((loss,))).pend(py)?;
+    Ok(get(&made).unwrap_or(loss).clone())
+}
+
 /// `x.backward(...)`.
 pub fn backward(
     py: Python<'_>,
@@ -591,7 +604,7 @@ pub fn backward(
     if inputs.as_ref().is_some_and(Vec::is_empty) {
         return Err(Error::runtime("`inputs` argument to `backward()` cannot be empty."));
     }
-    let from = [ag::Root::Tensor(t.clone())];
+    let from = [ag::Root::Tensor(scaled(py, t)?)];
     let grads = [gradient];
     gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()))?;
     gate::check_signals(py)

@@ -216,7 +216,7 @@ pub static FMIN: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.fmin(oneflow.tensor([1., float('nan')]), oneflow.tensor([3., 2.]))
+    >>> oneflow.fmin(oneflow.tensor([1., oneflow.nan]), oneflow.tensor([3., 2.]))
     tensor([1., 2.])",
     faces: Faces::FN_METHOD_OUT,
     infer: real,
