@@ -117,7 +117,7 @@ pub static ISPOSINF: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.isposinf(oneflow.tensor([float('inf'), 1.]))
+    >>> oneflow.isposinf(oneflow.tensor([oneflow.inf, 1.]))
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &POSINF_EXPR)),
     ..PREDICATE
@@ -129,7 +129,7 @@ pub static ISNEGINF: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.isneginf(oneflow.tensor([float('-inf'), 1.]))
+    >>> oneflow.isneginf(oneflow.tensor([-oneflow.inf, 1.]))
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &NEGINF_EXPR)),
     ..PREDICATE
@@ -164,7 +164,7 @@ pub static NAN_TO_NUM: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.nan_to_num(oneflow.tensor([float('nan'), 1.]))
+    >>> oneflow.nan_to_num(oneflow.tensor([oneflow.nan, 1.]))
     tensor([0., 1.])",
     infer: unary::like,
     kernel: Kernel::Elementwise(|c, o, p| {

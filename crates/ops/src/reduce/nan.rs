@@ -13,7 +13,7 @@ pub static NANSUM: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.nansum(oneflow.tensor([1., float('nan')]))
+    >>> oneflow.nansum(oneflow.tensor([1., oneflow.nan]))
     tensor(1.)",
     compose: Some(|c, outs| {
         let x = c.t(0)?;
@@ -31,7 +31,7 @@ pub static NANMEAN: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.nanmean(oneflow.tensor([1., float('nan'), 3.]))
+    >>> oneflow.nanmean(oneflow.tensor([1., oneflow.nan, 3.]))
     tensor(2.)",
     compose: Some(|c, outs| {
         let (x, dims, keep) = (c.t(0)?, c.arg(0).ints(), c.bool(1));

@@ -86,7 +86,7 @@ pub static NANMEDIAN: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.nanmedian(oneflow.tensor([3., float('nan'), 2.]))
+    >>> oneflow.nanmedian(oneflow.tensor([3., oneflow.nan, 2.]))
     tensor(2.)",
     compose: Some(|c, outs| median_of_all(c, outs, true)),
     ..MIDDLE
@@ -310,7 +310,7 @@ pub static NANQUANTILE: OpDef = OpDef {
 
 Example::
 
-    >>> oneflow.nanquantile(oneflow.tensor([1., float('nan'), 3.]), 0.5)
+    >>> oneflow.nanquantile(oneflow.tensor([1., oneflow.nan, 3.]), 0.5)
     tensor(2.)",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| quantile(c, outs, c.t(1)?, true)),
