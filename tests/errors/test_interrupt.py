@@ -10,6 +10,9 @@ import sys
 import pytest
 
 PRELUDE = """
+import signal
+# Started in the background a process inherits that interrupts are ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import oneflow as flow
 from oneflow import nn
 model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)])

@@ -474,6 +474,8 @@ def test_control_c_ends_a_run():
 
     graph = build_of(many)
     x = torch.randn(n, n)
+    # Started in the background a process inherits that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT)).start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
