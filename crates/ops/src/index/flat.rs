@@ -95,7 +95,7 @@ Example::
             )));
         }
         let Some(dim) = c.arg(0).int() else {
-            return give(outs, x.reshape(&[-1])?.gather(0, &i.reshape(&[-1])?)?);
+            return give(outs, x.view(&[-1])?.gather(0, &i.view(&[-1])?)?);
         };
         if x.ndim() != i.ndim() {
             return Err(Error::runtime(format!(
