@@ -10,6 +10,7 @@ use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -397,10 +398,11 @@ fn _run_backward<'py>(
     allow_unused: bool,
     accumulate: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let from = roots(outputs, "outputs")?;
+    let mut from = roots(outputs, "outputs")?;
     let grads = optional_tensors(grads, "gradients")?;
     let inputs = if inputs.is_none() { None } else { Some(roots(inputs, "inputs")?) };
     if accumulate {
+        scale_losses(py, &mut from)?;
         run(|| gate::detach(py, || ag::backward_from(&from, &grads, retain_graph, create_graph, inputs.as_deref())))?;
         return Ok(PyList::empty(py));
     }
@@ -561,6 +563,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;
     private.setattr("_backward_is_partial", wrap_pyfunction!(_backward_is_partial, private)?)?;
     private.setattr("_will_run", wrap_pyfunction!(_will_run, private)?)?;
+    private.setattr("_set_loss_scale", wrap_pyfunction!(_set_loss_scale, private)?)?;
     private.setattr("_increment_version", wrap_pyfunction!(_increment_version, private)?)
 }
 
@@ -574,17 +577,27 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_run_backward, m)?)
 }
 
-/// The loss itself; in the build of a graph that has a gradient scaler, the loss times its scale.
-fn scaled(py: Python<'_>, loss: &Tensor) -> Result<Tensor> {
-    if !oneflow_graph::is_tracing() {
-        return Ok(loss.clone());
+thread_local! {
+    /// What a graph with a gradient scaler does to the losses whose backward its build asks for.
+    static LOSS_SCALE: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
+}
+
+/// Sets what losses go through before backward on this thread; returns what did so far.
+#[pyfunction]
+fn _set_loss_scale(scale: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
+    LOSS_SCALE.replace(scale)
+}
+
+/// Tensors that backward starts from, multiplied by the scale where one is set.
+fn scale_losses(py: Python<'_>, from: &mut [ag::Root]) -> PyResult<()> {
+    let Some(scale) = LOSS_SCALE.with_borrow(|s| s.as_ref().map(|s| s.bind(py).clone())) else { return Ok(()) };
+    for root in from {
+        if let ag::Root::Tensor(loss) = root {
+            let made = scale.call1((bound(py, loss.clone())?,))?;
+            *loss = get(&made).cloned().ok_or_else(|| PyTypeError::new_err("a scaled loss must be a Tensor"))?;
+        }
     }
-    let scale = py.import("oneflow.autograd._engine").and_then(|m| m.getattr("loss_scale")).pend(py)?;
-    if scale.is_none() {
-        return Ok(loss.clone());
-    }
-    let made = bound(py, loss.clone()).and_then(|loss| scale.call1((loss,))).pend(py)?;
-    Ok(get(&made).unwrap_or(loss).clone())
+    Ok(())
 }
 
 /// `x.backward(...)`.
@@ -604,7 +617,8 @@ pub fn backward(
     if inputs.as_ref().is_some_and(Vec::is_empty) {
         return Err(Error::runtime("`inputs` argument to `backward()` cannot be empty."));
     }
-    let from = [ag::Root::Tensor(scaled(py, t)?)];
+    let mut from = [ag::Root::Tensor(t.clone())];
+    scale_losses(py, &mut from).pend(py)?;
     let grads = [gradient];
     gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()))?;
     gate::check_signals(py)

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from oneflow.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
-from oneflow.amp.grad_scaler import GradScaler, OptState
+from oneflow.amp.grad_scaler import GradScaler, OptState, StaticGradScaler
 
-__all__ = ["GradScaler", "OptState", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = [
+    "GradScaler",
+    "OptState",
+    "StaticGradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+]

@@ -316,3 +316,28 @@ class GradScaler:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+class StaticGradScaler(GradScaler):
+    """A scaler whose scale stays: steps of gradients that are not finite are skipped all the same.
+
+    Args:
+        scale_factor: the scale.
+
+    Raises:
+        ValueError: it is not positive.
+
+    Example::
+
+        >>> scaler = oneflow.amp.StaticGradScaler(128.0)
+        >>> scaler.scale(oneflow.tensor(2.0))
+        tensor(256.)
+    """
+
+    def __init__(self, scale_factor: float) -> None:
+        if not scale_factor > 0:
+            raise ValueError(f"StaticGradScaler(): scale_factor must be positive, got {scale_factor}")
+        super().__init__("cpu", init_scale=float(scale_factor))
+
+    def _advance(self, scale: Tensor, tracker: Tensor, bad: Tensor) -> None:
+        pass

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd.graph import GradientEdge
-
-# What a graph with a gradient scaler does to every loss whose backward its build asks for.
-loss_scale: Callable[[Any], Any] | None = None
 
 
 def _initial_gradients(outputs: Sequence[Any], gradients: Any, owner: str) -> list[Tensor | None]:
@@ -63,8 +60,6 @@ def backward(
         RuntimeError: nothing requires a gradient, shapes differ, or what was saved is gone.
     """
     outputs = _as_list(tensors)
-    if loss_scale is not None:
-        outputs = [loss_scale(output) for output in outputs]
     gradients = _initial_gradients(outputs, grad_variables if grad_tensors is None else grad_tensors, "grad_output")
     if retain_graph is None:
         retain_graph = create_graph

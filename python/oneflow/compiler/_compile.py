@@ -13,9 +13,10 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import flatten, unflatten, user_line
+from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_line
 
 _KEPT = 64
+_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = "default"
 _all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
@@ -114,6 +115,7 @@ class CompiledFunction:
         self._fuse = fuse
         self._eager = eager
         self._programs: dict[Any, _Programs | None] = {}
+        self._flat: list[Module] = []
         self._told = False
         _all.add(self)
 
@@ -133,11 +135,16 @@ class CompiledFunction:
         tensors: list[Tensor] = []
         try:
             structure = flatten((args, kwargs), tensors, "input")
-            key = self._key(structure, tensors)
-            programs = self._programs.get(key, _NEW)
+            key, programs = self._find(structure, tensors)
         except (TypeError, NotImplementedError) as error:
             return self._fall_back(error, args, kwargs)
         if programs is _NEW or (programs is not None and programs.is_stale()):
+            if _stance == "eager_on_recompile":
+                return self._function(*args, **kwargs)
+            if _stance == "fail_on_recompile":
+                raise RuntimeError(
+                    f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
+                )
             try:
                 programs = _compile(self._function, structure, tensors, self._fuse)
             except Exception as error:
@@ -145,30 +152,42 @@ class CompiledFunction:
                     raise
                 self._keep(key, None)
                 return self._fall_back(error, args, kwargs)
+            programs.modules = self._flat
             self._keep(key, programs)
         if programs is None:
             return self._function(*args, **kwargs)
         return programs(tensors)
+
+    def _name(self) -> str:
+        return getattr(self._function, "__qualname__", type(self._function).__name__)
 
     def _keep(self, key: Any, programs: _Programs | None) -> None:
         if len(self._programs) >= _KEPT:
             del self._programs[next(iter(self._programs))]
         self._programs[key] = programs
 
-    def _key(self, structure: Any, tensors: list[Tensor]) -> Any:
-        metas = [(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors]
+    def _find(self, structure: Any, tensors: list[Tensor]) -> tuple[Any, Any]:
+        """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
+        metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors])
+        inputs = (structure, metas, modes_key())
+        key = (inputs, modules_key(self._flat))
+        programs = self._programs.get(key, _NEW)
         module = _module(self._function)
-        modes = () if module is None else tuple([m.training for m in module.modules()])
-        return (structure, tuple(metas), modes, oneflow.is_grad_enabled(), oneflow.get_default_dtype())
+        if programs is _NEW and module is not None:
+            # A module may have got another child: list them again.
+            self._flat = modules_of([module])
+            key = (inputs, modules_key(self._flat))
+            programs = self._programs.get(key, _NEW)
+        return key, programs
 
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
         result = self._function(*args, **kwargs)
         # Told only where eager execution works: otherwise the user sees the error itself.
         if not self._told:
             self._told = True
-            name = getattr(self._function, "__qualname__", type(self._function).__name__)
             warnings.warn(
-                f"compile: {name} runs eagerly for such inputs, because it cannot be traced: {error}", stacklevel=3
+                f"compile: {self._name()} runs eagerly for such inputs, because it cannot be traced: {error}",
+                stacklevel=3,
             )
         return result
 
@@ -183,6 +202,8 @@ class _Programs:
         self.structure = structure
         self.forward = forward
         self.backward: Any = None
+        # Kept alive: the key tells them apart by identity.
+        self.modules: list[Module] = []
         # What autograd has to see: positions of inputs, and tensors from outside.
         self.wanted: list[int] = []
         self.captured: list[Tensor] = []
@@ -312,12 +333,20 @@ def cudagraph_mark_step_begin() -> None:
 
 
 class set_stance:
-    """Choose how compiled functions run: "default", or "force_eager". A function, a context manager and a decorator."""
+    """Choose how compiled functions run. A function, a context manager and a decorator.
 
-    def __init__(self, stance: str = "default", **_: Any) -> None:
+    Args:
+        stance: "default" compiles for every new kind of input; "force_eager" runs Python as it is;
+            "eager_on_recompile" runs what is compiled already, and all else eagerly; "fail_on_recompile" raises there.
+
+    Raises:
+        RuntimeError: another stance.
+    """
+
+    def __init__(self, stance: str = "default") -> None:
         global _stance
-        if stance not in ("default", "force_eager", "eager_on_recompile", "fail_on_recompile"):
-            raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected 'default' or 'force_eager'")
+        if stance not in _STANCES:
+            raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected one of {', '.join(_STANCES)}")
         self._before, self._stance = _stance, stance
         _stance = stance
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.autograd import _engine
 from oneflow.nn import _report
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import flatten, unflatten, user_line
+from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_line
 
 # Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
@@ -204,7 +203,6 @@ class Graph:
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
         self._flat: list[Module] = []
-        self._n_children = 0
         self._most: int | None = None
         self._debug_level = debug_v_level
 
@@ -326,7 +324,7 @@ class Graph:
     def with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
         """Keep the programs of the ``size`` input shapes used last, and forget older ones. Returns the graph itself.
 
-        Without it the programs of all shapes are kept.
+        Without it the programs of all shapes are kept. ``enable_shared`` is accepted: programs share parameters anyway.
         """
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"with_dynamic_input_shape(): size must be a positive integer, got {size!r}")
@@ -341,8 +339,14 @@ class Graph:
 
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
         structure = flatten((args, kwargs), tensors, "input")
-        key = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
+        inputs = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
+        key = (inputs, modules_key(self._flat))
         program = self._compiled.get(key)
+        if program is None:
+            # A module may have got another child: list them again.
+            self._flat = modules_of(self._modules.values())
+            key = (inputs, modules_key(self._flat))
+            program = self._compiled.get(key)
         if program is None or program.is_stale():
             program = self._compiled[key] = self._compile(args, kwargs, tensors)
             if self._most is not None and len(self._compiled) > self._most:
@@ -364,12 +368,6 @@ class Graph:
         return unflatten(program.structure, iter(results))
 
     def _modes(self) -> tuple[Any, ...]:
-        # Modules are listed again where one has gained or lost a child.
-        training = [(m.training, len(m._modules)) for m in self._flat]
-        if not training or sum([n for _, n in training]) != self._n_children:
-            self._flat = [m for module in self._modules.values() for m in module.modules()]
-            self._n_children = sum([len(m._modules) for m in self._flat])
-            training = [(m.training, len(m._modules)) for m in self._flat]
         settings = [
             (name, value if not isinstance(value, (list, dict)) else repr(value))
             for optimizer, _ in self._optimizers
@@ -377,9 +375,7 @@ class Graph:
             for name, value in group.items()
             if name not in _NOT_TRACED
         ]
-        kinds = [kind for kind in ("cpu", "cuda") if oneflow.is_autocast_enabled(kind)]
-        casts = [(kind, oneflow.get_autocast_dtype(kind)) for kind in kinds]
-        return (tuple(training), oneflow.is_grad_enabled(), tuple(settings), tuple(casts))
+        return (*modes_key(), *settings)
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():
@@ -421,7 +417,8 @@ class Graph:
             for p, grad in grads:
                 p.grad = grad
         memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
-        program = _Program(compiled, structure, memory, [optimizer for optimizer, _ in self._optimizers])
+        optimizers = [optimizer for optimizer, _ in self._optimizers]
+        program = _Program(compiled, structure, self._flat, memory, optimizers)
         self._print(program)
         return program
 
@@ -434,13 +431,12 @@ class Graph:
 
     @contextlib.contextmanager
     def _scaled(self) -> Iterator[None]:
-        """Inside, backward starts from losses multiplied by the scaler's scale."""
-        before = _engine.loss_scale
-        _engine.loss_scale = None if self._scaler is None else self._scaler.scale
+        """Inside, backward passes of this thread start from losses multiplied by the scaler's scale."""
+        before = _oneflow._C._set_loss_scale(None if self._scaler is None else self._scaler.scale)
         try:
             yield
         finally:
-            _engine.loss_scale = before
+            _oneflow._C._set_loss_scale(before)
 
     def _build(self, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
         """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
@@ -510,13 +506,16 @@ class Graph:
 
 
 class _Program:
-    """One compiled program, the structure of its results, and the memory it is about."""
+    """One compiled program, the structure of its results, and the modules and the memory it is about."""
 
-    __slots__ = ("compiled", "states", "structure")
+    __slots__ = ("compiled", "modules", "states", "structure")
 
-    def __init__(self, compiled: Any, structure: Any, memory: list[Tensor], optimizers: list[Any]) -> None:
+    def __init__(
+        self, compiled: Any, structure: Any, modules: list[Module], memory: list[Tensor], optimizers: list[Any]
+    ) -> None:
         self.compiled = compiled
         self.structure = structure
+        self.modules = modules
         compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
         self.states = [(optimizer, optimizer.state) for optimizer in optimizers]
 

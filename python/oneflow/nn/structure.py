@@ -1,15 +1,16 @@
-"""Nested values of tensors: what goes into a traced function and comes out of it."""
+"""What a traced function depends on: the nested values that go in and out, its modules, the thread's modes."""
 
 from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn.modules.module import Module
 
 _PACKAGE = str(Path(oneflow.__file__).parent)
 _TENSOR = "<tensor>"
@@ -50,6 +51,32 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     if kind == "namedtuple":
         return cls(*parts)
     return parts if issubclass(cls, list) else tuple(parts)
+
+
+def modules_of(roots: Iterable[Module]) -> list[Module]:
+    """The modules below (and with) these, each once."""
+    return list({id(m): m for root in roots for m in root.modules()}.values())
+
+
+def modules_key(modules: list[Module]) -> tuple[Any, ...]:
+    """What of these modules decides a trace: modes, and which children, parameters and buffers they hold.
+
+    Objects are told apart by identity: who keeps a key keeps the modules and their tensors alive.
+    """
+    found: list[Any] = []
+    for m in modules:
+        found.append(m.training)
+        found.extend(map(id, m._modules.values()))
+        found.extend(map(id, m._parameters.values()))
+        found.extend(map(id, m._buffers.values()))
+    return tuple(found)
+
+
+def modes_key() -> tuple[Any, ...]:
+    """The switches of this thread that decide what ops do: gradients, default dtype, autocast."""
+    kinds = [kind for kind in ("cpu", "cuda") if oneflow.is_autocast_enabled(kind)]
+    casts = [(kind, oneflow.get_autocast_dtype(kind)) for kind in kinds]
+    return (oneflow.is_grad_enabled(), oneflow.get_default_dtype(), *casts)
 
 
 def user_line() -> str | None:

@@ -1,0 +1,187 @@
+"""When a kept program is used again: modules that change, modes of the thread, stances, threads beside a build."""
+
+from __future__ import annotations
+
+import threading
+
+import oneflow as flow
+import pytest
+from oneflow import nn
+
+
+def graph_of(module):
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = module
+
+        def build(self, x):
+            return self.net(x)
+
+    return G()
+
+
+def net() -> nn.Module:
+    flow.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def compiled(module):
+    return flow.compile(module, fullgraph=True)
+
+
+def replace_parameter(m):
+    m[0].weight = nn.Parameter(flow.ones(4, 4))
+
+
+def replace_buffer_like(m):
+    m[2].bias = nn.Parameter(flow.full((2,), 7.0))
+
+
+def replace_child(m):
+    # An object of the same size: it may get the address of the old one.
+    m[1] = nn.Tanh()
+
+
+def replace_nested_child(m):
+    m[0] = nn.Sequential(nn.Linear(4, 4), nn.Sigmoid())
+
+
+def drop_bias(m):
+    m[2].bias = None
+
+
+@pytest.mark.parametrize(
+    "change", [replace_parameter, replace_buffer_like, replace_child, replace_nested_child, drop_bias]
+)
+@pytest.mark.parametrize("wrap", [graph_of, compiled])
+def test_what_a_module_holds_is_looked_at_in_every_call(wrap, change):
+    module = net()
+    run = wrap(module)
+    x = flow.randn(3, 4)
+    assert flow.allclose(run(x), module(x))
+    before = module(x)
+    change(module)
+    assert not flow.allclose(before, module(x))
+    assert flow.allclose(run(x), module(x))
+
+
+@pytest.mark.parametrize("wrap", [graph_of, compiled])
+def test_a_module_that_changes_back_finds_its_program(wrap):
+    module = net()
+    run = wrap(module)
+    x = flow.randn(3, 4)
+    old = module[1]
+    first = run(x)
+    module[1] = nn.Tanh()
+    run(x)
+    module[1] = old
+    assert (run(x) == first).all()
+    programs = run._compiled if wrap is graph_of else run._compiled_call._programs
+    assert len(programs) == 2
+
+
+@pytest.mark.parametrize("wrap", [graph_of, compiled])
+def test_programs_are_of_one_precision(wrap):
+    module = net()
+    run = wrap(module)
+    x = flow.randn(3, 4)
+    assert run(x).dtype is flow.float32
+    with flow.autocast("cpu", dtype=flow.bfloat16):
+        assert run(x).dtype is flow.bfloat16
+    with flow.autocast("cpu", dtype=flow.float16):
+        assert run(x).dtype is flow.float16
+    assert run(x).dtype is flow.float32
+
+
+def test_stances():
+    calls = []
+
+    @flow.compile
+    def f(x):
+        calls.append(x.shape)
+        return x * 2
+
+    with flow.compiler.set_stance("eager_on_recompile"):
+        f(flow.ones(2))
+        f(flow.ones(2))
+    assert len(calls) == 2
+    f(flow.ones(2))
+    f(flow.ones(2))
+    assert len(calls) == 3
+    with flow.compiler.set_stance("eager_on_recompile"):
+        f(flow.ones(2))
+        assert len(calls) == 3
+        f(flow.ones(3))
+        assert len(calls) == 4
+    with flow.compiler.set_stance("fail_on_recompile"):
+        assert f(flow.ones(2)).sum() == 4
+        with pytest.raises(RuntimeError, match="fail_on_recompile"):
+            f(flow.ones(3))
+    with pytest.raises(RuntimeError, match="invalid stance"):
+        flow.compiler.set_stance("eager")
+
+
+def test_the_scale_of_a_build_is_that_of_its_thread():
+    """Backward passes of other threads, while a graph with a scaler is built, start from their own losses."""
+    found = []
+
+    def elsewhere():
+        w = flow.ones(1, requires_grad=True)
+        (w * 3).sum().backward()
+        v = flow.ones(1, requires_grad=True)
+        flow.autograd.backward([(v * 3).sum()])
+        found.extend([float(w.grad), float(v.grad)])
+
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = net()
+            self.add_optimizer(flow.optim.SGD(self.net.parameters(), lr=0.1))
+            self.set_grad_scaler(flow.amp.StaticGradScaler(1024.0))
+
+        def build(self, x):
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+            loss = self.net(x).sum()
+            loss.backward()
+            return loss
+
+    G()(flow.ones(2, 4))
+    assert found == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("through", ["method", "function"])
+def test_a_static_scale_changes_no_step(through):
+    x = flow.randn(8, 4)
+    nets = [net(), net()]
+
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = nets[0]
+            self.config.allow_fuse_elementwise(False)
+            self.add_optimizer(flow.optim.SGD(self.net.parameters(), lr=0.1))
+            self.set_grad_scaler(flow.amp.StaticGradScaler(256.0))
+
+        def build(self, x):
+            loss = self.net(x).pow(2).mean()
+            if through == "method":
+                loss.backward()
+            else:
+                flow.autograd.backward([loss])
+            return loss
+
+    graph = G()
+    optimizer = flow.optim.SGD(nets[1].parameters(), lr=0.1)
+    for _ in range(3):
+        loss = nets[1](x).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        # A power of two: scaling and unscaling round nothing.
+        assert graph(x) == loss
+    assert all((p == q).all() for p, q in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
+    with pytest.raises(ValueError, match="positive"):
+        flow.amp.StaticGradScaler(0.0)
