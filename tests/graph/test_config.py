@@ -207,3 +207,10 @@ def test_report_is_one_page(tmp_path):
     assert all(j < i for i, row in enumerate(data["rows"]) for j in row["after"])
     assert max(h["offset"] + h["bytes"] for h in data["held"]) <= data["memory"]["peak"]
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_folding_is_a_pass_of_the_list(monkeypatch, capfd):
+    monkeypatch.setenv("ONEFLOW_DEBUG_PASS", "fold")
+    compiled({}, nn.Softplus())
+    text = capfd.readouterr().err
+    assert text.count("before fold") == 1 and text.count("after fold") == 1 and "dead_code" not in text

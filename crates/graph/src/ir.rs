@@ -4,7 +4,7 @@
 //! stands in `writes`. A view is a value whose `root` is another one.
 
 use oneflow_base::{Attrs, DType, Meta};
-use oneflow_core::{Kernel, OpDef};
+use oneflow_core::{Kernel, OpDef, Storage};
 use oneflow_runtime::Ref;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -36,11 +36,23 @@ pub struct Value {
 }
 
 /// Memory that outlives runs: its whole storage is one value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Variable {
     pub name: String,
     pub value: ValueId,
-    pub bytes: u64,
+    pub storage: Storage,
+}
+
+impl Variable {
+    pub fn bytes(&self) -> u64 {
+        self.storage.bytes() as u64
+    }
+}
+
+impl std::fmt::Debug for Variable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} = %{} ({} bytes)", self.name, self.value, self.bytes())
+    }
 }
 
 /// At the end of a run the memory of `target` (a variable or an input) holds `value`.
@@ -117,7 +129,7 @@ impl Graph {
     /// Bytes of a root's memory.
     pub fn bytes(&self, root: ValueId) -> u64 {
         if let Some(v) = self.variables.iter().find(|v| v.value == root) {
-            return v.bytes;
+            return v.bytes();
         }
         let m = self.meta(root);
         if m.sizes.contains(&0) {

@@ -1,6 +1,7 @@
 //! The compiler: traces a step, rewrites the graph, plans its memory and makes a plan of it.
 //!
-//! Compiles; never runs anything. What it makes is run by `oneflow-runtime`.
+//! Compiles. Of a step it runs nothing but what is constant, once (`passes/fold.rs`); what it makes is run by
+//! `oneflow-runtime`.
 
 mod ir;
 mod layer;
@@ -53,9 +54,9 @@ pub struct Compiled {
 
 /// Passes, order, lowering, memory.
 pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
-    let Traced { graph: logical, mut storages, .. } = traced;
+    let Traced { graph: logical, .. } = traced;
     let mut optimized = logical.clone();
-    run_all(&mut optimized, &mut storages, config)?;
+    run_all(&mut optimized, config)?;
     let (mut plan, mut memory) = lower(&optimized, config.memory)?;
     if config.straighten != Straighten::Disable {
         let mut other = optimized.clone();
@@ -66,5 +67,6 @@ pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
             (optimized, plan, memory) = (other, p, m);
         }
     }
+    let storages = optimized.variables.iter().map(|v| v.storage.clone()).collect();
     Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory })
 }

@@ -52,7 +52,7 @@ impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "graph {}({}) {{", self.name, list(self, self.inputs.iter().copied()))?;
         for v in &self.variables {
-            writeln!(f, "  {} = variable {:?} ({} bytes)", value(self, v.value), v.name, v.bytes)?;
+            writeln!(f, "  {} = variable {:?} ({} bytes)", value(self, v.value), v.name, v.bytes())?;
         }
         for n in &self.nodes {
             write!(f, "  {}", node(self, n))?;

@@ -37,7 +37,7 @@ impl Traced {
     /// Cuts a trace where `Tracer::cut` said. Of its results the first `n_outputs` belong to the forward part.
     pub fn split(self, n_outputs: usize) -> Result<Parts> {
         let Some(cut) = self.cut else { return Err(Error::runtime("the trace has no backward part")) };
-        let Traced { graph: g, storages, .. } = self;
+        let g = self.graph;
         if g.writes.len() > cut.writes {
             return Err(Error::not_implemented(
                 "a backward pass that writes to tensors from outside cannot be compiled",
@@ -101,8 +101,8 @@ impl Traced {
         }
         backward.inputs.extend(&g.inputs[cut.inputs..]);
         Ok(Parts {
-            forward: Traced { graph: forward, storages: storages.clone(), cut: None },
-            backward: Traced { graph: backward, storages, cut: None },
+            forward: Traced { graph: forward, cut: None },
+            backward: Traced { graph: backward, cut: None },
             saved_inputs,
             n_saved: made.len(),
         })

@@ -53,7 +53,6 @@ pub(crate) struct Trace {
     groups: Vec<State>,
     /// Variables by the address of their storage.
     known: HashMap<usize, Vec<(Storage, u32)>>,
-    storages: Vec<Storage>,
     /// Tensors met, for the end: gradients that belong to the trace are taken off them.
     met: HashMap<usize, Tensor>,
     names: HashMap<usize, String>,
@@ -125,11 +124,9 @@ pub fn run_again(on: bool) {
     });
 }
 
-/// A finished trace: the graph and the memory it is about.
+/// A finished trace: the graph, whose variables hold the memory it is about.
 pub struct Traced {
     pub graph: Graph,
-    /// One storage per variable.
-    pub storages: Vec<Storage>,
     pub cut: Option<Cut>,
 }
 
@@ -162,7 +159,6 @@ impl Tracer {
             graph: Graph { name: name.to_owned(), rng_start: g.offset(), ..Graph::default() },
             groups: Vec::new(),
             known: HashMap::new(),
-            storages: Vec::new(),
             met: HashMap::new(),
             names: HashMap::new(),
             seed: g.seed(),
@@ -250,7 +246,7 @@ impl Tracer {
                 oneflow_autograd::set_grad(met, None)?;
             }
         }
-        Ok(Traced { graph: t.graph, storages: t.storages, cut: t.cut })
+        Ok(Traced { graph: t.graph, cut: t.cut })
     }
 }
 
@@ -345,9 +341,8 @@ impl Trace {
         let whole = t.is_contiguous() && t.offset() == 0 && t.numel() == n;
         let meta = if whole { t.meta() } else { Meta::contiguous(t.dtype(), t.device(), &[n]) };
         let v = self.add_value(meta, 0, None);
-        let name = self.names.get(&key).cloned().unwrap_or_else(|| format!("captured.{}", self.storages.len()));
-        self.graph.variables.push(Variable { name, value: v, bytes: s.bytes() as u64 });
-        self.storages.push(s.clone());
+        let name = self.names.get(&key).cloned().unwrap_or_else(|| format!("captured.{}", self.graph.variables.len()));
+        self.graph.variables.push(Variable { name, value: v, storage: s.clone() });
         let group = self.add_group(v, Some(v));
         self.known.entry(key).or_default().push((s.clone(), group));
         Ok(group)

@@ -2,16 +2,16 @@
 //!
 //! Their results become variables of the program. Plain fills stay: writing a constant costs less than reading it.
 
+use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId, Variable};
 use oneflow_base::{Arg, Result};
-use oneflow_core::{Call, Kernel, Outs, ShapeOf, Storage, Tensor, Traits, dispatch};
+use oneflow_core::{Call, Kernel, Outs, ShapeOf, Tensor, Traits, dispatch};
 use std::collections::{HashMap, HashSet};
 
 /// A constant takes memory for good: larger ones are computed in every run.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Computes what is constant; new variables get their memory in `storages`.
-pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
+pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     let written: HashSet<ValueId> = g.writes.iter().map(|w| w.value).collect();
     let results: HashSet<ValueId> = g.outputs.iter().map(|v| g.root(*v)).collect();
     let updated: HashSet<ValueId> = g
@@ -68,9 +68,8 @@ pub fn run(g: &mut Graph, storages: &mut Vec<Storage>) -> Result<bool> {
     }
     for root in &keep {
         let Some(storage) = known[root].storage() else { continue };
-        let bytes = storage.bytes() as u64;
-        g.variables.push(Variable { name: format!("constant.{}", storages.len()), value: *root, bytes });
-        storages.push(storage.clone());
+        let name = format!("constant.{}", g.variables.len());
+        g.variables.push(Variable { name, value: *root, storage: storage.clone() });
     }
     let kept: HashSet<ValueId> = keep.into_iter().collect();
     g.nodes.retain(|n| n.is_view() || !n.outs.iter().any(|v| kept.contains(v)));

@@ -2,19 +2,19 @@
 
 mod common;
 mod dead_code;
-pub(crate) mod fold;
+mod fold;
 mod fusion;
 pub(crate) mod straighten;
 
 use crate::Config;
 use crate::ir::Graph;
 use oneflow_base::Result;
-use oneflow_core::Storage;
 
 /// A pass; gives back whether it changed anything.
 pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
 
 pub static PASSES: &[(&str, Pass)] = &[
+    ("fold", fold::run),
     ("dead_code", dead_code::run),
     ("common", common::run),
     ("fuse_linear", fusion::linear::run),
@@ -22,9 +22,8 @@ pub static PASSES: &[(&str, Pass)] = &[
 ];
 
 /// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
-pub fn run_all(g: &mut Graph, storages: &mut Vec<Storage>, config: &Config) -> Result<()> {
+pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {
     let shown = std::env::var("ONEFLOW_DEBUG_PASS").unwrap_or_default();
-    fold::run(g, storages)?;
     for (name, pass) in PASSES {
         let show = shown == "ALL" || shown.split(',').any(|s| s == *name);
         if show {
