@@ -1,11 +1,10 @@
 //! ATTENTION and its backward against plain f64 loops, on every instruction set, and the same bits for any number of threads.
 
-mod common;
-use common::*;
 use oneflow_base::{DType, contiguous_strides};
 use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::philox::{packed, threshold, window_words};
 use oneflow_kernels_prim::{ATTENTION, ATTENTION_BACKWARD, Word};
+use oneflow_kernels_testing::*;
 
 #[derive(Clone)]
 struct Case {

@@ -1,11 +1,9 @@
 //! Convolutions against the sum they are defined by, for every dtype, layout and instruction set.
 
-#[path = "../../nn/tests/common/mod.rs"]
-mod common;
-use common::*;
 use oneflow_base::DType;
 use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 /// One geometry: [n, c, o, groups], then (in, kernel, stride, padding, dilation) a dimension.
 struct Case {

@@ -1,10 +1,9 @@
 //! SORT, TOPK, COUNT_NONZERO, NONZERO and RANDOM.
 
-mod common;
-use common::*;
 use oneflow_base::DType;
 use oneflow_kernels_prim::philox::{block, window_words};
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 use std::cmp::Ordering;
 
 const REALS: [DType; 10] = [

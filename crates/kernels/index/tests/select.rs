@@ -1,9 +1,8 @@
 //! INDEX_SELECT, GATHER, SCATTER, INDEX, INDEX_PUT and CONCAT against plain loops.
 
-mod common;
-use common::*;
 use oneflow_base::{DType, ErrorKind};
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 const SIZES: [DType; 5] = [DType::Bool, DType::BF16, DType::F32, DType::I64, DType::C128];
 

@@ -1,10 +1,9 @@
 //! The same bits for any number of threads, on work large enough to be split.
 
-mod common;
-use common::*;
 use oneflow_base::DType;
 use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 /// Runs a case with one, two and seven threads and compares every value.
 fn check(what: &str, f: impl Fn() -> Vec<Buf>) {

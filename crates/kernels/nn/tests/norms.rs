@@ -1,10 +1,9 @@
 //! Batch norm, group norm and resampling: every layout gives what plain f64 gives, the same bits for any number of threads.
 
-mod common;
-use common::*;
 use oneflow_base::DType;
 use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 /// Runs a case with one, two and seven threads and compares every bit; gives the values.
 fn same_bits(what: &str, f: impl Fn() -> Vec<Buf>) -> Vec<Vec<f64>> {

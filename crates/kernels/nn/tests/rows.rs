@@ -1,9 +1,8 @@
 //! SOFTMAX, LAYER_NORM and CROSS_ENTROPY with their backwards against plain f64 loops.
 
-mod common;
-use common::*;
 use oneflow_base::{DType, ErrorKind};
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 /// Rows of every length around the registers' widths.
 const LENGTHS: [i64; 9] = [1, 2, 7, 8, 15, 17, 33, 64, 131];

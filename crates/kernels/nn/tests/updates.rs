@@ -1,10 +1,9 @@
 //! EMBEDDING, DROPOUT, UPDATE and UNSCALE against plain f64 loops.
 
-mod common;
-use common::*;
 use oneflow_base::{DType, ErrorKind};
 use oneflow_kernels_prim::philox::{packed, window_words};
 use oneflow_kernels_prim::*;
+use oneflow_kernels_testing::*;
 
 #[test]
 fn embedding_and_backward() {

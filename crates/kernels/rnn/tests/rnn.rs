@@ -1,10 +1,9 @@
 //! RNN against plain loops and its backward against differences of them, on every instruction set and for any number of threads.
 
-mod common;
-use common::*;
 use oneflow_base::DType;
 use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::{RNN, RNN_BACKWARD, RnnMode, Word};
+use oneflow_kernels_testing::*;
 
 struct Case {
     mode: RnnMode,

@@ -1,9 +1,10 @@
-//! Strided buffers of any dtype with values as f64, and launches on them.
-#![allow(dead_code)]
+//! What the kernel crates' tests share: strided buffers of any dtype with values as f64, launches on them, comparisons.
+//!
+//! Only for tests: nothing of the framework depends on it.
 
 use oneflow_base::{DType, Device, Result, bf16, contiguous_strides, f16};
 use oneflow_ep::Queue;
-use oneflow_kernels_prim::{Launch, Primitive, View, Word};
+use oneflow_kernels_prim::{Isa, Launch, Primitive, View, Word};
 
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
 
@@ -23,7 +24,9 @@ pub const LAYS: [Lay; 4] = [Lay::Plain, Lay::Reversed, Lay::Gaps, Lay::Backward]
 /// Buffers begin at cache lines, as the allocator's do.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u16; 32]);
+struct Line {
+    _halves: [u16; 32],
+}
 
 #[derive(Clone, Debug)]
 pub struct Buf {
@@ -54,7 +57,7 @@ impl Buf {
             }
         }
         let lines = (2 * n as usize + 2) * dtype.size() / 64 + 1;
-        Buf { dtype, sizes: sizes.to_vec(), strides, first, data: vec![Line([0x7fc1; 32]); lines] }
+        Buf { dtype, sizes: sizes.to_vec(), strides, first, data: vec![Line { _halves: [0x7fc1; 32] }; lines] }
     }
     pub fn of(dtype: DType, sizes: &[i64], lay: Lay, f: impl Fn(usize) -> f64) -> Buf {
         let mut b = Buf::new(dtype, sizes, lay);
@@ -70,6 +73,9 @@ impl Buf {
     }
     pub fn len(&self) -> usize {
         self.sizes.iter().product::<i64>() as usize
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
     fn at(&self, i: usize) -> *mut u8 {
         let (mut rest, mut off) = (i as i64, self.first);
@@ -180,5 +186,18 @@ pub fn close(got: &Buf, want: &[f64], tol: f64, what: &str) {
         let g = got.get(i);
         let same = g == *w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= eps * w.abs().max(1.0);
         assert!(same, "{what}: element {i} is {g}, expected {w}");
+    }
+}
+
+/// Runs this binary's tests again on every slower instruction set the machine has.
+pub fn again_on_other_isas() {
+    if std::env::var_os("ONEFLOW_CPU_ISA").is_some() {
+        return;
+    }
+    for isa in Isa::available().split_last().expect("a machine has one").1 {
+        let name = format!("{isa:?}").to_lowercase();
+        let exe = std::env::current_exe().expect("a test has a path");
+        let out = std::process::Command::new(exe).env("ONEFLOW_CPU_ISA", &name).output().expect("the test starts");
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stdout));
     }
 }
