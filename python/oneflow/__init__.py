@@ -65,6 +65,7 @@ _LAZY = (
     "distributed",
     "fft",
     "linalg",
+    "mock_torch",
     "multiprocessing",
     "nn",
     "optim",
