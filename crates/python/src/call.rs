@@ -6,7 +6,7 @@ use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, value};
-use oneflow_core::base::{Error, Result};
+use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -118,6 +118,11 @@ unsafe fn ask_binary(
 /// Runs a parsed call.
 #[inline]
 unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>) -> Result<*mut PyObject> {
+    if let (Some(i), Some(device)) = (o.made_on, crate::default_device::get())
+        && matches!(frame.args[i as usize], Arg::None)
+    {
+        frame.args[i as usize] = Arg::Device(device);
+    }
     frame.draw();
     let mut outs = Outs::new();
     if form.is_inplace() {

@@ -170,6 +170,18 @@ impl PyDevice {
             Err(_) => py.NotImplemented(),
         }
     }
+    /// Tensors made inside without `device=` are on this device.
+    fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
+        if let Some(device) = device_of(slf.bind(py))? {
+            crate::default_device::enter(device);
+        }
+        Ok(slf)
+    }
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) -> bool {
+        crate::default_device::leave();
+        false
+    }
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         let args = match self.index() {
             Some(i) => (self.device.kind.name(), i).into_pyobject(py)?,

@@ -5,7 +5,7 @@ use crate::gate::{OrPending, pending_set};
 use crate::hand::{bind, flag, given, wrong};
 use crate::object::{tensor_of, wrap};
 use crate::parse::Given;
-use crate::{classes, convert, dlpack, numpy, scalar, value};
+use crate::{classes, convert, default_device, dlpack, numpy, scalar, value};
 use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, Scalar, promote};
 use oneflow_core::{Tensor, default_dtype};
@@ -43,6 +43,7 @@ pub unsafe fn wanted(
     function: &str,
     dtype: *mut PyObject,
     device: *mut PyObject,
+    default: Option<Device>,
 ) -> Result<(Option<DType>, Option<Device>)> {
     // SAFETY: arguments of a call.
     unsafe {
@@ -54,7 +55,7 @@ pub unsafe fn wanted(
             ),
         };
         let device = match given(device) {
-            None => None,
+            None => default,
             Some(o) => {
                 let d = classes::device_of(&Bound::from_borrowed_ptr(py, o)).pend(py)?;
                 Some(d.ok_or_else(|| wrong(py, function, "device", "device", o))?)
@@ -69,7 +70,7 @@ unsafe fn tensor(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyOb
     unsafe {
         let [data, dtype, device, grad, _pin] =
             bind("tensor", ["data", "dtype", "device", "requires_grad", "pin_memory"], 1, 1, g)?;
-        let (dtype, device) = wanted(py, "tensor", dtype, device)?;
+        let (dtype, device) = wanted(py, "tensor", dtype, device, default_device::get())?;
         let grad = flag(py, "tensor", "requires_grad", grad, false)?;
         if tensor_of(data).is_some() {
             let text = c"To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than tensor(sourceTensor).";
@@ -89,7 +90,7 @@ unsafe fn as_tensor(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut P
     // SAFETY: a function call.
     unsafe {
         let [data, dtype, device] = bind("as_tensor", ["data", "dtype", "device"], 3, 1, g)?;
-        let (dtype, device) = wanted(py, "as_tensor", dtype, device)?;
+        let (dtype, device) = wanted(py, "as_tensor", dtype, device, default_device::get())?;
         wrap(py, shared(py, data, dtype, device)?)
     }
 }
@@ -121,7 +122,7 @@ unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyO
     unsafe {
         let [obj, dtype, device, copy, grad] =
             bind("asarray", ["obj", "dtype", "device", "copy", "requires_grad"], 1, 1, g)?;
-        let (dtype, device) = wanted(py, "asarray", dtype, device)?;
+        let (dtype, device) = wanted(py, "asarray", dtype, device, default_device::get())?;
         let grad = flag(py, "asarray", "requires_grad", grad, false)?;
         let copy = match given(copy) {
             None => None,

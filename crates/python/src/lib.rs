@@ -12,6 +12,7 @@ mod classes;
 mod convert;
 mod create;
 mod cuda;
+mod default_device;
 mod distributed;
 mod dlpack;
 mod entry;
@@ -30,6 +31,7 @@ mod operators;
 mod overload;
 mod overrides;
 mod parse;
+mod profiler;
 mod scalar;
 mod settings;
 mod size;
@@ -59,10 +61,12 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_sparse::register();
     numpy::add(m)?;
     settings::add(m)?;
+    default_device::add(m)?;
     cuda::add(m)?;
     global::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;
+    profiler::add(m)?;
     table::fill(m)?;
     inspect::add(m)
 }

@@ -382,7 +382,7 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
     unsafe {
         let [data, dtype, device, grad] = bind("new_tensor", ["data", "dtype", "device", "requires_grad"], 1, 1, g)?;
         let like = self_tensor(o)?;
-        let (dtype, device) = create::wanted(py, "new_tensor", dtype, device)?;
+        let (dtype, device) = create::wanted(py, "new_tensor", dtype, device, None)?;
         let grad = flag(py, "new_tensor", "requires_grad", grad, false)?;
         let dtype = dtype.unwrap_or(like.dtype());
         let t = create::from_data(py, data, Some(dtype), Some(device.unwrap_or(like.device())))?;

@@ -58,12 +58,12 @@ pub struct Overload {
     pub defaults: SmallVec<[Arg<'static>; 8]>,
     /// Bare numbers stand for the one positional list (`x.view(2, 3)`).
     pub spreads: bool,
-    /// A number may stand for a tensor (ops that also take `Tensor|Scalar`).
-    pub numbers: bool,
     /// Makes a tensor of a given dtype and device: takes `layout` and `pin_memory` too.
     pub factory: bool,
     /// The argument `requires_grad`, which is this crate's to fulfil.
     pub requires_grad: Option<u8>,
+    /// The argument `device` of a function without tensors: left out, it is the thread's default.
+    pub made_on: Option<u8>,
     pub takes_out: bool,
     /// The plain case of two operands and defaults: position of the scalar among the arguments.
     pub binary: Option<u8>,
@@ -150,8 +150,11 @@ impl Overload {
             self_at,
             self_input,
             spreads,
-            numbers: has(Ty::TensorOrScalar) || crate::operators::takes_numbers(sig.name),
             factory: has(Ty::DType) && has(Ty::Device),
+            made_on: match sig.params().iter().any(|p| p.is_input()) {
+                true => None,
+                false => params.iter().find(|p| p.ty == Ty::Device).map(|p| p.arg),
+            },
             requires_grad: params.iter().find(|p| p.name == "requires_grad").map(|p| p.arg),
             takes_out: form == Form::Function && (op.faces.has(oneflow_core::Faces::OUT) || named),
             binary,

@@ -36,6 +36,17 @@ fn set_num_threads(n: i64) -> PyResult<()> {
     Ok(())
 }
 
+/// The widest vector instructions that kernels use, under PyTorch's names.
+#[pyfunction]
+fn _cpu_isa() -> &'static str {
+    use oneflow_core::kernels::Isa;
+    match oneflow_core::kernels::isa() {
+        Isa::Baseline => "DEFAULT",
+        Isa::Avx2 => "AVX2",
+        Isa::Avx512 => "AVX512",
+    }
+}
+
 fn dtype_arg(o: &Bound<'_, PyAny>, function: &str) -> PyResult<oneflow_core::base::DType> {
     dtype_of(o).ok_or_else(|| PyTypeError::new_err(format!("{function}(): arguments must be dtypes")))
 }
@@ -63,6 +74,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;
     m.add_function(wrap_pyfunction!(set_num_threads, m)?)?;
+    m.add_function(wrap_pyfunction!(_cpu_isa, m)?)?;
     m.add_function(wrap_pyfunction!(promote_types, m)?)?;
     m.add_function(wrap_pyfunction!(can_cast, m)?)
 }
