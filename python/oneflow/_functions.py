@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._named_dtypes import FLOAT_LIMITS
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -118,13 +119,20 @@ class finfo:
 
     def __init__(self, type: DType | None = None) -> None:
         name = _name(_oneflow.get_default_dtype() if type is None else type)
+        if name in FLOAT_LIMITS:
+            bits, eps, largest, smallest, tiny, resolution = FLOAT_LIMITS[name]
+            self._set(bits, eps, largest, smallest, tiny, tiny, resolution, name)
+            return
         if name not in _FLOATS:
             raise TypeError(f"finfo() requires a floating point input type, got {type}; use iinfo for integers")
         bits, exponent_bits, resolution = _FLOATS[name]
         fraction_bits = bits - 1 - exponent_bits
         bias = 2 ** (exponent_bits - 1) - 1
         largest = (2.0 - 2.0**-fraction_bits) * 2.0**bias
-        values = (bits, 2.0**-fraction_bits, largest, -largest, 2.0 ** (1 - bias), 2.0 ** (1 - bias), resolution, name)
+        tiny = 2.0 ** (1 - bias)
+        self._set(bits, 2.0**-fraction_bits, largest, -largest, tiny, tiny, resolution, name)
+
+    def _set(self, *values: Any) -> None:
         for field, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -169,6 +177,9 @@ _INTS = {
     "int16": (16, 1),
     "int32": (32, 1),
     "int64": (64, 1),
+    "uint16": (16, 0),
+    "uint32": (32, 0),
+    "uint64": (64, 0),
 }
 
 
