@@ -33,6 +33,7 @@ from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set
 from oneflow.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from oneflow import _tensor, _tensor_views
 from oneflow._aliases import *  # noqa: F403
+from oneflow._named_dtypes import *  # noqa: F403
 from oneflow._dtypes import can_cast, promote_types, result_type
 from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
 from oneflow._functions import allclose, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
@@ -49,6 +50,15 @@ from oneflow._linalg import chain_matmul, cholesky, cross, inverse, lu, lu_solve
 from oneflow.linalg import lu_unpack
 from oneflow._linalg import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
 from oneflow._linalg import tensordot, triangular_solve
+from oneflow._typed_tensors import *  # noqa: F403
+from oneflow._settings import are_deterministic_algorithms_enabled, compiled_with_cxx11_abi
+from oneflow._settings import get_deterministic_debug_mode
+from oneflow._settings import get_device, get_device_module, get_float32_matmul_precision, get_num_interop_threads
+from oneflow._settings import is_deterministic_algorithms_warn_only_enabled, is_distributed, is_inference, is_signed
+from oneflow._settings import is_warn_always_enabled, set_anomaly_enabled, set_default_tensor_type
+from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_precision, set_flush_denormal
+from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
+from oneflow._settings import _assert, _check
 
 # isort: on
 from oneflow._cuda_libraries import search_directories as _search_directories
@@ -57,25 +67,36 @@ from oneflow._cuda_libraries import search_directories as _search_directories
 _oneflow._cuda_set_search_dirs(_search_directories())
 
 _LAZY = (
+    "_dynamo",
+    "accelerator",
     "amp",
     "autograd",
+    "backends",
     "compiler",
     "cpu",
     "cuda",
     "distributed",
     "fft",
+    "fx",
+    "jit",
     "linalg",
     "mock_torch",
+    "mps",
     "multiprocessing",
     "nn",
+    "onnx",
     "optim",
+    "overrides",
+    "profiler",
     "random",
     "sbp",
     "serialization",
-    "special",
     "sparse",
+    "special",
     "testing",
     "utils",
+    "version",
+    "xpu",
 )
 _FROM_AMP = (
     "autocast",

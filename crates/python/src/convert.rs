@@ -213,13 +213,20 @@ unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObj
         let b = Bound::from_borrowed_ptr(py, d);
         let named = match value::text(d)? {
             Some(s) => named_type(s),
-            None => classes::dtype_of(&b).map(|d| (d, None)),
+            None => classes::dtype_of(&b).map(|d| (d, None)).or_else(|| tensor_type(&b)),
         };
         let Some((dtype, device)) = named else {
             return Err(Error::value(format!("invalid type: {}", b.repr().pend(py)?)));
         };
         wrap(py, moved(py, t, Some(dtype), device)?)
     }
+}
+
+/// The class `oneflow.LongTensor` and its like, which says its dtype and kind of device.
+fn tensor_type(o: &Bound<'_, PyAny>) -> Option<(DType, Option<Device>)> {
+    let dtype = classes::dtype_of(&o.getattr("dtype").ok()?)?;
+    let device = classes::device_of(&o.getattr("device_type").ok()?).ok()??;
+    Some((dtype, Some(device)))
 }
 
 /// "torch.FloatTensor", "oneflow.cuda.HalfTensor".

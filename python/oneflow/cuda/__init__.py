@@ -17,6 +17,7 @@ from typing import Any
 from oneflow import _oneflow
 from oneflow._oneflow import OutOfMemoryError
 from oneflow._oneflow import device as _device
+from oneflow.cuda._more import *  # noqa: F403
 from oneflow.cuda.streams import (
     Event,
     Stream,
@@ -206,3 +207,14 @@ def manual_seed(seed: int) -> None:
 def manual_seed_all(seed: int) -> None:
     """As :func:`manual_seed`."""
     _manual_seed(seed)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs the rest of the package on first use."""
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module("oneflow.cuda.amp")
+    raise AttributeError(
+        f"module 'oneflow.cuda' has no attribute '{name}': this version of oneflow does not provide it"
+    )

@@ -1,0 +1,25 @@
+"""Names that exist so that scripts import, and say what to use instead when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def refuse(name: str, instead: str) -> Callable[..., Any]:
+    """A function that raises NotImplementedError: ``name`` is not provided, ``instead`` says what to use."""
+    text = f"{name} is not provided: {instead}"
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(text)
+
+    refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
+    refused.__doc__ = f"Raises NotImplementedError. {instead[0].upper()}{instead[1:]}."
+    return refused
+
+
+def refuse_class(name: str, instead: str) -> type:
+    """A class that has no objects: ``isinstance`` is False of everything, making one raises."""
+    made = refuse(name, instead)
+    body = {"__new__": made, "__doc__": made.__doc__, "__module__": name.rpartition(".")[0]}
+    return type(name.rpartition(".")[2], (), body)

@@ -1,0 +1,168 @@
+"""Process-wide switches. What has no effect here says so: results never depend on threads or on a choice of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._typed_tensors import of as _tensor_type
+
+_state: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision": "highest", "warn_always": False}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back."""
+    _state.update(deterministic=bool(mode), warn_only=bool(warn_only))
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether :func:`use_deterministic_algorithms` was asked for."""
+    return _state["deterministic"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was asked for with ``warn_only``."""
+    return _state["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same switch by another name: "default" or 0, "warn" or 1, "error" or 2."""
+    modes = {"default": 0, "warn": 1, "error": 2}
+    mode = modes.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, 2 or one of {list(modes)}, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 (warn) or 2 (error)."""
+    return 0 if not _state["deterministic"] else 1 if _state["warn_only"] else 2
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow products of float32 in a shorter format: "highest", "high" or "medium". The CPU always uses float32.
+
+    Raises:
+        RuntimeError: another word.
+    """
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"Unknown precision: {precision}; use 'highest', 'high' or 'medium'")
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What :func:`set_float32_matmul_precision` was given; "highest" at first."""
+    return _state["precision"]
+
+
+def set_warn_always(b: bool) -> None:
+    """Repeat warnings that are usually given once a process. Python's own filter decides which are shown."""
+    _state["warn_always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What :func:`set_warn_always` was given."""
+    return _state["warn_always"]
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: numbers below the smallest normal one are always kept."""
+    return False
+
+
+def get_num_interop_threads() -> int:
+    """1: independent ops do not run side by side in eager execution."""
+    return 1
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Accepted; independent ops do not run side by side in eager execution."""
+    if n <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make tensors of this type by default, such as ``oneflow.DoubleTensor`` or "oneflow.cuda.FloatTensor".
+
+    Raises:
+        TypeError: ``t`` is no type of floating-point tensors.
+    """
+    dtype, place = _tensor_type(t)
+    if not dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    oneflow.set_default_dtype(dtype)
+    _oneflow.set_default_device(None if place == "cpu" else place)
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type: of a tensor its type with dtype, such as "oneflow.FloatTensor"."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(kind, "__module__", "") or ""
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype of ``input`` has negative numbers."""
+    return input.is_signed()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether ``input`` was made in inference mode."""
+    return input.is_inference()
+
+
+def is_distributed(input: Tensor) -> bool:
+    """False: tensors of several ranks say ``is_global``."""
+    return False
+
+
+def get_device(input: Tensor) -> int:
+    """The number of the GPU that ``input`` is on, -1 on the CPU."""
+    return input.get_device()
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device's kind: ``oneflow.cpu`` or ``oneflow.cuda``.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    import importlib
+
+    if device is None:
+        kind = "cpu" if _oneflow._cuda_unavailable_reason() else "cuda"
+    else:
+        kind = oneflow.device(device).type
+    try:
+        return importlib.import_module(f"oneflow.{kind}")
+    except ImportError as e:
+        raise RuntimeError(f"Invalid device '{kind}': oneflow has no module of that name") from e
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Look for faults of backward from now on, as :class:`oneflow.autograd.set_detect_anomaly` does."""
+    from oneflow.autograd.anomaly_mode import set_detect_anomaly
+
+    set_detect_anomaly(mode, check_nan)
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: the package holds no C++ whose ABI could matter."""
+    return True
+
+
+def _check(cond: bool, message: Any = None) -> None:
+    """Raise RuntimeError unless ``cond``; ``message`` is a function that gives the text."""
+    if not cond:
+        raise RuntimeError("Expected cond to be True" if message is None else str(message()))
+
+
+def _assert(condition: Any, message: str) -> None:
+    """An assertion that a trace may hold."""
+    if not condition:
+        raise AssertionError(message)

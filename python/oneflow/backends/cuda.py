@@ -1,0 +1,110 @@
+"""Switches of matrix products and attention on a GPU. They are kept; kernels choose for themselves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+__all__ = [
+    "can_use_flash_attention",
+    "cudnn_sdp_enabled",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "is_built",
+    "is_flash_attention_available",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "preferred_linalg_library",
+    "sdp_kernel",
+]
+
+
+class _Matmul:
+    """How products of matrices may round. On the CPU they are computed in full."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+    fp32_precision = "none"
+
+
+matmul = _Matmul()
+_enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
+
+
+def is_built() -> bool:
+    """True: every build can use a GPU; :func:`oneflow.cuda.is_available` says whether there is one."""
+    return True
+
+
+def flash_sdp_enabled() -> bool:
+    """Whether the tiled kernel of attention is allowed."""
+    return _enabled["flash"]
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Allow the tiled kernel of attention."""
+    _enabled["flash"] = bool(enabled)
+
+
+def math_sdp_enabled() -> bool:
+    """Whether attention composed of products and a softmax is allowed."""
+    return _enabled["math"]
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """Allow attention composed of products and a softmax."""
+    _enabled["math"] = bool(enabled)
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """Whether the memory-efficient kernel of attention is allowed; it is the tiled one."""
+    return _enabled["mem_efficient"]
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Allow the memory-efficient kernel of attention; it is the tiled one."""
+    _enabled["mem_efficient"] = bool(enabled)
+
+
+def cudnn_sdp_enabled() -> bool:
+    """Whether cuDNN's attention is allowed; it is not used."""
+    return _enabled["cudnn"]
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Allow cuDNN's attention; it is not used."""
+    _enabled["cudnn"] = bool(enabled)
+
+
+def is_flash_attention_available() -> bool:
+    """Whether attention has a tiled kernel: always."""
+    return True
+
+
+def can_use_flash_attention(params: object, debug: bool = False) -> bool:
+    """Whether the tiled kernel of attention may be used: it takes every shape."""
+    return _enabled["flash"]
+
+
+def preferred_linalg_library(backend: object = None) -> str:
+    """The one library there is."""
+    return "default"
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[None]:
+    """Allow some kernels of attention inside. See :func:`oneflow.nn.attention.sdpa_kernel`."""
+    before = dict(_enabled)
+    _enabled.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    try:
+        yield
+    finally:
+        _enabled.update(before)

@@ -1,0 +1,26 @@
+"""oneDNN is not used: kernels are the package's own. The switches are kept, so that scripts that set them run."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from oneflow.backends._flags import changed
+
+__all__ = ["allow_tf32", "deterministic", "enabled", "flags", "is_available"]
+
+enabled = True
+deterministic = False
+allow_tf32 = True
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """False: it is not used."""
+    return False
+
+
+def flags(
+    enabled: bool | None = None, deterministic: bool | None = None, allow_tf32: bool | None = None
+) -> AbstractContextManager[None]:
+    """Set the switches inside a ``with``."""
+    return changed(__name__, enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

@@ -1,0 +1,25 @@
+"""Apple's GPUs: there is no provider for them."""
+
+from __future__ import annotations
+
+__all__ = ["is_available", "is_built", "is_macos13_or_newer", "is_macos_or_newer"]
+
+
+def is_built() -> bool:
+    """False: there is no provider for them."""
+    return False
+
+
+def is_available() -> bool:
+    """False: there is no provider for them."""
+    return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """False: the question is only asked where there is a provider."""
+    return False
+
+
+def is_macos13_or_newer(minor: int = 0) -> bool:
+    """False: the question is only asked where there is a provider."""
+    return False

@@ -1,0 +1,129 @@
+"""Questions and switches of less use: random states, dtypes, typed tensors, interprocess memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import Tensor, _typed_tensors, random
+from oneflow._refusals import refuse, refuse_class
+
+__all__ = [
+    "get_arch_list",
+    "get_rng_state",
+    "get_rng_state_all",
+    "initial_seed",
+    "ipc_collect",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_tf32_supported",
+    "max_memory_reserved",
+    "memory_stats",
+    "reset_max_memory_allocated",
+    "seed",
+    "seed_all",
+    "set_rng_state",
+    "set_rng_state_all",
+]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether a GPU computes in bfloat16: one of compute capability 8.0 does by itself, others through float32."""
+    from oneflow import cuda
+
+    if not cuda.is_available():
+        return False
+    return including_emulation or cuda.get_device_capability()[0] >= 8
+
+
+def is_tf32_supported() -> bool:
+    """Whether a GPU has TF32: from compute capability 8.0 on."""
+    from oneflow import cuda
+
+    return cuda.is_available() and cuda.get_device_capability()[0] >= 8
+
+
+def get_rng_state(device: Any = "cuda") -> Tensor:
+    """The state of the generator of all devices."""
+    return random.get_rng_state()
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """The state of the generator, once for each GPU."""
+    from oneflow import cuda
+
+    return [random.get_rng_state() for _ in range(cuda.device_count())]
+
+
+def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
+    """Put a state from :func:`get_rng_state` back."""
+    random.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Put the states from :func:`get_rng_state_all` back: there is one generator, which takes the last."""
+    for state in new_states:
+        random.set_rng_state(state)
+
+
+def seed() -> None:
+    """Seed from the operating system."""
+    random.seed()
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    """The seed in use."""
+    return random.initial_seed()
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The bytes the allocator holds: it gives none back by itself, so this is the most it held."""
+    from oneflow import cuda
+
+    return cuda.memory_reserved(device)
+
+
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Start a new peak for ``max_memory_allocated``."""
+    from oneflow import cuda
+
+    cuda.reset_peak_memory_stats(device)
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Bytes of the allocator under PyTorch's keys; empty without a GPU."""
+    from oneflow import cuda
+
+    if not cuda.is_available():
+        return {}
+    return {
+        "allocated_bytes.all.current": cuda.memory_allocated(device),
+        "allocated_bytes.all.peak": cuda.max_memory_allocated(device),
+        "reserved_bytes.all.current": cuda.memory_reserved(device),
+    }
+
+
+def ipc_collect() -> None:
+    """Nothing: memory of a GPU is not shared between processes."""
+
+
+def is_current_stream_capturing() -> bool:
+    """False: streams are not captured."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Empty: kernels are compiled for the GPU that is found."""
+    return []
+
+
+CUDAGraph: Any = refuse_class("oneflow.cuda.CUDAGraph", "use oneflow.nn.Graph")
+graph = refuse("oneflow.cuda.graph", "use oneflow.nn.Graph")
+make_graphed_callables = refuse("oneflow.cuda.make_graphed_callables", "use oneflow.nn.Graph")
+
+for _kind in _typed_tensors.DTYPES:
+    globals()[f"{_kind}Tensor"] = _typed_tensors.make(f"{_kind}Tensor", "cuda")
+    __all__.append(f"{_kind}Tensor")
+__all__ += ["CUDAGraph", "graph", "make_graphed_callables"]

@@ -1,0 +1,30 @@
+"""Symbolic tracing of Python is not provided: :class:`oneflow.nn.Graph` and :func:`oneflow.compile` trace tensors.
+
+The names exist, so that ``isinstance(model, fx.GraphModule)`` is False and modules that import them load.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from oneflow._refusals import refuse, refuse_class
+
+__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "symbolic_trace", "wrap"]
+
+T = TypeVar("T")
+
+_INSTEAD = "use oneflow.nn.Graph or oneflow.compile, whose traces hold tensors' ops"
+
+Graph: Any = refuse_class("oneflow.fx.Graph", _INSTEAD)
+GraphModule: Any = refuse_class("oneflow.fx.GraphModule", _INSTEAD)
+Interpreter: Any = refuse_class("oneflow.fx.Interpreter", _INSTEAD)
+Node: Any = refuse_class("oneflow.fx.Node", _INSTEAD)
+Proxy: Any = refuse_class("oneflow.fx.Proxy", _INSTEAD)
+Tracer: Any = refuse_class("oneflow.fx.Tracer", _INSTEAD)
+Transformer: Any = refuse_class("oneflow.fx.Transformer", _INSTEAD)
+symbolic_trace = refuse("oneflow.fx.symbolic_trace", _INSTEAD)
+
+
+def wrap(fn_or_name: T) -> T:
+    """Return ``fn_or_name`` itself: no tracer looks into functions."""
+    return fn_or_name

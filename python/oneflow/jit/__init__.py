@@ -1,0 +1,165 @@
+"""The decorators of TorchScript, which leave Python as it is.
+
+Functions and modules run as they stand. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve
+a model without Python, ``Graph.save_plan``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from oneflow._refusals import refuse, refuse_class
+
+__all__ = [
+    "Attribute",
+    "CompilationUnit",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "annotate",
+    "export",
+    "freeze",
+    "fork",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "onednn_fusion_enabled",
+    "optimized_execution",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]
+
+T = TypeVar("T")
+
+_INSTEAD = "use oneflow.compile or oneflow.nn.Graph to compile, and Graph.save_plan to run without Python"
+
+
+def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> T:
+    """Return ``obj`` itself: functions, modules and classes run as they are."""
+    return obj
+
+
+def script_method(fn: T) -> T:
+    """Return ``fn`` itself."""
+    return fn
+
+
+def script_if_tracing(fn: T) -> T:
+    """Return ``fn`` itself."""
+    return fn
+
+
+def export(fn: T) -> T:
+    """Return ``fn`` itself: every method can be called."""
+    return fn
+
+
+def interface(obj: T) -> T:
+    """Return ``obj`` itself."""
+    return obj
+
+
+def unused(fn: T) -> T:
+    """Return ``fn`` itself: nothing is left out."""
+    return fn
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Return the function itself: with or without arguments, as a decorator."""
+    return drop if callable(drop) else lambda fn: fn
+
+
+def annotate(the_type: Any, the_value: T) -> T:
+    """Return ``the_value``; types are for the reader."""
+    return the_value
+
+
+def Attribute(value: T, type: Any = None) -> T:
+    """Return ``value``; types are for the reader."""
+    return value
+
+
+def is_scripting() -> bool:
+    """False: functions are never compiled as TorchScript."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: functions are never traced as TorchScript; see :func:`oneflow.compiler.is_compiling`."""
+    return False
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> _Done:
+    """Run ``func`` now; :func:`wait` returns what it returned."""
+    return _Done(func(*args, **kwargs))
+
+
+def wait(future: _Done) -> Any:
+    """The result of :func:`fork`."""
+    return future.value
+
+
+class _Done:
+    """A finished task."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) -> T:
+    """Return ``mod`` itself."""
+    return mod
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Nothing changes inside."""
+    yield
+
+
+@contextlib.contextmanager
+def strict_fusion() -> Iterator[None]:
+    """Nothing changes inside."""
+    yield
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """Accepted; there is no fuser of TorchScript. Returns the strategy before: none."""
+    return []
+
+
+def onednn_fusion_enabled() -> bool:
+    """False."""
+    return False
+
+
+trace = refuse("oneflow.jit.trace", _INSTEAD)
+trace_module = refuse("oneflow.jit.trace_module", _INSTEAD)
+save = refuse("oneflow.jit.save", f"save the state_dict with oneflow.save; {_INSTEAD}")
+load = refuse("oneflow.jit.load", "archives of TorchScript hold programs; load a state_dict with oneflow.load")
+ScriptModule = refuse_class("oneflow.jit.ScriptModule", _INSTEAD)
+RecursiveScriptModule = refuse_class("oneflow.jit.RecursiveScriptModule", _INSTEAD)
+ScriptFunction = refuse_class("oneflow.jit.ScriptFunction", _INSTEAD)
+CompilationUnit = refuse_class("oneflow.jit.CompilationUnit", _INSTEAD)
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Python's own ``isinstance``, of parametrised types such as ``list[int]`` by their origin."""
+    import builtins
+    from typing import get_origin
+
+    types: tuple[Any, ...] = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
+    return builtins.isinstance(obj, tuple(t if get_origin(t) is None else get_origin(t) for t in types))

@@ -1,0 +1,32 @@
+"""Apple's GPUs: there is no provider for them."""
+
+from __future__ import annotations
+
+from oneflow._refusals import refuse
+
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
+
+_INSTEAD = "there is no provider for Apple's GPUs; oneflow.backends.mps.is_available() is False"
+
+
+def is_available() -> bool:
+    """False: there is no provider for them."""
+    return False
+
+
+def device_count() -> int:
+    """0: there is no provider for them."""
+    return 0
+
+
+def empty_cache() -> None:
+    """Nothing: no memory is held."""
+
+
+def manual_seed(seed: int) -> None:
+    """Nothing: there is nothing to seed."""
+
+
+synchronize = refuse("oneflow.mps.synchronize", _INSTEAD)
+current_allocated_memory = refuse("oneflow.mps.current_allocated_memory", _INSTEAD)
+driver_allocated_memory = refuse("oneflow.mps.driver_allocated_memory", _INSTEAD)

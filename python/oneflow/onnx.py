@@ -1,0 +1,17 @@
+"""ONNX: files are not written."""
+
+from __future__ import annotations
+
+from oneflow._refusals import refuse
+
+__all__ = ["dynamo_export", "export", "is_in_onnx_export"]
+
+_INSTEAD = "save the state_dict with oneflow.save and export from PyTorch, or run the program with Graph.save_plan"
+
+export = refuse("oneflow.onnx.export", _INSTEAD)
+dynamo_export = refuse("oneflow.onnx.dynamo_export", _INSTEAD)
+
+
+def is_in_onnx_export() -> bool:
+    """False."""
+    return False

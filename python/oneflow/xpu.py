@@ -1,0 +1,40 @@
+"""Intel's GPUs: there is no provider for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow._refusals import refuse
+
+__all__ = ["current_device", "device_count", "empty_cache", "is_available", "is_initialized", "synchronize"]
+
+_INSTEAD = "there is no provider for Intel's GPUs; oneflow.xpu.is_available() is False"
+
+
+def is_available() -> bool:
+    """False: there is no provider for them."""
+    return False
+
+
+def is_initialized() -> bool:
+    """False: there is no provider for them."""
+    return False
+
+
+def device_count() -> int:
+    """0: there is no provider for them."""
+    return 0
+
+
+def empty_cache() -> None:
+    """Nothing: no memory is held."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Nothing: there is nothing to seed."""
+
+
+current_device = refuse("oneflow.xpu.current_device", _INSTEAD)
+get_device_properties = refuse("oneflow.xpu.get_device_properties", _INSTEAD)
+set_device = refuse("oneflow.xpu.set_device", _INSTEAD)
+synchronize: Any = refuse("oneflow.xpu.synchronize", _INSTEAD)

@@ -1,0 +1,117 @@
+"""Switches, default devices and types, and the names that only say what to use instead."""
+
+import threading
+
+import oneflow
+import pytest
+import torch
+
+
+def test_typed_tensors():
+    for kind in ("Float", "Long", "Bool", "Half", "Byte", "Int", "Short", "Char", "Double", "BFloat16"):
+        ours, theirs = getattr(oneflow, f"{kind}Tensor"), getattr(torch, f"{kind}Tensor")
+        a, b = ours([1, 0]), theirs([1, 0])
+        assert str(a.dtype).partition(".")[2] == str(b.dtype).partition(".")[2] and a.tolist() == b.tolist()
+        assert tuple(ours(2, 3).shape) == tuple(theirs(2, 3).shape) and tuple(ours().shape) == tuple(theirs().shape)
+        assert isinstance(a, ours) and not isinstance(a.to(oneflow.complex64), ours) and not isinstance(1, ours)
+        assert oneflow.zeros(2).type(ours).dtype == a.dtype
+        assert oneflow.typename(a) == a.type() == f"oneflow.{kind}Tensor"
+    with pytest.raises(TypeError, match="expected LongTensor"):
+        oneflow.LongTensor(oneflow.zeros(2))
+
+
+def test_default_device_nests_and_belongs_to_the_thread():
+    assert str(oneflow.get_default_device()) == "cpu"
+    seen = []
+    with oneflow.device("meta"):
+        made = [oneflow.zeros(2), oneflow.tensor([1]), oneflow.randn(2), oneflow.arange(3), oneflow.full((2,), 1.0)]
+        made += [oneflow.as_tensor([1.0]), oneflow.eye(2), oneflow.nn.Linear(2, 2).weight]
+        assert all(t.is_meta for t in made)
+        assert str(oneflow.zeros(2, device="cpu").device) == "cpu"
+        assert str(oneflow.from_numpy(torch.zeros(2).numpy()).device) == "cpu"
+        with oneflow.device("cpu"):
+            assert str(oneflow.zeros(2).device) == "cpu"
+        thread = threading.Thread(target=lambda: seen.append(str(oneflow.zeros(2).device)))
+        thread.start()
+        thread.join()
+    assert seen == ["cpu"] and str(oneflow.zeros(2).device) == "cpu"
+    oneflow.set_default_device("meta")
+    try:
+        assert oneflow.ones(2).is_meta and str(oneflow.get_default_device()) == "meta"
+        assert oneflow.ones(2, device="cpu").add(1).sum().item() == 4.0
+    finally:
+        oneflow.set_default_device(None)
+
+
+def test_default_tensor_type():
+    try:
+        oneflow.set_default_tensor_type(oneflow.DoubleTensor)
+        assert oneflow.ones(1).dtype == oneflow.float64
+        oneflow.set_default_tensor_type("torch.FloatTensor")
+        assert oneflow.ones(1).dtype == oneflow.float32
+    finally:
+        oneflow.set_default_tensor_type("oneflow.FloatTensor")
+    for wrong in ("Float", 3, oneflow.LongTensor):
+        with pytest.raises(TypeError):
+            oneflow.set_default_tensor_type(wrong)
+
+
+def test_switches_are_read_back():
+    try:
+        oneflow.use_deterministic_algorithms(True, warn_only=True)
+        assert oneflow.are_deterministic_algorithms_enabled() and oneflow.get_deterministic_debug_mode() == 1
+        assert oneflow.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        oneflow.set_deterministic_debug_mode("default")
+    assert not oneflow.are_deterministic_algorithms_enabled()
+    oneflow.set_float32_matmul_precision("high")
+    assert oneflow.get_float32_matmul_precision() == "high"
+    oneflow.set_float32_matmul_precision("highest")
+    with pytest.raises(RuntimeError, match="Unknown precision"):
+        oneflow.set_float32_matmul_precision("low")
+    oneflow.backends.cudnn.benchmark = True
+    with oneflow.backends.cudnn.flags(benchmark=False):
+        assert not oneflow.backends.cudnn.benchmark
+    assert oneflow.backends.cudnn.benchmark
+    oneflow.backends.cudnn.benchmark = False
+    assert oneflow.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
+    assert not oneflow.backends.mps.is_available() and not oneflow.xpu.is_available()
+    assert oneflow.version.__version__ == oneflow.__version__
+
+
+REFUSED = [
+    lambda: oneflow.jit.trace(None),
+    lambda: oneflow.jit.save(None, ""),
+    lambda: oneflow.jit.load(""),
+    lambda: oneflow.jit.ScriptModule(),
+    lambda: oneflow.fx.symbolic_trace(None),
+    lambda: oneflow.fx.GraphModule(None, None),
+    lambda: oneflow.onnx.export(None, None, ""),
+    lambda: oneflow.xpu.current_device(),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_refusals_say_what_to_use(call):
+    with pytest.raises(NotImplementedError, match=r"oneflow\.\w+\.\w+ is not provided: "):
+        call()
+
+
+def test_script_decorators_change_nothing():
+    def f(x):
+        return x + 1
+
+    jit = oneflow.jit
+    assert jit.script(f) is f and jit.ignore(f) is f and jit.ignore(drop=True)(f) is f and jit.unused(f) is f
+    assert jit.export(f) is f and jit.script_if_tracing(f) is f and oneflow.fx.wrap(f) is f
+    assert not jit.is_scripting() and not jit.is_tracing()
+    assert not isinstance(oneflow.nn.Linear(1, 1), (oneflow.fx.GraphModule, jit.ScriptModule))
+    assert jit.wait(jit.fork(f, 1)) == 2 and jit.annotate(int, 1) == 1
+
+
+@pytest.mark.skipif(oneflow.cuda.is_available(), reason="there is a GPU")
+def test_typed_tensors_of_a_gpu_say_that_there_is_none():
+    with pytest.raises(RuntimeError, match="cuda"):
+        oneflow.cuda.FloatTensor(2)
+    assert not oneflow.cuda.is_bf16_supported() and oneflow.cuda.get_rng_state_all() == []
+    assert oneflow.accelerator.current_accelerator() is None
