@@ -10,7 +10,7 @@ use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
 use crate::slot::{edge, state_mut};
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
-use oneflow_core::{Fix, Grad, Tensor, bit, copy_into};
+use oneflow_core::{Fix, Grad, SpanKind, Tensor, bit, copy_into, watch_span};
 use oneflow_ops::TensorOps;
 use oneflow_ops::elementwise::is_dense;
 use smallvec::SmallVec;
@@ -290,6 +290,7 @@ impl Engine {
         while let Some(Ready(node)) = self.heap.pop() {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
             polling.step(&grads)?;
+            let _span = watch_span(SpanKind::Backward, || node.name().into(), node.seq);
             node.hooks.run(&mut grads)?;
             if let Kind::Accumulate(leaf) = &node.kind {
                 self.leaf(&node, leaf, &mut grads)?;

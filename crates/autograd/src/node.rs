@@ -63,6 +63,7 @@ static SEQ: AtomicU64 = AtomicU64::new(1);
 impl Node {
     pub(crate) fn new(kind: Kind, edges: SmallVec<[Option<Edge>; 2]>, n_outputs: u32) -> Node {
         let seq = SEQ.fetch_add(1, Ordering::Relaxed);
+        oneflow_core::watch_link(seq);
         let node = Node { seq, kind, edges, n_outputs, hooks: NodeHooks::default() };
         if crate::anomaly::is_anomaly_enabled() {
             crate::anomaly::remember(&node);

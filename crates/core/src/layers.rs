@@ -2,6 +2,7 @@
 //!
 //! Dispatch is the only way an op happens.
 
+use crate::watch::watched;
 use crate::{Call, Dest, Outs, Tensor, local};
 use oneflow_base::{Error, Result};
 use std::cell::Cell;
@@ -16,7 +17,7 @@ pub mod bit {
     pub const LAZY: u32 = 4;
     pub const AUTOGRAD: u32 = 5;
     pub const AUTOCAST: u32 = 6;
-    /// Profiler, cost counting.
+    /// The profiler. On by `set_watching`, for all threads.
     pub const WATCH: u32 = 7;
 }
 
@@ -39,7 +40,7 @@ pub fn layer(bit: u32) -> Option<LayerFn> {
 /// A thread's part in dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Layers on for every call (tracing, autocast, profiler).
+    /// Layers on for every call (tracing, autocast).
     pub on: u32,
     /// Layers that may run at all (`no_grad` clears autograd).
     pub allowed: u32,
@@ -76,7 +77,7 @@ impl Drop for Guard {
 #[inline]
 pub fn dispatch(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let tls = TLS.get();
-    let mut bits = tls.on | (c.op.keys)(c.args);
+    let mut bits = tls.on | watched() | (c.op.keys)(c.args);
     for t in c.ins.iter().flatten() {
         bits |= t.keys();
     }

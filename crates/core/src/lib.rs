@@ -21,6 +21,7 @@ mod storage;
 mod table;
 mod tensor;
 mod warning;
+mod watch;
 
 pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
@@ -43,3 +44,4 @@ pub use storage::Storage;
 pub use table::{op_by_name, ops, overloads, register_ops};
 pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, set_py_hooks};
 pub use warning::{set_warn, warn};
+pub use watch::{Span, SpanKind, Watcher, is_watching, set_watcher, set_watching, watch_link, watch_span};

@@ -61,10 +61,10 @@ fn unimplemented(c: &Call<'_>, e: &Error) -> Error {
     Error::not_implemented(format!("\"{}\" is not implemented for ({}): {}", c.op.name(), c.describe(), e.text()))
 }
 
-/// The state in which only this layer runs.
+/// The state in which only this layer runs, and a profiler watches.
 fn local_only() -> Tls {
     let t = tls();
-    Tls { on: 0, allowed: t.allowed & (1 << bit::LOCAL | 1 << bit::META) }
+    Tls { on: 0, allowed: t.allowed & (1 << bit::LOCAL | 1 << bit::META | 1 << bit::WATCH) }
 }
 
 /// Runs the composition with the layers above switched off: they have had their turn.

@@ -1,5 +1,6 @@
 //! Shared memory of tensors: a block of a device, its owner and its version.
 
+use crate::watch::watch_memory;
 use oneflow_base::{Device, Result};
 use oneflow_ep::{Block, provider};
 use std::any::Any;
@@ -40,6 +41,7 @@ impl Storage {
     /// New, uninitialised memory.
     pub fn new(device: Device, bytes: usize) -> Result<Storage> {
         let block = provider(device.kind)?.alloc(device.index, bytes)?;
+        watch_memory(device, block.ptr as usize, block.bytes as i64);
         Ok(Self::make(device, Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) }))
     }
 
@@ -101,6 +103,7 @@ impl Storage {
         let d = self.device();
         let p = provider(d.kind)?;
         let block = p.alloc(d.index, bytes)?;
+        watch_memory(d, block.ptr as usize, block.bytes as i64);
         let old = self.memory();
         // SAFETY: both blocks are valid for the smaller of the two sizes and belong to the same device.
         unsafe {
@@ -139,6 +142,7 @@ fn release(device: Device, memory: Memory) {
     if let Owner::Block(block) = memory.owner
         && let Ok(p) = provider(device.kind)
     {
+        watch_memory(device, block.ptr as usize, -(block.bytes as i64));
         // SAFETY: the block came from this provider's `alloc` and its last owner lets go of it here.
         unsafe { p.free(device.index, block) };
     }
@@ -149,6 +153,7 @@ impl Drop for Inner {
         if let Owner::Block(block) = &self.memory.get_mut().owner {
             let block = *block;
             if let Ok(p) = provider(self.device.kind) {
+                watch_memory(self.device, block.ptr as usize, -(block.bytes as i64));
                 // SAFETY: the block came from this provider's `alloc`, and no handle is left.
                 unsafe { p.free(self.device.index, block) };
             }

@@ -1,13 +1,9 @@
-//! The op table as tests see it: `_C._ops()`, `_C._samples(name)`, and `_C._count_flops(function)`. Nothing public is made of it.
+//! The op table as tests see it: `_C._ops()` and `_C._samples(name)`. Nothing public is made of it.
 
-use oneflow_core::{
-    Call, Faces, Outs, Sample, SampleArg, Tls, bit, op_by_name, ops, redispatch, register_layer, tls, with_tls,
-};
+use oneflow_core::{Faces, Sample, SampleArg, op_by_name, ops};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 const FACES: [(Faces, &str); 6] = [
     (Faces::FN, "function"),
@@ -73,41 +69,10 @@ fn described<'py>(py: Python<'py>, a: &SampleArg) -> PyResult<Bound<'py, PyAny>>
     })
 }
 
-thread_local! {
-    static FLOPS: RefCell<BTreeMap<&'static str, f64>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-/// Adds what each op says it costs, once it has run.
-fn count(c: &Call<'_>, below: u32, outs: &mut Outs) -> oneflow_core::base::Result<()> {
-    redispatch(c, below, outs)?;
-    let metas: Vec<_> = outs.tensors().iter().map(|t| t.meta()).collect();
-    let flops = (c.op.cost)(c, &metas).flops;
-    FLOPS.with_borrow_mut(|f| *f.entry(c.op.name()).or_default() += flops);
-    Ok(())
-}
-
-/// Calls `function` and returns the floating-point operations of every op it dispatched on this thread, by name.
-#[pyfunction]
-fn _count_flops<'py>(py: Python<'py>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    FLOPS.take();
-    {
-        let now = tls();
-        let _guard = with_tls(Tls { on: now.on | 1 << bit::WATCH, ..now });
-        function.call0()?;
-    }
-    let d = PyDict::new(py);
-    for (name, flops) in FLOPS.take() {
-        d.set_item(name, flops)?;
-    }
-    Ok(d)
-}
-
 /// Adds the functions to the private module.
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    register_layer(bit::WATCH, count);
     let private = m.getattr("_C")?;
     let private = private.cast::<PyModule>()?;
     private.setattr("_ops", wrap_pyfunction!(_ops, private)?)?;
-    private.setattr("_samples", wrap_pyfunction!(_samples, private)?)?;
-    private.setattr("_count_flops", wrap_pyfunction!(_count_flops, private)?)
+    private.setattr("_samples", wrap_pyfunction!(_samples, private)?)
 }

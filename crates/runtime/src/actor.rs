@@ -7,6 +7,7 @@
 use crate::ledger::{Ledger, Message, Piece};
 use crate::plan::{Plan, Work};
 use oneflow_base::{Error, Result};
+use oneflow_core::{SpanKind, watch_span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -100,6 +101,7 @@ impl Stream {
             shared.ledger.pieces(task, ins, outs);
             let number = shared.ledger.acts(task);
             let run = shared.runs().iter().find(|r| r.0 == number).map(|r| r.1.clone());
+            let _span = watch_span(SpanKind::Actor, || format!("actor: {}", shared.ledger.name(task)).into(), 0);
             let mut act = Act { ins, outs, run: run.as_deref(), poll };
             let done = catch_unwind(AssertUnwindSafe(|| body.act(&mut act)));
             done.unwrap_or_else(|_| Err(Error::runtime("internal error: an actor panicked")))

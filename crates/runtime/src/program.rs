@@ -5,6 +5,7 @@ use crate::actor::POLL;
 use crate::lower::{LaunchSpec, launches};
 use crate::plan::{Buffer, Instr};
 use oneflow_base::{Device, Error, Result};
+use oneflow_core::{SpanKind, watch_span};
 use oneflow_ep::provider;
 use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -171,11 +172,13 @@ impl Program {
                 poll()?;
                 asked = Instant::now();
             }
+            let origin = &self.origins[r.origin as usize];
+            let _span = watch_span(SpanKind::Instruction, || origin.clone().into(), 0);
             let l = Launch { outs: &r.outs, ins: &r.ins, params: &r.params, expr: r.expr, queue };
             // SAFETY: `launches` made the operands by the op's own rules, `push` checked that they lie inside their
             // buffers, and the caller vouches for the buffers.
             if let Err(e) = unsafe { (r.kernel)(&l) } {
-                return Err(e.context(format_args!("{}: ", self.origins[r.origin as usize])));
+                return Err(e.context(format_args!("{origin}: ")));
             }
         }
         // Results are there when the run is over, whichever queue the caller works on; so are errors found by kernels.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow.autograd import forward_ad, functional, graph
+from oneflow.autograd import forward_ad, functional, graph, profiler
 from oneflow.autograd._engine import backward, grad
 from oneflow.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from oneflow.autograd.function import Function
@@ -31,6 +31,7 @@ __all__ = [
     "graph",
     "inference_mode",
     "no_grad",
+    "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",

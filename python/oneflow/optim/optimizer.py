@@ -11,7 +11,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._oneflow import _profiler_on
 from oneflow.autograd.grad_mode import enable_grad, no_grad
+from oneflow.profiler import record_function
 from oneflow.utils.hooks import RemovableHandle, register
 
 Group = dict[str, Any]
@@ -116,6 +118,12 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters: drop them, or fill them with zero."""
+        if _profiler_on():
+            with record_function(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                return self._zero_grad(set_to_none)
+        return self._zero_grad(set_to_none)
+
+    def _zero_grad(self, set_to_none: bool) -> None:
         for group in self.param_groups:
             for param in group["params"]:
                 grad = param.grad
@@ -139,6 +147,12 @@ class Optimizer:
         Returns:
             the closure's loss, or None.
         """
+        if _profiler_on():
+            with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+                return self._step(closure)
+        return self._step(closure)
+
+    def _step(self, closure: Callable[[], Any] | None) -> Any:
         if self._pre_hooks:
             for hook in self._pre_hooks.values():
                 hook(self, () if closure is None else (closure,), {})
@@ -314,7 +328,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 args, kwargs = replaced
-        result = step(self, *args, **kwargs)
+        with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+            result = step(self, *args, **kwargs)
         self._opt_called = True
         for hook in self._post_hooks.values():
             hook(self, args, kwargs)

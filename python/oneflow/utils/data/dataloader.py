@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import oneflow
+from oneflow.profiler import record_function
 from oneflow.utils.data._workers import END, PRIMED, Fetcher, WorkerPool
 from oneflow.utils.data.collate import default_collate, default_convert
 from oneflow.utils.data.dataset import IterableDataset
@@ -210,7 +211,8 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        batch = next(self._batches)
+        with record_function("enumerate(DataLoader)#DataLoader.__next__"):
+            batch = next(self._batches)
         self._n_given += 1
         loader = self._loader
         if not loader._iterable:
