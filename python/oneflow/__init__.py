@@ -79,6 +79,7 @@ _LAZY = (
     "fft",
     "fx",
     "jit",
+    "library",
     "linalg",
     "mock_torch",
     "mps",
@@ -125,6 +126,8 @@ def __getattr__(name: str) -> Any:
     """Import sub-packages on first use; name what is missing."""
     if name in _LAZY:
         return importlib.import_module(f"oneflow.{name}")
+    if name == "ops":
+        return importlib.import_module("oneflow._ops").ops
     if name == "compile":
         return importlib.import_module("oneflow.compiler").compile
     if name in _FROM_AMP:
@@ -135,4 +138,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", *_FUNCTIONAL})
+    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", "ops", *_FUNCTIONAL})

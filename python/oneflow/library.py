@@ -1,0 +1,286 @@
+"""Ops that a program defines: functions with a name in ``oneflow.ops``, kernels for devices and a backward.
+
+>>> import oneflow
+>>> from oneflow import Tensor
+>>> @oneflow.library.custom_op("demo::twice", mutates_args=())
+... def twice(x: Tensor) -> Tensor:
+...     return x * 2
+>>> twice.register_autograd(lambda ctx, grad: grad * 2)
+>>> x = oneflow.ones(2, requires_grad=True)
+>>> oneflow.ops.demo.twice(x).sum().backward()
+>>> x.grad
+tensor([2., 2.])
+
+An op defined here is a Python function: a graph traces what it calls, and it is split over devices as these are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oneflow import _ops
+from oneflow.autograd import Function
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+]
+
+# Dispatch keys that serve every device.
+_EVERY = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "BackendSelect", "default", "")
+_KEYS = {"CPU": "cpu", "CUDA": "cuda"}
+_FAKE = ("Meta", "meta")
+
+
+class Library:
+    """Definitions below one namespace.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF" (or "FRAGMENT") to define ops, "IMPL" to give kernels to those of others.
+        dispatch_key: what kernels are for where ``impl`` does not say.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}; use 'DEF', 'FRAGMENT' or 'IMPL'")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._mine: list[str] = []
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Define the op of a schema such as ``"twice(Tensor x) -> Tensor"``; return its name."""
+        name = schema.partition("(")[0].strip()
+        _ops.define(f"{self.ns}::{name}", schema[len(name) :].strip())
+        self._mine.append(f"{self.ns}::{name}")
+        return name
+
+    def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **_: Any) -> None:
+        """Give ``fn`` as the kernel of an op for a dispatch key, such as "CPU"."""
+        name = op_name if isinstance(op_name, str) else op_name._qualname
+        qualname = name if "::" in name else f"{self.ns}::{name}"
+        _give(qualname.partition(".")[0], dispatch_key or self.dispatch_key, fn)
+
+    def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", **_: Any) -> None:
+        """Refuse: every op has its own kernels.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("library.Library.fallback is not provided: give each op a kernel with impl")
+
+    def _destroy(self) -> None:
+        for qualname in self._mine:
+            _ops.forget(qualname)
+        self._mine.clear()
+
+
+def _give(qualname: str, key: str, fn: Callable[..., Any]) -> None:
+    op = _ops.define(qualname)
+    if key in _FAKE:
+        op.fake = fn
+    elif key in _EVERY:
+        op.kernels[""] = fn
+    elif key.startswith("Autograd"):
+        # Such a kernel computes its own gradient, by calls or by a Function: it takes the place of the others.
+        op.kernels[_KEYS.get(key.removeprefix("Autograd"), "")] = fn
+    else:
+        op.kernels[_KEYS.get(key, key.lower())] = fn
+
+
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+    """Define an op: ``define("demo::twice", "(Tensor x) -> Tensor")``."""
+    _ops.define(qualname, schema)
+
+
+def impl(
+    qualname: str, types: str | Iterable[str], func: Callable[..., Any] | None = None, *, lib: Any = None
+) -> Callable[..., Any]:
+    """Give a kernel for devices of ``types`` ("cpu", "cuda" or "default"); a decorator without ``func``."""
+
+    def give(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for key in [types] if isinstance(types, str) else types:
+            _give(qualname, key, fn)
+        return fn
+
+    return give if func is None else give(func)
+
+
+def register_kernel(
+    op: Any, device_types: str | Iterable[str] | None, func: Callable[..., Any] | None = None, /, *, lib: Any = None
+) -> Callable[..., Any]:
+    """Give a kernel for devices of ``device_types``; None is every device. A decorator without ``func``."""
+    return impl(_name_of(op), "default" if device_types is None else device_types, func)
+
+
+def register_fake(
+    op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1, **_: Any
+) -> Callable[..., Any]:
+    """Give what runs on meta tensors: shapes without data. A decorator without ``func``."""
+
+    def give(fn: Callable[..., Any]) -> Callable[..., Any]:
+        _ops.define(_name_of(op)).fake = fn
+        return fn
+
+    return give if func is None else give(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(
+    op: Any, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None, lib: Any = None
+) -> None:
+    """Give an op a backward.
+
+    Args:
+        op: its name, or the op.
+        backward: called with a context and the gradient of each output; returns one gradient for each input.
+        setup_context: called with the context, the tuple of inputs and the output, to save what ``backward`` reads.
+    """
+    found = _ops.define(_name_of(op))
+    found.backward, found.setup_context = backward, setup_context
+
+
+def _name_of(op: Any) -> str:
+    return op.partition(".")[0] if isinstance(op, str) else op._qualname
+
+
+class CustomOpDef:
+    """An op made by :func:`custom_op`: callable, and the place of its registrations."""
+
+    def __init__(self, qualname: str, fn: Callable[..., Any], schema: str | None) -> None:
+        self._qualname = qualname
+        self._op = _ops.define(qualname, schema)
+        self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._op(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
+        """As :func:`register_kernel`."""
+        return register_kernel(self, device_types, fn)
+
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """As :func:`register_fake`."""
+        return register_fake(self, fn)
+
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
+        """As :func:`register_autograd`."""
+        register_autograd(self, backward, setup_context=setup_context)
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str] = (),
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Make a function an op: a decorator, or with ``fn`` at once.
+
+    Without :meth:`CustomOpDef.register_autograd` its gradient is that of what it calls.
+
+    Args:
+        name: "namespace::op".
+        fn: the function, with annotated arguments and result, or with ``schema``.
+        mutates_args: names of the arguments it writes.
+        device_types: devices it is for; None is every device.
+        schema: PyTorch's text, read from the annotations where it is left out.
+
+    Returns:
+        A :class:`CustomOpDef`.
+    """
+
+    def make(function: Callable[..., Any]) -> CustomOpDef:
+        made = CustomOpDef(name, function, schema or infer_schema(function, mutates_args=mutates_args))
+        made.register_kernel(device_types, function)
+        return made
+
+    return make if fn is None else make(fn)
+
+
+_WORDS = {"Tensor": "Tensor", "int": "SymInt", "float": "float", "bool": "bool", "str": "str", "None": "()"}
+
+
+def infer_schema(
+    prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str] = (), op_name: str | None = None
+) -> str:
+    """The schema of an annotated function, such as ``"(Tensor x, float scale=2.0) -> Tensor"``."""
+    signature = inspect.signature(prototype_function)
+    parts, keyword_only = [], False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            parts.append("*")
+            keyword_only = True
+        word = _word(parameter.annotation)
+        if mutates_args == "unknown" or parameter.name in mutates_args:
+            word = word.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
+        default = "" if parameter.default is parameter.empty else f"={parameter.default}"
+        parts.append(f"{word} {parameter.name}{default}")
+    return f"{op_name or ''}({', '.join(parts)}) -> {_word(signature.return_annotation)}"
+
+
+def _word(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = text.replace("typing.", "").replace("oneflow.", "").replace("torch.", "").replace("_oneflow.", "")
+    for optional in ("Optional[", " | None"):
+        if optional in text:
+            inner = text.removesuffix("]") if optional == "Optional[" else text
+            return _word(inner.replace(optional, "")) + "?"
+    for many in ("Sequence[", "List[", "list["):
+        if text.startswith(many):
+            return _word(text[len(many) : -1]) + "[]"
+    for group in ("Tuple[", "tuple["):
+        if text.startswith(group):
+            return "(" + ", ".join(_word(part.strip()) for part in text[len(group) : -1].split(",")) + ")"
+    return _WORDS.get(text, text)
+
+
+def differentiable(op: Any, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run ``kernel`` under a node whose gradient is the one registered for ``op``."""
+    n_args, names = len(args), list(kwargs)
+
+    class Node(Function):
+        @staticmethod
+        def forward(ctx: Any, *values: Any) -> Any:
+            given = dict(zip(names, values[n_args:], strict=True))
+            output = kernel(*values[:n_args], **given)
+            if op.setup_context is not None:
+                extra = {"keyword_only_inputs": given} if given else {}
+                op.setup_context(ctx=ctx, inputs=values[:n_args], output=output, **extra)
+            return output
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            found = op.backward(ctx, *grads)
+            found = found if isinstance(found, tuple) else (found,)
+            return (*found, *([None] * (n_args + len(names) - len(found))))
+
+    return Node.apply(*args, *kwargs.values())
+
+
+def get_ctx() -> Any:
+    """The context of a fake kernel.
+
+    Raises:
+        NotImplementedError: sizes that depend on data have no fake here.
+    """
+    raise NotImplementedError("oneflow.library.get_ctx is not provided: sizes that depend on data are not traced")

@@ -1,0 +1,83 @@
+"""Ops that programs define, and the ops of the package by PyTorch's names."""
+
+from __future__ import annotations
+
+import oneflow
+import pytest
+from oneflow import Tensor, library
+
+
+@pytest.fixture
+def twice():
+    @library.custom_op("check::twice", mutates_args=())
+    def twice(x: Tensor, times: float = 2.0) -> Tensor:
+        return x.detach() * times
+
+    return twice
+
+
+def test_a_custom_op_is_called_by_its_name(twice):
+    x = oneflow.ones(3)
+    for call in (twice, oneflow.ops.check.twice, oneflow.ops.check.twice.default):
+        assert call(x).tolist() == [2, 2, 2] and call(x, times=3.0).tolist() == [3, 3, 3]
+    assert oneflow.ops.check.twice._schema == "check::twice(Tensor x, float times=2.0) -> Tensor"
+    assert "twice" in dir(oneflow.ops.check)
+
+
+def test_a_custom_op_has_the_backward_it_was_given(twice):
+    saved = []
+
+    def setup_context(ctx, inputs, output):
+        ctx.times = inputs[1] if len(inputs) > 1 else 2.0
+        ctx.save_for_backward(inputs[0])
+        saved.append(output)
+
+    twice.register_autograd(
+        lambda ctx, grad: (grad * ctx.times + 0 * ctx.saved_tensors[0], None), setup_context=setup_context
+    )
+    x = oneflow.ones(3, requires_grad=True)
+    twice(x, 5.0).sum().backward()
+    assert x.grad.tolist() == [5, 5, 5] and saved
+
+
+def test_a_custom_op_has_kernels_by_device():
+    library.define("check::shifted", "(Tensor x) -> Tensor")
+    with pytest.raises(NotImplementedError, match=r"check::shifted has no kernel for device cpu \(it has: none\)"):
+        oneflow.ops.check.shifted(oneflow.ones(1))
+    library.impl("check::shifted", "cpu", lambda x: x + 1)
+    library.register_fake("check::shifted", lambda x: oneflow.empty_like(x))
+    assert oneflow.ops.check.shifted(oneflow.ones(1)).item() == 2
+    assert oneflow.ops.check.shifted(oneflow.ones(1, device="meta")).is_meta
+
+
+def test_a_library_defines_and_forgets():
+    lib = library.Library("check_library", "DEF")
+    lib.define("plus(Tensor a, Tensor b) -> Tensor")
+    lib.impl("plus", lambda a, b: a + b, "CompositeImplicitAutograd")
+    assert oneflow.ops.check_library.plus(oneflow.ones(1), oneflow.ones(1)).item() == 2
+    lib._destroy()
+    with pytest.raises(AttributeError, match="no such op is defined"):
+        oneflow.ops.check_library.plus
+    with pytest.raises(ValueError, match="Unsupported kind"):
+        library.Library("check", "OTHER")
+
+
+def test_ops_of_the_package_answer_to_aten():
+    x = oneflow.tensor([-1.0, 2.0])
+    assert oneflow.ops.aten.relu.default(x).tolist() == [0, 2]
+    assert oneflow.ops.aten.add.Tensor(x, x).tolist() == [-2, 4]
+    assert oneflow.ops.aten.add is oneflow.ops.aten.add.Tensor
+    with pytest.raises(AttributeError, match="no_such_op"):
+        oneflow.ops.aten.no_such_op
+
+
+def test_compiled_libraries_are_refused():
+    with pytest.raises(OSError, match="do not load into oneflow"):
+        oneflow.ops.load_library("libanything.so")
+
+
+def test_schemas_are_read_from_annotations():
+    def f(x: Tensor, sizes: list[int], y: Tensor | None = None, *, scale: float = 1.0) -> tuple[Tensor, Tensor]: ...
+
+    schema = library.infer_schema(f, mutates_args={"x"})
+    assert schema == "(Tensor(a0!) x, SymInt[] sizes, Tensor? y=None, *, float scale=1.0) -> (Tensor, Tensor)"
