@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from oneflow.mock_torch import _metadata
+from oneflow.mock_torch import _metadata, private
 from oneflow.mock_torch._missing import LazyModule, Missing, report
 
 # Modules that report another version than oneflow's.
@@ -123,7 +123,7 @@ class _Finder(MetaPathFinder):
     """Finds modules of oneflow under the names they stand for, and their distribution."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        stand_in = _state.stands_for(name)
+        stand_in = private.find(name) or _state.stands_for(name)
         if stand_in is None:
             return None
         try:
@@ -212,8 +212,9 @@ class _Renamed:
 
     def _get(self, name: str) -> Any:
         try:
-            if f"{self.module.__name__}.{name}" in _CHANGED:
-                value: Any = importlib.import_module(f"{self.module.__name__}.{name}")
+            own = f"{self.module.__name__}.{name}"
+            if own in _CHANGED or private.find(own):
+                value: Any = importlib.import_module(own)
             else:
                 value = getattr(self._target, name)
         except AttributeError:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dis
+import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NoReturn
+
+from oneflow.mock_torch import private
 
 # Instructions of a program that names an attribute. `hasattr` and `getattr` are calls: they are told the truth.
 _NAMING = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR")
@@ -104,14 +107,10 @@ class LazyModule(ModuleType):
             if self._verbose:
                 report(f"{self._target.__name__} has no {name}: a placeholder stands for it")
             value = Missing(f"{self.__name__}.{name}")
-        if isinstance(value, ModuleType) and not isinstance(value, Missing) and value.__name__ == self._inner(name):
-            import importlib
-
-            return importlib.import_module(f"{self.__name__}.{name}")
+        own = f"{self.__name__}.{name}"
+        if isinstance(value, ModuleType) and (value.__name__ == f"{self._target.__name__}.{name}" or private.find(own)):
+            return importlib.import_module(own)
         return value
-
-    def _inner(self, name: str) -> str:
-        return f"{self._target.__name__}.{name}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (LazyModule, Missing)) or name.startswith("__"):

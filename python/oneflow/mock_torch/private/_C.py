@@ -1,0 +1,73 @@
+"""``torch._C``: dispatch keys and states that packages ask about, beside oneflow's own compiled functions."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import oneflow
+from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format
+from oneflow._refusals import refuse_class
+from oneflow.overrides import DisableTorchFunctionSubclass
+
+_INSTEAD = "oneflow traces with oneflow.nn.Graph and has no TorchScript"
+Graph: Any = refuse_class("torch._C.Graph", _INSTEAD)
+Value: Any = refuse_class("torch._C.Value", _INSTEAD)
+Node: Any = refuse_class("torch._C.Node", _INSTEAD)
+ScriptModule: Any = refuse_class("torch._C.ScriptModule", _INSTEAD)
+
+
+class _Keys(type):
+    """Any key may be named: layers of oneflow are chosen by what a call holds, not by keys."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """The names of PyTorch's dispatch keys, as words."""
+
+
+class DispatchKeySet(frozenset):
+    """A set of such words."""
+
+    def __new__(cls, key: Any = ()) -> DispatchKeySet:
+        return super().__new__(cls, (key,) if isinstance(key, str) else key)
+
+    def __or__(self, other: Any) -> DispatchKeySet:
+        return DispatchKeySet(frozenset(self) | frozenset(other))
+
+
+class _ExcludeDispatchKeyGuard(contextlib.AbstractContextManager):
+    """Switches autocast off where the set names it."""
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        places = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
+        self._off = [oneflow.autocast(places[key], enabled=False) for key in sorted(keys) if key in places]
+
+    def __enter__(self) -> None:
+        for context in self._off:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._off):
+            context.__exit__(*error)
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is traced by TorchScript."""
+
+
+def _log_api_usage_once(name: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_accelerator(check: bool = False) -> device:
+    """The device that programs prefer: a GPU where there is one."""
+    return device("cuda" if oneflow.cuda.is_available() else "cpu")
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(oneflow._oneflow._C, name)
