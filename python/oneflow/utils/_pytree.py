@@ -8,16 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
+    "GetAttrKey",
     "LeafSpec",
+    "MappingKey",
+    "SequenceKey",
     "TreeSpec",
+    "key_get",
+    "keystr",
     "register_pytree_node",
     "tree_all",
     "tree_any",
     "tree_flatten",
+    "tree_flatten_with_path",
     "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
     "tree_map_",
     "tree_map_only",
+    "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
 ]
@@ -41,12 +49,89 @@ _nodes: dict[type, tuple[Flatten, Unflatten]] = {
     ),
     deque: (lambda d: (list(d), d.maxlen), lambda items, maxlen: deque(items, maxlen=maxlen)),
 }
+SUPPORTED_NODES = _nodes
 _NAMED_TUPLE: tuple[Flatten, Unflatten] = (lambda t: (list(t), type(t)), lambda items, cls: cls(*items))
 
 
-def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, **ignored: Any) -> None:
-    """Let objects of ``cls`` be nests: ``flatten_fn(obj) -> (children, context)`` and back."""
+@dataclass(frozen=True)
+class SequenceKey:
+    """A step of a path: the place in a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """The child there."""
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """A step of a path: the key in a dictionary."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """The child there."""
+        return mapping[self.key]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """A step of a path: the name of a field."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The child there."""
+        return getattr(obj, self.name)
+
+
+# For classes whose steps are not the places of their children: a function `obj -> ([(key, child)], context)`.
+_with_keys: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Flatten,
+    unflatten_fn: Unflatten,
+    *,
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None,
+    **ignored: Any,
+) -> None:
+    """Let objects of ``cls`` be nests: ``flatten_fn(obj) -> (children, context)`` and back.
+
+    Args:
+        cls: the class.
+        flatten_fn: gives the children, and what else the object is made of.
+        unflatten_fn: makes an object of children and that.
+        flatten_with_keys_fn: gives pairs of a step (such as :class:`MappingKey`) and a child, for paths.
+        ignored: how the shape is written to text elsewhere.
+    """
     _nodes[cls] = (flatten_fn, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        _with_keys[cls] = flatten_with_keys_fn
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Any]:
+    return _nodes[dict][0](d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Any) -> dict[Any, Any]:
+    return _nodes[dict][1](values, context)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    values, keys = _dict_flatten(d)
+    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
 
 
 @dataclass(frozen=True)
@@ -156,3 +241,67 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
     """Whether ``pred`` holds for a leaf."""
     return any(map(pred, tree_leaves(tree)))
+
+
+# ---- paths
+
+
+def _steps(value: Any, children: list[Any]) -> list[Any]:
+    """The step to each child of a nest."""
+    if _is_named_tuple(value):
+        return [GetAttrKey(name) for name in value._fields]
+    if (keyed := _with_keys.get(type(value))) is not None:
+        return [key for key, _ in keyed(value)[0]]
+    if isinstance(value, dict):
+        return [MappingKey(key) for key in value]
+    return [SequenceKey(i) for i in range(len(children))]
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:
+    """Return pairs of the path to each leaf, as a tuple of steps, and the leaf."""
+    functions = None if is_leaf is not None and is_leaf(tree) else _functions_of(tree)
+    if functions is None:
+        return [((), tree)]
+    children = list(functions[0](tree)[0])
+    return [
+        ((step, *path), leaf)
+        for step, child in zip(_steps(tree, children), children, strict=True)
+        for path, leaf in tree_leaves_with_path(child, is_leaf)
+    ]
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    """As :func:`tree_flatten`, each leaf with its path.
+
+    >>> tree_flatten_with_path({"a": [1, 2]})[0][1]
+    ((MappingKey(key='a'), SequenceKey(idx=1)), 2)
+    """
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """As :func:`tree_map`, ``func`` gets the leaf's path first."""
+    paths = [path for path, _ in tree_leaves_with_path(tree, is_leaf)]
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [tree_flatten(rest, is_leaf)[0] for rest in rests]
+    return tree_unflatten([func(*values) for values in zip(paths, leaves, *others, strict=True)], spec)
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """A path as text.
+
+    >>> keystr((MappingKey("a"), SequenceKey(1)))
+    "['a'][1]"
+    """
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: Iterable[Any]) -> Any:
+    """What a path leads to."""
+    for step in kp:
+        obj = step.get(obj)
+    return obj

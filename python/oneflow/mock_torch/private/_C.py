@@ -6,9 +6,9 @@ import contextlib
 from typing import Any
 
 import oneflow
-from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format
+from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format  # noqa: F401  (found here too)
 from oneflow._refusals import refuse_class
-from oneflow.overrides import DisableTorchFunctionSubclass
+from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
 
 _INSTEAD = "oneflow traces with oneflow.nn.Graph and has no TorchScript"
 Graph: Any = refuse_class("torch._C.Graph", _INSTEAD)
