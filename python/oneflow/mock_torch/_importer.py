@@ -21,6 +21,7 @@ from typing import Any
 
 from oneflow.mock_torch import _metadata, private
 from oneflow.mock_torch._missing import LazyModule, Missing, report
+from oneflow.mock_torch.private import absent
 
 # Modules that report another version than oneflow's.
 _CHANGED = ("torch", "torch.version")
@@ -131,6 +132,8 @@ class _Finder(MetaPathFinder):
         except ModuleNotFoundError as error:
             if not _is_about(error, stand_in):
                 raise
+            if (refusing := absent.module(name)) is not None:
+                return ModuleSpec(name, _Loader(refusing), is_package=hasattr(refusing, "__path__"))
             if _state.verbose:
                 report(f"no module {name}, oneflow has no {stand_in}")
             if not _state.lazy:

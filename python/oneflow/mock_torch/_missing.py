@@ -63,9 +63,10 @@ class Missing(ModuleType):
         return False
 
     def __or__(self, other: Any) -> Any:
-        return Any
+        """With a number it counts as nothing; otherwise an annotation is meant."""
+        return other if isinstance(other, int) else Any
 
-    __ror__ = __or__  # both only in annotations
+    __ror__ = __or__
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, missing in oneflow>"
@@ -99,6 +100,9 @@ class LazyModule(ModuleType):
             vars(self)["__path__"] = []
 
     def __getattr__(self, name: str) -> Any:
+        own = f"{self.__name__}.{name}"
+        if private.find(own):
+            return importlib.import_module(own)
         try:
             value = getattr(self._target, name)
         except AttributeError:
@@ -106,9 +110,8 @@ class LazyModule(ModuleType):
                 raise
             if self._verbose:
                 report(f"{self._target.__name__} has no {name}: a placeholder stands for it")
-            value = Missing(f"{self.__name__}.{name}")
-        own = f"{self.__name__}.{name}"
-        if isinstance(value, ModuleType) and (value.__name__ == f"{self._target.__name__}.{name}" or private.find(own)):
+            value = Missing(own)
+        if isinstance(value, ModuleType) and value.__name__ == f"{self._target.__name__}.{name}":
             return importlib.import_module(own)
         return value
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from typing import Any
+from urllib.parse import urlparse
 
 import oneflow.hub
+
+__all__ = ["urlparse"]
 
 
 def _get_torch_home() -> str:

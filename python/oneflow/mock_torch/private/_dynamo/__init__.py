@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import oneflow._dynamo
+
+T = TypeVar("T")
+
+
+def assume_constant_result(fn: T) -> T:
+    """Return ``fn`` itself."""
+    return fn
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:

@@ -1,0 +1,51 @@
+"""Modules of PyTorch that oneflow has no counterpart of, though packages import them beside what they use.
+
+Classes are never the class of anything, functions raise NotImplementedError and say what to use.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from oneflow._refusals import refuse, refuse_class
+
+_GLOBAL = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
+_SAVE = "use oneflow.save and oneflow.load, on global tensors too"
+_TORCHSCRIPT = "oneflow has no ONNX export"
+_SHARDED = (
+    "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig "
+    "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardedOptimStateDictConfig "
+    "ShardedStateDictConfig ShardingStrategy StateDictType fully_shard"
+)
+
+# Name of the module: its names, and what to use instead.
+_ABSENT = {
+    "torch.distributed._composable": ("", _GLOBAL),
+    "torch.distributed._composable.fsdp": ("fully_shard", _GLOBAL),
+    "torch.distributed._functional_collectives": (
+        "all_gather_tensor all_reduce all_to_all_single_autograd reduce_scatter_tensor wait_tensor",
+        _GLOBAL,
+    ),
+    "torch.distributed.algorithms": ("", _GLOBAL),
+    "torch.distributed.algorithms.join": ("Join Joinable JoinHook", _GLOBAL),
+    "torch.distributed.checkpoint": ("FileSystemReader FileSystemWriter load save", _SAVE),
+    "torch.distributed.device_mesh": ("DeviceMesh init_device_mesh", _GLOBAL),
+    "torch.distributed.fsdp": (_SHARDED, _GLOBAL),
+    "torch.distributed.fsdp.fully_sharded_data_parallel": (_SHARDED, _GLOBAL),
+    "torch.distributed.tensor._utils": ("compute_local_shape_and_global_offset", _GLOBAL),
+    "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _TORCHSCRIPT),
+}
+
+
+def module(name: str) -> ModuleType | None:
+    """The module of refusals called ``name``; None where there is none of that name."""
+    if name not in _ABSENT:
+        return None
+    names, instead = _ABSENT[name]
+    made = ModuleType(name, f"Names of {name} that refuse: {instead}.")
+    for item in names.split():
+        is_class = item.lstrip("_")[0].isupper()
+        setattr(made, item, (refuse_class if is_class else refuse)(f"{name}.{item}", instead))
+    if any(other.startswith(name + ".") for other in _ABSENT):
+        made.__path__ = []
+    return made

@@ -1,0 +1,29 @@
+"""``torch.distributed``: :mod:`oneflow.distributed`, and names of it that packages import without using them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow.distributed
+from oneflow._refusals import refuse, refuse_class
+
+_INSTEAD = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
+
+ProcessGroup: Any = refuse_class("torch.distributed.ProcessGroup", "use oneflow.distributed.new_group")
+init_device_mesh = refuse("torch.distributed.init_device_mesh", _INSTEAD)
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The ranks of a group, all of them without one."""
+    if group is None:
+        return list(range(oneflow.distributed.get_world_size()))
+    return list(group.ranks)
+
+
+def is_torchelastic_launched() -> bool:
+    """False: processes are started by :mod:`oneflow.distributed.launch` or by the user."""
+    return False
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(oneflow.distributed, name)

@@ -1,0 +1,5 @@
+"""``torch.fx.proxy``."""
+
+from oneflow.fx import Proxy
+
+__all__ = ["Proxy"]

@@ -1,0 +1,20 @@
+"""``torch.jit``: :mod:`oneflow.jit` with a second name."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import oneflow.jit
+
+T = TypeVar("T")
+
+_script_if_tracing = oneflow.jit.script_if_tracing
+
+
+def _overload_method(function: T) -> T:
+    """Return ``function`` itself: the last definition of a method is the one that runs."""
+    return function
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(oneflow.jit, name)
