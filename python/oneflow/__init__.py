@@ -36,11 +36,11 @@ from oneflow._aliases import *  # noqa: F403
 from oneflow._named_dtypes import *  # noqa: F403
 from oneflow._dtypes import can_cast, promote_types, result_type
 from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
-from oneflow._functions import allclose, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
+from oneflow._functions import allclose, equal, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
 from oneflow._recurrent import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
 from oneflow._shape_functions import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
 from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinations, meshgrid, resize_as_, zero_
-from oneflow._set_functions import equal, gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
+from oneflow._set_functions import gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
 from oneflow.random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.storage import TypedStorage, UntypedStorage
 from oneflow._sparse import sparse_coo_tensor
@@ -67,17 +67,23 @@ from oneflow._cuda_libraries import search_directories as _search_directories
 _oneflow._cuda_set_search_dirs(_search_directories())
 
 _LAZY = (
+    "_C",
     "_dynamo",
     "accelerator",
     "amp",
     "autograd",
     "backends",
+    "comm",
     "compiler",
     "cpu",
     "cuda",
     "distributed",
+    "distributions",
+    "env",
     "fft",
+    "func",
     "fx",
+    "hub",
     "jit",
     "library",
     "linalg",

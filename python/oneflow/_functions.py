@@ -70,10 +70,20 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same shape and elements."""
-    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        raise TypeError(f"equal(): expected two Tensors, got {type(input).__name__} and {type(other).__name__}")
-    return input.shape == other.shape and bool((input == other).all())
+    """Whether both tensors have the same size and the same elements.
+
+    >>> import oneflow
+    >>> oneflow.equal(oneflow.tensor([1, 2]), oneflow.tensor([1, 2]))
+    True
+    """
+    for name, value in (("input", input), ("other", other)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(value).__name__}")
+    if input.dtype != other.dtype:
+        raise RuntimeError(
+            f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument #2 'other'"
+        )
+    return input.shape == other.shape and bool((input == other).all().item())
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:

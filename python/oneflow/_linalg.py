@@ -134,6 +134,9 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of matrices, in the order of least work."""
+    for matrix in matrices:
+        if matrix.dim() != 2:
+            raise RuntimeError(f"chain_matmul(): Tensor dimension is {matrix.dim()}, expected 2 instead.")
     if len(matrices) == 1:
         return _given(matrices[0], out)
     return linalg.multi_dot(matrices, out=out)

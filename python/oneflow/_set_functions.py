@@ -18,20 +18,6 @@ class histogram_result(NamedTuple):
     bin_edges: Any
 
 
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same size and the same elements.
-
-    >>> import oneflow
-    >>> oneflow.equal(oneflow.tensor([1, 2]), oneflow.tensor([1, 2]))
-    True
-    """
-    if input.dtype != other.dtype:
-        raise RuntimeError(
-            f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument #2 'other'"
-        )
-    return input.shape == other.shape and bool((input == other).all().item())
-
-
 def _results(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bool, return_counts: bool) -> Any:
     out = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
     return tuple(out) if len(out) > 1 else values

@@ -273,7 +273,7 @@ def _part(name: str, index: int) -> property:
         if not self.is_complex():
             if index == 0:
                 return self
-            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+            raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
         return oneflow.view_as_real(self).select(-1, index)
 
     def put(self: Tensor, value: Any) -> None:

@@ -20,6 +20,7 @@ from typing import IO, Any, ClassVar
 import oneflow
 from oneflow import Tensor
 from oneflow import _storage_bytes as storage
+from oneflow._replaced_file import replaced_file
 from oneflow._unpickler import (
     Listed,
     RestrictedUnpickler,
@@ -175,7 +176,7 @@ def save(
 
     Args:
         obj: tensors, numbers, strings and containers of them, such as a ``state_dict``.
-        f: path, or a binary file open for writing.
+        f: path, or a binary file open for writing. A file of that path is replaced when the new one is whole.
         pickle_module: must be left out.
         pickle_protocol: 2 is what ``torch.load(weights_only=True)`` reads.
 
@@ -183,6 +184,8 @@ def save(
 
     Raises:
         ValueError: another pickle module or the old format is asked for.
+        RuntimeError: the directory does not exist.
+        OSError: the file cannot be written; what was there before stays.
 
     Example::
 
@@ -193,9 +196,16 @@ def save(
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, pickle_protocol)
     pickler.dump(obj)
-    name = Path(os.fspath(f)).stem if isinstance(f, (str, os.PathLike)) else "archive"
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
-        _write(archive, f"{name}/data.pkl", buffer.getvalue())
+    if isinstance(f, (str, os.PathLike)):
+        with replaced_file(f) as file:
+            _write_archive(file, Path(os.fspath(f)).stem, buffer.getvalue(), pickler)
+    else:
+        _write_archive(f, "archive", buffer.getvalue(), pickler)
+
+
+def _write_archive(file: IO[bytes], name: str, described: bytes, pickler: _Pickler) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _write(archive, f"{name}/data.pkl", described)
         _write(archive, f"{name}/.format_version", b"1")
         _write(archive, f"{name}/.storage_alignment", str(_ALIGNMENT).encode())
         _write(archive, f"{name}/byteorder", storage.NATIVE_ORDER.encode())
@@ -246,6 +256,10 @@ class _Archive:
             records = self.zip.infolist()
             file.seek(0, os.SEEK_END)
             self.length = file.tell()
+        except zipfile.BadZipFile as error:
+            if file.seek(0, os.SEEK_END) == 0:
+                raise EOFError("Ran out of input: the file is empty") from error
+            raise RuntimeError(f"the file is no checkpoint archive, or cut short: {error}") from error
         except Exception as error:
             raise RuntimeError(f"the file is no checkpoint archive, or cut short: {error}") from error
         self.records = {record.filename: record for record in records}

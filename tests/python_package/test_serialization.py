@@ -1,5 +1,6 @@
 """Checkpoints: PyTorch and we read each other's files, and a hostile file ends in an exception."""
 
+import errno
 import io
 import pickle
 import random
@@ -209,7 +210,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_raise(name):
-    with pytest.raises((RuntimeError, pickle.UnpicklingError)):
+    with pytest.raises((RuntimeError, pickle.UnpicklingError, EOFError)):
         oneflow.load(HOSTILE[name]())
 
 
@@ -249,3 +250,27 @@ def test_map_location():
         2,
         2,
     ]
+
+
+def test_a_file_is_replaced_when_the_new_one_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt"
+    oneflow.save({"a": oneflow.ones(3)}, path)
+    path.chmod(0o640)
+    monkeypatch.setattr(oneflow.serialization, "_write", _full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        oneflow.save({"a": oneflow.zeros(3)}, path)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+    assert (oneflow.load(path)["a"] == 1).all()
+    link = tmp_path / "link.pt"
+    link.symlink_to(path)
+    oneflow.save({"a": oneflow.zeros(3)}, link)
+    assert link.is_symlink() and (oneflow.load(path)["a"] == 0).all()
+    assert path.stat().st_mode & 0o777 == 0o640
+    oneflow.save({"a": 1}, "/dev/null")
+    with pytest.raises(RuntimeError, match="Parent directory"):
+        oneflow.save({}, tmp_path / "no" / "x.pt")
+
+
+def _full_disk(archive, name, data):
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -54,14 +54,6 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
                 c.name()
             )));
         }
-        if requires_grad(d) && is_leaf(d) {
-            return Err(Error::runtime(format!(
-                "{}_(): a leaf Variable that requires grad is being used in an in-place operation. (shape {:?}, dtype {})",
-                c.name(),
-                d.sizes(),
-                d.dtype()
-            )));
-        }
         if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view()) && differentiable {
             return Err(view_in_place(d));
         }
@@ -71,6 +63,14 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
         {
             return Err(Error::runtime(format!(
                 "{}_(): a view of a leaf Variable that requires grad is being used in an in-place operation. (shape {:?}, dtype {})",
+                c.name(),
+                d.sizes(),
+                d.dtype()
+            )));
+        }
+        if requires_grad(d) && is_leaf(d) {
+            return Err(Error::runtime(format!(
+                "{}_(): a leaf Variable that requires grad is being used in an in-place operation. (shape {:?}, dtype {})",
                 c.name(),
                 d.sizes(),
                 d.dtype()

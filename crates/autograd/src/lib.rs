@@ -36,3 +36,4 @@ pub use slot::{
     accumulator, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node, requires_grad,
     retains_grad, set_data, set_grad, set_requires_grad, set_view,
 };
+pub use view::mark_no_grad_view;

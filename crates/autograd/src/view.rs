@@ -3,11 +3,19 @@
 use crate::node::{Edge, Kind, Node, OpNode, Saved};
 use crate::slot::{edge, link, requires_grad};
 use oneflow_base::{Arg, Attrs, Dims, Error, Result};
-use oneflow_core::{OpDef, Tensor};
+use oneflow_core::{OpDef, Tensor, bit};
 use oneflow_ops::elementwise::complex;
 use oneflow_ops::view::as_strided;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex};
+
+/// Notes that a view was made while nothing was recorded. It requires a gradient where its base does, as a leaf of its own.
+pub fn mark_no_grad_view(view: &Tensor) {
+    view.set_no_grad_view();
+    if view.dtype().is_differentiable() && view.base().is_some_and(requires_grad) {
+        view.set_key(bit::AUTOGRAD, true);
+    }
+}
 
 /// Layout of a view inside its base, offset counted from the base's first element.
 fn layout(view: &Tensor, base: &Tensor) -> Attrs {

@@ -110,7 +110,17 @@ impl PyDevice {
 impl PyDevice {
     #[new]
     #[pyo3(signature = (device, index=None))]
-    fn py_new(device: &Bound<'_, PyAny>, index: Option<u16>) -> PyResult<PyDevice> {
+    fn py_new(device: &Bound<'_, PyAny>, index: Option<i64>) -> PyResult<PyDevice> {
+        let index =
+            match index {
+                Some(i) if i < 0 => {
+                    return Err(PyRuntimeError::new_err(format!("Device index must not be negative, got {i}")));
+                }
+                Some(i) => Some(u16::try_from(i).map_err(|_| {
+                    PyRuntimeError::new_err(format!("Device index must be below {}, got {i}", u16::MAX))
+                })?),
+                None => None,
+            };
         if let Ok(d) = device.cast::<PyDevice>()
             && index.is_none()
         {

@@ -360,7 +360,7 @@ fn gradient(o: &Bound<'_, PyAny>, wanted: Option<&Meta>, i: usize, name: &str) -
         if o.is_none() {
             return Ok(None);
         }
-        return Err(Error::type_(format!("expected Variable or None (got {})", type_name(o))));
+        return Err(Error::runtime(format!("expected Variable or None (got {})", type_name(o))));
     };
     let Some(m) = wanted else {
         return Err(Error::runtime(format!(

@@ -21,13 +21,19 @@ fn tensors(list: &Bound<'_, PyList>) -> PyResult<Vec<Tensor>> {
     list.iter().map(|o| tensor(&o).cloned().map_err(to_py)).collect()
 }
 
-/// `fuse`, `straighten`, `all_orders`, `compress`.
+/// Options by the names of `Config`, and `all_orders` and `compress` of the memory planner.
 fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
     let mut c = Config::default();
     let Some(options) = options else { return Ok(c) };
     for (name, value) in options {
         match name.extract::<String>()?.as_str() {
             "fuse" => c.fuse = value.extract()?,
+            "fuse_update" => c.fuse_update = value.extract()?,
+            "fuse_add" => c.fuse_add = value.extract()?,
+            "fuse_cast" => c.fuse_cast = value.extract()?,
+            "multi_tensor_update" => c.multi_tensor_update = value.extract()?,
+            "update_cast" => c.update_cast = value.extract()?,
+            "outputs_buffer_size" => c.outputs = value.extract()?,
             "all_orders" => c.memory.orders = value.extract()?,
             "compress" => c.memory.compress = value.extract()?,
             "straighten" => {
@@ -173,7 +179,7 @@ impl CompiledGraph {
         let inputs = tensors(inputs)?;
         let inputs = run(|| inputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>())?;
         let mut poll = || gate::attach(gate::check_signals);
-        let outputs = run(|| gate::detach(py, || self.get().session.run_polled(&inputs, &mut poll)))?;
+        let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         let list = PyList::empty(py);
         for (t, template) in outputs.into_iter().zip(&self.templates) {
             let t = match template.as_ref().and_then(|g| Some((g, global_of(g)?.spread))) {
@@ -225,13 +231,21 @@ impl CompiledGraph {
         }
         Ok((rows, held))
     }
+    /// The plan's registers: name and number of slots.
+    fn registers(&self) -> Vec<(String, u32)> {
+        self.get().session.plan().registers.iter().map(|r| (r.name.clone(), r.slots)).collect()
+    }
     /// Kernel launches of one run.
     fn n_launches(&self) -> usize {
         self.get().session.n_launches()
     }
     /// Writes the plan with its variables: what `Session::load` reads.
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        run(|| self.get().session.save(path))
+        run(|| {
+            let mut compiled = self.get();
+            compiled.refresh()?;
+            compiled.session.save(path)
+        })
     }
 }
 

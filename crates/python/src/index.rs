@@ -385,7 +385,7 @@ pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut
             if p.tensors.is_empty() {
                 let v = view(py, t, &p)?;
                 if !oneflow_autograd::is_grad_enabled() {
-                    v.set_no_grad_view();
+                    oneflow_autograd::mark_no_grad_view(&v);
                 }
                 return wrap(py, v);
             }

@@ -5,7 +5,7 @@
 use crate::call::call_binary;
 use crate::entry::{Action, Entry, find};
 use crate::gate::{checked, enter};
-use crate::object::is_tensor;
+use crate::object::{is_tensor, self_tensor};
 use crate::overload::Form;
 use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, bit, dispatch, op_by_name};
@@ -86,11 +86,6 @@ pub static COPY: Named = Named::new("copy");
 pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
 pub static CONTIGUOUS: Named = Named::new("contiguous");
-
-/// Ops of which a tensor argument may be a number though their signature has no such form: `x.copy_(3)`.
-pub fn takes_numbers(name: &str) -> bool {
-    name == "copy"
-}
 
 /// An operator slot.
 struct Operator {
@@ -233,7 +228,23 @@ binary_slots! {
 unary_slots! {
     negative = "neg";
     absolute = "abs";
-    invert = "bitwise_not";
+}
+
+unsafe extern "C" fn invert(a: *mut PyObject) -> *mut PyObject {
+    static OP: Operator = Operator::new("bitwise_not");
+    enter(null_mut(), |_| {
+        // SAFETY: the operand of a slot call: a tensor object.
+        let x = unsafe { self_tensor(a)? };
+        match x.dtype().is_differentiable() {
+            true => Err(Error::type_(format!(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {} {:?}",
+                x.dtype(),
+                x.sizes()
+            ))),
+            // SAFETY: the same operand.
+            false => Ok(unsafe { unary(&OP, a) }),
+        }
+    })
 }
 
 unsafe extern "C" fn positive(a: *mut PyObject) -> *mut PyObject {

@@ -125,10 +125,7 @@ impl Overload {
             .filter(|i| !(params[*i].kw_only || form.is_method() && *i == self_at))
             .map(|i| i as u8)
             .collect();
-        let spreads = positional.len() == 1 && {
-            let p = &params[positional[0] as usize];
-            p.ty == Ty::Ints && p.list_len == 0
-        };
+        let spreads = positional.len() == 1 && { params[positional[0] as usize].ty == Ty::Ints };
         let has = |ty: Ty| sig.params().iter().any(|p| p.ty == ty);
         let binary = match sig.params() {
             [a, b, rest @ ..]

@@ -9,7 +9,7 @@ use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
 use crate::overrides::answers;
 use crate::{classes, scalar, value};
 use oneflow_core::base::{Arg, Error, Result, Scalar, intern};
-use oneflow_core::{Generator, Tensor, Ty, default_dtype, default_generator};
+use oneflow_core::{Generator, Tensor, Traits, Ty, default_dtype, default_generator};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -406,11 +406,12 @@ impl<'a> Frame<'a> {
                 self.ins.push(None);
                 return Ok(Ok(()));
             }
-            if o.numbers
+            let beside = self.slots.iter().take(o.params.len()).filter(|s| !s.is_null()).find_map(|s| tensor_of(*s));
+            let traits = o.op.traits;
+            let first = traits.has(Traits::NUMBER_FIRST) && i == o.self_at && beside.is_some();
+            if (first || traits.has(Traits::NUMBERS))
                 && let Some(s) = value::scalar(py, object)?
             {
-                let beside =
-                    self.slots.iter().take(o.params.len()).filter(|s| !s.is_null()).find_map(|s| tensor_of(*s));
                 let dtype = scalar::dtype_beside(s, beside.map(Tensor::dtype), default_dtype());
                 let made = Box::new(crate::global::beside(scalar::tensor(s, dtype)?, beside)?);
                 let borrowed: *const Tensor = &*made;
@@ -643,15 +644,30 @@ fn invalid_combination(py: Python<'_>, overloads: &[Overload], form: Form, given
             }
         }
     }
-    let forms: Vec<String> = overloads
-        .iter()
-        .map(|o| format!(" * {}", o.python_signature(form).replace("$self, ", "").replace("$self", "")))
-        .collect();
+    let forms: Vec<String> = overloads.iter().map(|o| format!(" * ({})", typed_parameters(o, form))).collect();
     Error::type_(format!(
         "{name}() received an invalid combination of arguments - got ({}), but expected one of:\n{}",
         got.join(", "),
         forms.join("\n")
     ))
+}
+
+/// Parameters with their types and defaults, without the tensor that a method is called on.
+fn typed_parameters(o: &Overload, form: Form) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut named_only = false;
+    for (i, (p, declared)) in o.params.iter().zip(o.op.sig.params()).enumerate() {
+        if form.is_method() && i == o.self_at {
+            continue;
+        }
+        if p.kw_only && !named_only {
+            named_only = true;
+            parts.push("*".to_owned());
+        }
+        let default = if p.required { String::new() } else { format!(" = {}", declared.default) };
+        parts.push(format!("{} {}{default}", describe(p.ty), p.name));
+    }
+    parts.join(", ")
 }
 
 fn describe(ty: Ty) -> &'static str {

@@ -55,10 +55,10 @@ impl PyEvent {
     fn flops(&self) -> f64 {
         self.0.flops
     }
-    /// Elements of the results, where operations are counted.
+    /// Whether the operations are sums of products.
     #[getter]
-    fn elements(&self) -> f64 {
-        self.0.elements
+    fn products(&self) -> bool {
+        self.0.products
     }
     #[getter]
     fn bytes(&self) -> i64 {

@@ -6,6 +6,7 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Lanes, Launch, RandomByKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The uniform numbers of one element.
 struct Stream {
@@ -157,6 +158,20 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let mut grid = Grid::new(out.sizes, [out.strides, window.strides(), a.strides, b.strides]);
     let (n, [step, index_step, a_step, b_step]) = grid.pop_inner();
     let (pa, pb) = (Shared::<f64>::new(a.ptr), Shared::<f64>::new(b.ptr));
+    if kind == RandomByKind::Poisson {
+        let wrong = AtomicBool::new(false);
+        split(grid.len(), n as f64, &|r| {
+            grid.each(r, |_, [_, _, at, _]| {
+                // SAFETY: element i of this row lies in the view.
+                if (0..n as isize).any(|i| !unsafe { *pa.at(at + i * a_step) >= 0.0 }) {
+                    wrong.store(true, Ordering::Relaxed);
+                }
+            });
+        });
+        if wrong.into_inner() {
+            return Err(Error::runtime("poisson(): invalid Poisson rate, expected rate to be non-negative"));
+        }
+    }
     by_num!(out.dtype, T => {
         let p = Shared::<T>::new(out.ptr);
         split(grid.len(), n as f64 * 100.0, &|r| {

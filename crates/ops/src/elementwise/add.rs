@@ -15,6 +15,7 @@ Example::
 
     >>> oneflow.add(oneflow.tensor([1., 2.]), 10)
     tensor([11., 12.])",
+    infer: binary::infer_alpha,
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
         let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
@@ -42,7 +43,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
-    traits: Traits::ALIAS_OK.or(Traits::COMMUTES),
+    traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
     ..binary::ARITH
 };
 

@@ -19,6 +19,7 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, DType::I64, p, &TENSOR, &SCALAR)),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     samples: || {
         vec![
             Sample::new(vec![SampleArg::i64(&[3, 4], -9, 9), SampleArg::i64(&[4], -9, 9)]),

@@ -115,7 +115,7 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         if !x.dtype().is_complex() {
-            return Err(Error::runtime("imag is not implemented for tensors with non-complex dtypes."));
+            return Err(Error::type_("imag is not implemented for tensors with non-complex dtypes."));
         }
         part(x, 1, outs)
     },
@@ -137,7 +137,7 @@ Example::
     infer: |c, outs| {
         let x = c.t(0)?;
         if !x.dtype().is_complex() {
-            return Err(Error::runtime("view_as_real is only supported for complex tensors"));
+            return Err(Error::type_("view_as_real is only supported for complex tensors"));
         }
         as_real(x, outs)
     },

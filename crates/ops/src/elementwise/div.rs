@@ -101,6 +101,7 @@ Example::
             })
         },
     },
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     // A rounded quotient is not linear.
     sbp: SbpRule::of(Rows::By(|c| match rounding(c.arg(1)) {
         Ok(Rounding::None) => Rows::Elementwise { linear: &[0b01] },
@@ -136,6 +137,7 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     samples: || {
         vec![
             Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
@@ -163,6 +165,7 @@ Example::
     kernel: Kernel::Elementwise(|c, o, p| {
         binary::lower(c, o[0].dtype().compute(), p, &REMAINDER_TENSOR, &REMAINDER_SCALAR)
     }),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     grad: Grad::Rule {
         save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
         fix: Fix::Broadcast,

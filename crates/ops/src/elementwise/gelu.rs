@@ -49,7 +49,7 @@ Example::
     faces: Faces::NN,
     infer: |c, outs| {
         is_tanh(c)?;
-        unary::float(c, outs)
+        unary::floating(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| unary::by_output(o, p, if is_tanh(c)? { &TANH } else { &ERF })),
     grad: Grad::Rule {

@@ -14,6 +14,7 @@ Example::
     >>> oneflow.minimum(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
     tensor([1., 2.])",
     faces: Faces::FN_METHOD_OUT,
+    infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| super::unary::by_output(o, p, &TENSOR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],

@@ -355,6 +355,28 @@ pub mod binary {
     pub fn infer_bool(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, DType::Bool, outs)
     }
+    /// The promoted dtype, which `alpha` must fit.
+    pub fn infer_alpha(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        let d = common(c);
+        let why = match c.arg(1).scalar() {
+            Some(Scalar::Bool(_)) if d != DType::Bool => "Boolean alpha only supported for Boolean results.",
+            Some(Scalar::Float(_) | Scalar::Complex(..)) if d.is_int() || d == DType::Bool => {
+                "For integral input tensors, argument alpha must not be a floating point number."
+            }
+            Some(Scalar::Complex(..)) if !d.is_complex() => {
+                "For non-complex input tensors, argument alpha must not be a complex number."
+            }
+            _ => return push_broadcast(c, d, outs),
+        };
+        Err(Error::runtime(format!("{}(): {why}", c.name())))
+    }
+    /// The promoted dtype, which must be real.
+    pub fn infer_real(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        if common(c).is_complex() {
+            return Err(Error::type_(format!("{} not implemented for complex tensors.", c.name())));
+        }
+        infer(c, outs)
+    }
     /// Refuses floats where only bits make sense.
     pub fn integral(c: &Call<'_>) -> Result<()> {
         let d = common(c);

@@ -35,14 +35,6 @@ static SHIFT_RIGHT: Expr = expr!(int "bitwise_right_shift", |x, y| x.shr(y));
 static SHIFT_RIGHT_SCALAR: Expr = expr!(int "bitwise_right_shift_scalar", |x; p| x.shr(p[0]));
 
 /// The promoted dtype, which must be a float (or none of those refused).
-fn real(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = binary::common(c);
-    if d.is_complex() {
-        return Err(unary::not_implemented(c, d));
-    }
-    binary::infer(c, outs)
-}
-
 fn float_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let d = binary::common(c);
     if !d.is_float() {
@@ -199,7 +191,7 @@ Example::
     >>> oneflow.fmax(oneflow.tensor([1., -1.]).sqrt(), oneflow.tensor([3., 2.]))
     tensor([3., 2.])",
     faces: Faces::FN_METHOD_OUT,
-    infer: real,
+    infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMAX_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
@@ -219,7 +211,7 @@ Example::
     >>> oneflow.fmin(oneflow.tensor([1., oneflow.nan]), oneflow.tensor([3., 2.]))
     tensor([1., 2.])",
     faces: Faces::FN_METHOD_OUT,
-    infer: real,
+    infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMIN_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
@@ -270,6 +262,7 @@ Example::
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     samples: positive_second,
+    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     ..binary::ARITH
 };
 
@@ -513,6 +506,7 @@ Example::
     >>> oneflow.bitwise_left_shift(oneflow.tensor([1, 3]), 2)
     tensor([ 4, 12])",
     kernel: Kernel::Elementwise(|c, o, p| shift(c, o, p, &SHIFT_LEFT, &SHIFT_LEFT_SCALAR)),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     ..INTEGERS
 };
 
@@ -525,6 +519,7 @@ Example::
     >>> oneflow.bitwise_right_shift(oneflow.tensor([-8, 12]), 2)
     tensor([-2,  3])",
     kernel: Kernel::Elementwise(|c, o, p| shift(c, o, p, &SHIFT_RIGHT, &SHIFT_RIGHT_SCALAR)),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     ..INTEGERS
 };
 

@@ -21,7 +21,7 @@ Example::
                 "rsub(): Subtraction, the `-` operator, with two bool tensors is not supported.",
             ));
         }
-        binary::infer(c, outs)
+        binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();

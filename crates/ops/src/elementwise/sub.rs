@@ -21,7 +21,7 @@ Example::
                 "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
             ));
         }
-        binary::infer(c, outs)
+        binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
@@ -50,5 +50,6 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     ..binary::ARITH
 };

@@ -1033,6 +1033,10 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
+    /// `fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor`
+    fn fused_linear_add(&self, weight: &Tensor, bias: Option<&Tensor>, residual: &Tensor) -> Result<Tensor>;
+    /// `fused_matmul_add(Tensor input, Tensor other, Tensor residual) -> Tensor`
+    fn fused_matmul_add(&self, other: &Tensor, residual: &Tensor) -> Result<Tensor>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
     fn gamma_doubles(&self) -> Result<Tensor>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
@@ -2771,6 +2775,8 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `view(Tensor(a) input, int[] size) -> Tensor(a)`
     fn view(&self, size: &[i64]) -> Result<Tensor>;
+    /// `view.dtype(Tensor(a) input, DType dtype) -> Tensor(a)`
+    fn view_dtype(&self, dtype: DType) -> Result<Tensor>;
     /// `view_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn view_as(&self, other: &Tensor) -> Result<Tensor>;
     /// `view_as_complex(Tensor(a) input) -> Tensor(a)`
@@ -6730,6 +6736,28 @@ impl TensorOps for Tensor {
             op: &crate::matmul::linear::FUSED,
             ins: &[Some(self), Some(weight), bias],
             args: &[sym(activation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fused_linear_add(&self, weight: &Tensor, bias: Option<&Tensor>, residual: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::linear::FUSED_ADD,
+            ins: &[Some(self), Some(weight), bias, Some(residual)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn fused_matmul_add(&self, other: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::matmul::FUSED_ADD,
+            ins: &[Some(self), Some(other), Some(residual)],
+            args: &[],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -13534,6 +13562,13 @@ impl TensorOps for Tensor {
     #[inline]
     fn view(&self, size: &[i64]) -> Result<Tensor> {
         let call = Call { op: &crate::view::view::OP, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn view_dtype(&self, dtype: DType) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::view::view::DTYPE, ins: &[Some(self)], args: &[Arg::DType(dtype)], dest: Dest::Fresh };
         one(&call)
     }
 

@@ -157,7 +157,15 @@ Example::
         // The n-th true position takes the n-th element.
         let places = m.reshape(&[-1])?.cumsum(0)?.sub(1i64)?;
         let places = m.reshape(&[-1])?.r#where(&places, 0i64)?.reshape(&sizes)?;
-        give(outs, m.r#where(&s.reshape(&[-1])?.index([Some(&places)])?, &x)?.contiguous()?)
+        let taken = s.reshape(&[-1])?.index([Some(&places)]).map_err(|e| match e.kind() {
+            ErrorKind::Index => Error::runtime(format!(
+                "masked_scatter(): Number of elements of source < number of ones in mask (source {:?}, mask {:?})",
+                s.sizes(),
+                m.sizes()
+            )),
+            _ => e,
+        })?;
+        give(outs, m.r#where(&taken, &x)?.contiguous()?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::bool(&[3, 4]), SampleArg::f32(&[12])])],
     ..COMPOSED

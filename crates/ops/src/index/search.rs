@@ -203,7 +203,17 @@ Example::
     tensor([False,  True])",
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
-    compose: Some(|c, outs| give(outs, member(c.t(0)?, c.t(1)?, c.bool(1))?)),
+    compose: Some(|c, outs| {
+        for t in [c.t(0)?, c.t(1)?] {
+            if t.dtype() == DType::Bool || t.dtype().is_complex() {
+                return Err(Error::not_implemented(format!(
+                    "Unsupported input type encountered for isin(): {}",
+                    t.dtype().scalar_type_name()
+                )));
+            }
+        }
+        give(outs, member(c.t(0)?, c.t(1)?, c.bool(1))?)
+    }),
     samples: || {
         let t = |n| Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::i64(&[n], 0, 9)]);
         vec![t(3), t(20)]

@@ -14,8 +14,13 @@ Example::
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
         let x = c.t(0)?;
+        let mut seen = 0u64;
         for d in c.ints(0)? {
-            wrap_dim(*d, x.ndim())?;
+            let bit = 1 << wrap_dim(*d, x.ndim())?;
+            if seen & bit != 0 {
+                return Err(Error::runtime(format!("flip(): dim {d} appears multiple times in the list of dims")));
+            }
+            seen |= bit;
         }
         push_like(x, x.dtype(), x.device(), None, outs)
     },

@@ -197,7 +197,7 @@ Example::
             )));
         }
         let from = if start < 0 { start + n } else { start };
-        if from + length > n {
+        if length > n - from {
             return Err(Error::runtime(format!(
                 "narrow(): start ({from}) + length ({length}) exceeds dimension size ({n})."
             )));

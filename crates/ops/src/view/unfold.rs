@@ -40,7 +40,8 @@ Example::
         strides.push(x.strides().get(d).copied().unwrap_or(1));
         if x.ndim() > 0 {
             sizes[d] = n;
-            strides[d] *= step;
+            // Of a single window the stride is never used.
+            strides[d] = strides[d].saturating_mul(step);
         }
         outs.view(0, x, sizes, strides, x.offset())
     },

@@ -38,3 +38,76 @@ Example::
     },
     ..VIEW
 };
+
+/// Counts of another dtype's elements: `n` of the input's, in sizes, strides and offset.
+struct Rescale {
+    from: i64,
+    to: i64,
+}
+
+impl Rescale {
+    fn of(x: &Tensor, to: DType) -> Rescale {
+        Rescale { from: x.dtype().size() as i64, to: to.size() as i64 }
+    }
+    fn keeps(&self) -> bool {
+        self.from == self.to
+    }
+    /// `None` where it does not come out even, or too large.
+    fn apply(&self, n: i64) -> Option<i64> {
+        let bytes = n.checked_mul(self.from)?;
+        (bytes % self.to == 0).then_some(bytes / self.to)
+    }
+}
+
+pub static DTYPE: OpDef = OpDef {
+    sig: Sig::parse("view.dtype(Tensor(a) input, DType dtype) -> Tensor(a)"),
+    faces: Faces::METHOD,
+    infer: |c, outs| {
+        let x = c.t(0)?;
+        let to = c.arg(0).dtype().ok_or_else(|| Error::type_("view(): argument 'dtype' must be a dtype"))?;
+        let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
+        let rescale = Rescale::of(x, to);
+        if rescale.keeps() {
+            return outs.view_as(0, x, to, sizes, strides, x.offset());
+        }
+        let what = || {
+            format!("to view {} as {} (different element sizes)", x.dtype().scalar_type_name(), to.scalar_type_name())
+        };
+        let Some(last) = x.ndim().checked_sub(1) else {
+            return Err(Error::runtime(format!("self.dim() cannot be 0 {}", what())));
+        };
+        if x.strides()[last] != 1 {
+            return Err(Error::runtime(format!("self.stride(-1) must be 1 {}, but got {}", what(), x.strides()[last])));
+        }
+        let ratio = rescale.to / rescale.from.max(1);
+        let uneven = |name: &str, n: i64| {
+            Error::runtime(format!("self.{name} must be divisible by {ratio} {}, but got {n}", what()))
+        };
+        sizes[last] = rescale.apply(sizes[last]).ok_or_else(|| uneven("size(-1)", x.sizes()[last]))?;
+        for (d, s) in strides[..last].iter_mut().enumerate() {
+            *s = rescale.apply(*s).ok_or_else(|| uneven(&format!("stride({d})"), *s))?;
+        }
+        let offset = rescale.apply(x.offset()).ok_or_else(|| uneven("storage_offset()", x.offset()))?;
+        outs.view_as(0, x, to, sizes, strides, offset)
+    },
+    grad: Grad::Never,
+    sbp: SbpRule::of(Rows::View(|c, groups| {
+        let x = c.t(0)?;
+        let same = c.arg(0).dtype().is_some_and(|to| Rescale::of(x, to).keeps());
+        for d in 0..x.ndim().saturating_sub(usize::from(!same)) as u8 {
+            groups.push(DimGroup { ins: SmallVec::from_slice(&[d]), outs: SmallVec::from_slice(&[d]) });
+        }
+        Ok(())
+    })),
+    samples: || {
+        let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::DType(d)]);
+        vec![
+            t(&[2, 4], DType::I32),
+            t(&[2, 4], DType::I64),
+            t(&[3], DType::I16),
+            t(&[], DType::I32),
+            t(&[0, 4], DType::I8),
+        ]
+    },
+    ..VIEW
+};
