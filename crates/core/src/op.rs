@@ -171,6 +171,8 @@ impl Traits {
 pub struct Cost {
     pub flops: f64,
     pub bytes: f64,
+    /// Whether these are sums of products (matmul, convolution, attention), which one counts when one asks for a model's work.
+    pub products: bool,
 }
 
 impl Cost {
@@ -178,7 +180,7 @@ impl Cost {
     pub fn bytes_only(c: &Call<'_>, outs: &[Meta]) -> Cost {
         let read: usize = c.ins.iter().flatten().map(|t| t.numel() as usize * t.dtype().size()).sum();
         let written: usize = outs.iter().map(Meta::bytes).sum();
-        Cost { flops: outs.iter().map(|m| m.numel() as f64).sum(), bytes: (read + written) as f64 }
+        Cost { flops: outs.iter().map(|m| m.numel() as f64).sum(), bytes: (read + written) as f64, products: false }
     }
 }
 

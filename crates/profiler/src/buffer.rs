@@ -31,13 +31,13 @@ pub struct Event {
     pub end: u64,
     /// Position of the event of this thread that it is a part of; -1: of none.
     pub parent: i64,
-    /// The tape node: the one that runs (backward), or the first one that the call recorded. 0: none.
+    /// The tape node: the one that runs (backward), or the last one that the call recorded. 0: none.
     pub seq: u64,
     /// Whether the call writes its first input.
     pub in_place: bool,
-    /// Operations the op says it took, and the elements of its results.
+    /// Operations the op says it took, and whether they are sums of products.
     pub flops: f64,
-    pub elements: f64,
+    pub products: bool,
     /// Bytes taken (positive) and given back (negative) while this was the innermost event; of a memory event: its own.
     pub bytes: i64,
     /// Of a memory event.
@@ -149,7 +149,7 @@ pub fn begin(
         seq,
         in_place,
         flops: 0.0,
-        elements: 0.0,
+        products: false,
         bytes: 0,
         address: 0,
         device: Device::CPU,
@@ -198,10 +198,10 @@ pub fn end(token: u64) {
     });
 }
 
-pub(crate) fn set_flops(token: u64, flops: f64, elements: f64) {
+pub(crate) fn set_cost(token: u64, flops: f64, products: bool) {
     own(|b| {
         if let Some((_, event)) = of(b, token) {
-            (event.flops, event.elements) = (flops, elements);
+            (event.flops, event.products) = (flops, products);
         }
     });
 }
@@ -212,8 +212,8 @@ pub(crate) fn link(seq: u64) {
         if let Some(&at) = b.open.last()
             && let Some(e) = b.events.get_mut(at as usize)
             && e.kind == EventKind::Op
-            && e.seq == 0
         {
+            // The accumulators of leaves come first, the call's own node last.
             e.seq = seq;
         }
     });
@@ -238,7 +238,7 @@ pub(crate) fn memory(device: Device, address: usize, bytes: i64) {
             seq: 0,
             in_place: false,
             flops: 0.0,
-            elements: 0.0,
+            products: false,
             bytes,
             address,
             device,

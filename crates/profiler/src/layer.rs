@@ -25,7 +25,8 @@ pub fn watch(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     redispatch(c, below, outs)?;
     if wanted.flops {
         let metas: Vec<Meta> = outs.tensors().iter().map(Tensor::meta).collect();
-        buffer::set_flops(open.0, (c.op.cost)(c, &metas).flops, metas.iter().map(|m| m.numel() as f64).sum());
+        let cost = (c.op.cost)(c, &metas);
+        buffer::set_cost(open.0, cost.flops, cost.products);
     }
     Ok(())
 }

@@ -80,7 +80,6 @@ class FunctionEvent(_Figures):
         self.input_dtypes: list[str] = raw.dtypes or []
         self.stack = [f"{file}({line}): {function}" for file, line, function in raw.stack]
         self.flops = int(raw.flops)
-        self.elements = raw.elements
         self.count = 1
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []

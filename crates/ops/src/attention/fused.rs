@@ -119,6 +119,7 @@ fn cost(c: &Call<'_>, outs: &[Meta], at: usize, forward: bool) -> Cost {
         let n = scores.iter().map(|s| *s as f64).product::<f64>();
         let (e, v) = (q.sizes()[3] as f64, v.sizes()[3] as f64);
         cost.flops = 2.0 * n * if forward { e + v } else { 3.0 * e + 2.0 * v };
+        cost.products = true;
     }
     cost
 }

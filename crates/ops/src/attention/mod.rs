@@ -170,6 +170,7 @@ Example::
         {
             let lead = outs[0].sizes[..outs[0].sizes.len() - 2].iter().product::<i64>();
             cost.flops = 2.0 * (lead * rows * keys) as f64 * (e + v) as f64;
+            cost.products = true;
         }
         cost
     },

@@ -155,7 +155,7 @@ fn only_numbers(c: &Call<'_>) -> Result<()> {
 
 /// Two operations a product: `products` for each element of `of`.
 fn cost(c: &Call<'_>, outs: &[Meta], of: f64, per: f64) -> Cost {
-    Cost { flops: 2.0 * of * per, ..Cost::bytes_only(c, outs) }
+    Cost { flops: 2.0 * of * per, products: true, ..Cost::bytes_only(c, outs) }
 }
 
 /// Products an output element sums up.

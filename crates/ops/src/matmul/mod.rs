@@ -112,5 +112,6 @@ pub fn product_cost(c: &Call<'_>, left: usize, outs: &[Meta]) -> Cost {
     let k = c.opt(left).and_then(|t| t.sizes().last().copied()).unwrap_or(0);
     let mut cost = Cost::bytes_only(c, outs);
     cost.flops = 2.0 * k as f64 * outs.first().map_or(0.0, |m| m.numel() as f64);
+    cost.products = true;
     cost
 }

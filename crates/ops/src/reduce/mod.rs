@@ -81,7 +81,7 @@ pub const REDUCE: OpDef = OpDef {
     cost: |c, outs| {
         let read: usize = c.ins.iter().flatten().map(|t| t.numel() as usize * t.dtype().size()).sum();
         let flops = c.ins.iter().flatten().map(|t| t.numel() as f64).sum();
-        Cost { flops, bytes: (read + outs.iter().map(Meta::bytes).sum::<usize>()) as f64 }
+        Cost { flops, bytes: (read + outs.iter().map(Meta::bytes).sum::<usize>()) as f64, products: false }
     },
     samples,
     ..OpDef::BASE

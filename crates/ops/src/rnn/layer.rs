@@ -103,6 +103,7 @@ fn cost(c: &Call<'_>, outs: &[Meta], at: usize) -> Cost {
         let rows = x.sizes()[..x.ndim() - 1].iter().product::<i64>() as f64;
         let projection = if c.opt(at + 5).is_some() { s.out * s.hidden } else { 0 };
         cost.flops = 2.0 * rows * (s.mode.n_gates() as i64 * s.hidden * s.out + projection) as f64;
+        cost.products = true;
     }
     cost
 }
