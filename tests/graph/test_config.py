@@ -211,6 +211,6 @@ def test_report_is_one_page(tmp_path):
 
 def test_folding_is_a_pass_of_the_list(monkeypatch, capfd):
     monkeypatch.setenv("ONEFLOW_DEBUG_PASS", "fold")
-    compiled({}, nn.Softplus())
+    compiled({})
     text = capfd.readouterr().err
     assert text.count("before fold") == 1 and text.count("after fold") == 1 and "dead_code" not in text

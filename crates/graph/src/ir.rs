@@ -21,6 +21,8 @@ pub struct Graph {
     pub variables: Vec<Variable>,
     pub outputs: Vec<ValueId>,
     pub writes: Vec<Write>,
+    /// (variable, the same in another dtype): what lies in the second is made anew where the first was written outside.
+    pub copies: Vec<(ValueId, ValueId)>,
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,

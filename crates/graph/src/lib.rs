@@ -19,7 +19,8 @@ pub use passes::{PASSES, Pass, run_all};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again};
 
-use oneflow_base::Result;
+use oneflow_base::{Error, Result};
+use oneflow_core::{Storage, Tensor};
 use oneflow_runtime::Session;
 
 /// What the passes may do.
@@ -27,13 +28,35 @@ use oneflow_runtime::Session;
 pub struct Config {
     /// Fuse elementwise chains and activations.
     pub fuse: bool,
+    /// Take what is done to gradients last into the update of their parameters.
+    pub fuse_update: bool,
+    /// Add what is added to a product in the product's epilogue.
+    pub fuse_add: bool,
+    /// Take casts between floats into elementwise chains.
+    pub fuse_cast: bool,
+    /// Update all parameters of a group in one launch, not each in its own.
+    pub multi_tensor_update: bool,
+    /// Keep parameters that a step reads in a half type in that type too.
+    pub update_cast: bool,
+    /// Runs whose results may wait to be read while the next one starts.
+    pub outputs: u32,
     pub straighten: Straighten,
     pub memory: Effort,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { fuse: true, straighten: Straighten::default(), memory: Effort::default() }
+        Config {
+            fuse: true,
+            fuse_update: true,
+            fuse_add: true,
+            fuse_cast: true,
+            multi_tensor_update: true,
+            update_cast: false,
+            outputs: 2,
+            straighten: Straighten::default(),
+            memory: Effort::default(),
+        }
     }
 }
 
@@ -50,6 +73,40 @@ pub struct Compiled {
     pub logical: Graph,
     pub optimized: Graph,
     pub memory: MemoryReport,
+    /// Variables, copies of them in another dtype, and the version each was copied at.
+    copies: Vec<(Tensor, Tensor, Option<u32>)>,
+}
+
+impl Compiled {
+    /// Runs the step once; while it waits it calls `poll`, whose error ends the run.
+    pub fn run(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        self.refresh()?;
+        let results = self.session.run_polled(inputs, poll)?;
+        for (from, _, at) in &mut self.copies {
+            *at = from.storage().map(Storage::version);
+        }
+        Ok(results)
+    }
+
+    /// Makes those copies of variables anew that somebody has written since.
+    pub fn refresh(&mut self) -> Result<()> {
+        for (from, to, at) in &mut self.copies {
+            let now = from.storage().map(Storage::version);
+            if *at != now {
+                oneflow_core::copy_into(to, from)?;
+                *at = now;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A variable as a tensor.
+fn tensor_of(g: &Graph, v: ValueId) -> Result<Tensor> {
+    let variable = g.variables.iter().find(|x| x.value == v);
+    let variable = variable.ok_or_else(|| Error::runtime("graph: a copy of what is no variable"))?;
+    let m = g.meta(v);
+    Tensor::from_storage(variable.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), 0)
 }
 
 /// Passes, order, lowering, memory.
@@ -57,16 +114,21 @@ pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
     let Traced { graph: logical, .. } = traced;
     let mut optimized = logical.clone();
     run_all(&mut optimized, config)?;
-    let (mut plan, mut memory) = lower(&optimized, config.memory)?;
+    let (mut plan, mut memory) = lower(&optimized, config)?;
     if config.straighten != Straighten::Disable {
         let mut other = optimized.clone();
         passes::straighten::order(&mut other, config.straighten);
-        let (p, m) = lower(&other, config.memory)?;
+        let (p, m) = lower(&other, config)?;
         // Ordering for memory is a guess; the program's own order may be the better one.
         if config.straighten != Straighten::MemoryFirst || m.peak < memory.peak {
             (optimized, plan, memory) = (other, p, m);
         }
     }
+    let copies = optimized
+        .copies
+        .iter()
+        .map(|(from, to)| Ok((tensor_of(&optimized, *from)?, tensor_of(&optimized, *to)?, None)))
+        .collect::<Result<_>>()?;
     let storages = optimized.variables.iter().map(|v| v.storage.clone()).collect();
-    Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory })
+    Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory, copies })
 }

@@ -4,11 +4,12 @@
 //! is to end up in a variable is computed there where no later node still reads the old value, and copied at the end
 //! otherwise.
 
+use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{Attrs, Device, Error, Result};
 use oneflow_core::{Call, Kernel, OpDef, Outs, Tensor, Traits};
 use oneflow_ops::creation::contiguous::COPY_OP;
-use oneflow_runtime::memory::{Effort, Life, align, place};
+use oneflow_runtime::memory::{Life, align, place};
 use oneflow_runtime::{
     Arena, Buffer, Home, Input, Instr, Operand, Output, Plan, PlanArg, Port, Ref, Register, Step, Task, Variable, Work,
     init_input, shell,
@@ -54,7 +55,7 @@ struct Lowering<'a> {
 }
 
 /// Makes the plan of a graph.
-pub fn lower(g: &Graph, effort: Effort) -> Result<(Plan, MemoryReport)> {
+pub fn lower(g: &Graph, config: &Config) -> Result<(Plan, MemoryReport)> {
     let mut l = Lowering { g, classes: Vec::new(), class_of: HashMap::new(), readers: HashMap::new(), n_in_place: 0 };
     l.find_readers();
     l.externals();
@@ -74,7 +75,7 @@ pub fn lower(g: &Graph, effort: Effort) -> Result<(Plan, MemoryReport)> {
             instrs.push((g.nodes.len(), copy_instr(src, dst, "write-back")));
         }
     }
-    l.finish(instrs, effort)
+    l.finish(instrs, config)
 }
 
 fn copy_instr(src: Operand, dst: Operand, origin: &str) -> Instr {
@@ -162,11 +163,19 @@ impl Lowering<'_> {
         owners
     }
 
-    /// Whether an elementwise node reads a root only in the very layout in which it writes `out`.
+    /// Whether a node that works element by element, or starts from what is there, reads a root only in the very layout in
+    /// which it writes `out`.
     fn over_itself(&self, n: &Node, root: ValueId, out: ValueId) -> bool {
         let elementwise = match &n.kind {
             Kind::Chain(_) => true,
-            Kind::Op { op, .. } => matches!(op.kernel, Kernel::Elementwise(_)) && op.traits.has(Traits::ALIAS_OK),
+            Kind::Op { op, attrs } => match op.kernel {
+                Kernel::Elementwise(_) => op.traits.has(Traits::ALIAS_OK),
+                // What it starts from is there already.
+                Kernel::Prim { .. } => {
+                    self.initial(n, op, attrs).is_ok_and(|v| v.is_some_and(|v| self.g.root(v) == root))
+                }
+                _ => false,
+            },
         };
         elementwise
             && n.ins.iter().flatten().filter(|v| self.g.root(**v) == root).all(|v| {
@@ -344,7 +353,7 @@ impl Lowering<'_> {
     }
 
     /// Homes for every class, and the plan around the instructions.
-    fn finish(mut self, mut instrs: Vec<(usize, Instr)>, effort: Effort) -> Result<(Plan, MemoryReport)> {
+    fn finish(mut self, mut instrs: Vec<(usize, Instr)>, config: &Config) -> Result<(Plan, MemoryReport)> {
         let g = self.g;
         let mut n_outputs = 0;
         for v in &g.outputs {
@@ -372,7 +381,7 @@ impl Lowering<'_> {
                 planned.push(Life { bytes: class.bytes, from, to });
             }
         }
-        let layout = place(&planned, effort);
+        let layout = place(&planned, config.memory);
         for (c, offset) in ids.iter().zip(&layout.offsets) {
             self.classes[*c].home = Some(Home::Arena { arena: 0, offset: *offset });
         }
@@ -429,7 +438,7 @@ impl Lowering<'_> {
                 .collect::<Result<_>>()?,
             outputs,
             n_rng: g.n_rng,
-            ..wires(device, instrs.into_iter().map(|x| x.1).collect())
+            ..wires(device, config.outputs, instrs.into_iter().map(|x| x.1).collect())
         };
         Ok((plan, report))
     }
@@ -463,13 +472,13 @@ impl Lowering<'_> {
 }
 
 /// One compute actor between the caller's two ends.
-fn wires(device: Device, program: Vec<Instr>) -> Plan {
+fn wires(device: Device, outputs: u32, program: Vec<Instr>) -> Plan {
     let port = |register| vec![Port { register, pieces: 1 }];
     let task =
         |name: &str, stream, work, consumes, produces| Task { name: name.into(), stream, work, consumes, produces };
     let register = |name: &str, slots| Register { name: name.into(), device, bytes: 0, slots };
     Plan {
-        registers: vec![register("run", 1), register("result", 2)],
+        registers: vec![register("run", 1), register("result", outputs)],
         tasks: vec![
             task("caller", 0, Work::HostIn, Vec::new(), port(0)),
             task("compute", 1, Work::Compute(program), port(0), port(1)),

@@ -5,6 +5,7 @@
 use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
 use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
 use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, op_by_name};
+use oneflow_kernels::prim::expr;
 use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
 use smallvec::SmallVec;
 
@@ -83,6 +84,14 @@ pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Pa
             let mut p = Params::new();
             let e = lower(c, outs, &mut p)?;
             Ok(Some((e, p)))
+        }
+        // Inside a chain a cast between float32 and a half type is the identity: casts happen on loading and storing.
+        Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY) && c.op.name() == "to_copy" => {
+            static CAST: Expr = expr!(float "cast", |x| x);
+            let narrow = |d: DType| matches!(d, DType::F32 | DType::BF16 | DType::F16);
+            let (x, y) = (c.t(0)?, &outs[0]);
+            let same = x.device() == y.device() && narrow(x.dtype()) && narrow(y.dtype());
+            Ok(same.then(|| (&CAST, Params::from_iter([Word::from(DType::F32)]))))
         }
         _ => Ok(None),
     }

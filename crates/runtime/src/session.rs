@@ -16,6 +16,7 @@ use crate::program::Program;
 use crate::sources;
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +31,27 @@ pub struct Session {
     written: Vec<bool>,
     /// Per output memory: storages that are used again once nobody else holds them.
     outputs: Vec<Vec<Storage>>,
+    /// Runs that were started and whose results nobody has taken yet; how many there may be.
+    pending: VecDeque<Pending>,
+    n_results: usize,
     network: Option<Network>,
     cancel: Arc<AtomicBool>,
     /// Launches of one run.
     n_launches: usize,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The threads end before their memory does.
+        self.network = None;
+    }
+}
+
+/// A run under way: its inputs (with a copy goes what it was made from), its results' memory, its seed and position.
+struct Pending {
+    inputs: Vec<(Tensor, Option<Tensor>)>,
+    storages: Vec<Storage>,
+    random: (u64, u64),
 }
 
 /// Never asks whether to stop.
@@ -60,6 +78,8 @@ impl Session {
             .map(|r| (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<Vec<_>>>())
             .collect::<Result<_>>()?;
         let n_outputs = plan.output_buffers()?.len();
+        let taken = plan.tasks.iter().filter(|t| t.work == Work::HostOut).flat_map(|t| &t.consumes);
+        let n_results = taken.map(|p| plan.registers[p.register as usize].slots / p.pieces).min().unwrap_or(1) as usize;
         let mut s = Session {
             written: plan.written_variables(),
             plan: Arc::new(plan),
@@ -67,6 +87,8 @@ impl Session {
             registers,
             variables,
             outputs: vec![Vec::new(); n_outputs],
+            pending: VecDeque::new(),
+            n_results: n_results.max(1),
             network: None,
             cancel: Arc::new(AtomicBool::new(false)),
             n_launches: 0,
@@ -183,15 +205,37 @@ impl Session {
 
     /// Runs the plan once; while it waits it calls `poll`, whose error ends the run.
     pub fn run_polled(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        if !self.pending.is_empty() {
+            return Err(Error::runtime(format!(
+                "{}: runs are under way whose results were not collected",
+                self.plan.name
+            )));
+        }
+        self.submit(inputs, poll)?;
+        self.collect(poll)
+    }
+
+    /// Starts a run whose results `collect` gives. As many may be under way as the plan has slots for results; inputs must not
+    /// be written until theirs is collected.
+    pub fn submit(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        if self.pending.len() >= self.n_results {
+            return Err(Error::runtime(format!(
+                "{}: {} runs are under way, collect the first one's results before the next starts",
+                self.plan.name,
+                self.pending.len()
+            )));
+        }
         self.check_variables()?;
         let inputs = self.check_inputs(inputs)?;
         let storages = self.output_storages()?;
         let generator = default_generator();
         let (seed, offset) = (generator.seed(), generator.offset());
+        let kept = |(t, original): &(Tensor, Option<&Tensor>)| (t.clone(), original.cloned());
+        let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, random: (seed, offset) };
         let args = RunArgs {
             inputs: inputs.iter().map(|t| t.0.data_ptr() as usize).collect(),
             variables: self.variables.iter().map(|s| s.ptr() as usize).collect(),
-            outputs: storages.iter().map(|s| s.ptr() as usize).collect(),
+            outputs: run.storages.iter().map(|s| s.ptr() as usize).collect(),
             seed,
             offset,
         };
@@ -203,16 +247,38 @@ impl Session {
             self.start()?;
         }
         let Some(network) = &mut self.network else { return Err(Error::runtime("the plan did not start")) };
-        let done = network.submit(args, poll).and_then(|()| network.collect(poll, &mut |_| Ok(())));
+        let done = network.submit(args, poll);
+        self.pending.push_back(run);
         if let Err(e) = done {
-            // Everything stops before the caller gets its memory back; the next run starts anew.
-            self.cancel.store(true, Ordering::Relaxed);
-            self.network = None;
-            return Err(e);
+            return Err(self.stop(e));
         }
         generator.set_state(seed, offset.wrapping_add(self.plan.n_rng));
+        Ok(())
+    }
+
+    /// After an error everything stops before the caller gets its memory back; the next run starts anew, with the random
+    /// numbers that the first unfinished one would have had.
+    fn stop(&mut self, e: Error) -> Error {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.network = None;
+        if let Some(first) = self.pending.front() {
+            default_generator().set_state(first.random.0, first.random.1);
+        }
+        self.pending.clear();
+        e
+    }
+
+    /// The results of the run that was started first.
+    pub fn collect(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        let Some(network) = self.network.as_mut().filter(|_| !self.pending.is_empty()) else {
+            return Err(Error::runtime(format!("{}: no run is under way", self.plan.name)));
+        };
+        if let Err(e) = network.collect(poll, &mut |_| Ok(())) {
+            return Err(self.stop(e));
+        }
+        let Some(Pending { inputs, storages, .. }) = self.pending.pop_front() else { return Ok(Vec::new()) };
         for (t, original) in &inputs {
-            if let Some(original) = original.filter(|_| self.plan.writes_input()) {
+            if let Some(original) = original.as_ref().filter(|_| self.plan.writes_input()) {
                 oneflow_core::copy_into(original, t)?;
             }
         }
@@ -274,7 +340,7 @@ impl Session {
                 None => {
                     let s = Storage::new(b.device, b.bytes as usize)?;
                     // The caller may keep every result; only a few are remembered.
-                    if ring.len() >= 4 {
+                    if ring.len() > self.n_results {
                         ring.remove(0);
                     }
                     ring.push(s.clone());
@@ -285,7 +351,7 @@ impl Session {
         Ok(out)
     }
 
-    fn results(&self, inputs: &[(Tensor, Option<&Tensor>)], outputs: &[Storage]) -> Result<Vec<Tensor>> {
+    fn results(&self, inputs: &[(Tensor, Option<Tensor>)], outputs: &[Storage]) -> Result<Vec<Tensor>> {
         let mut out = Vec::with_capacity(self.plan.outputs.len());
         for o in &self.plan.outputs {
             let op = &o.operand;
@@ -293,7 +359,7 @@ impl Session {
                 Home::Output(k) => (outputs.get(k as usize).cloned(), 0),
                 Home::Variable(k) => (self.variables.get(k as usize).cloned(), 0),
                 Home::Input(k) => {
-                    let t = inputs.get(k as usize).map(|t| t.1.unwrap_or(&t.0));
+                    let t = inputs.get(k as usize).map(|t| t.1.as_ref().unwrap_or(&t.0));
                     (t.and_then(Tensor::storage).cloned(), t.map_or(0, Tensor::offset))
                 }
                 Home::Arena { .. } | Home::Register { .. } => (None, 0),

@@ -4,6 +4,7 @@ mod common;
 mod dead_code;
 mod fold;
 mod fusion;
+mod split_update;
 pub(crate) mod straighten;
 
 use crate::Config;
@@ -17,6 +18,11 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fold", fold::run),
     ("dead_code", dead_code::run),
     ("common", common::run),
+    ("fuse_loss", fusion::loss::run),
+    ("fuse_update", fusion::update::run),
+    ("split_update", split_update::run),
+    ("fuse_cast", fusion::cast::run),
+    ("fuse_residual", fusion::residual::run),
     ("fuse_linear", fusion::linear::run),
     ("fuse_chain", fusion::chain::run),
 ];

@@ -218,3 +218,37 @@ pub static FUSED: OpDef = OpDef {
     },
     ..OpDef::BASE
 };
+
+/// What the compiler puts in place of linear followed by an addition, where nobody needs the product alone.
+pub static FUSED_ADD: OpDef = OpDef {
+    sig: Sig::parse("fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor"),
+    doc: "`input @ weight.T + bias + residual`, all in the product's epilogue; the residual has the result's sizes.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        infer(c, outs)?;
+        check_residual(c, c.t(3)?, &outs[0])
+    },
+    kernel: Kernel::Prim {
+        prim: &MATMUL,
+        lower: |c, outs, l| {
+            lower(c, outs, l, Activation::None)?;
+            l.ins.pop();
+            lower_residual(l, 3, c.t(3)?)
+        },
+    },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.linear(c.t(1)?, c.opt(2))?.add(c.t(3)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    cost,
+    amp: Amp::Lower,
+    samples: || {
+        let t = |x: &[i64], w: &[i64], r: &[i64]| {
+            Sample::new(vec![SampleArg::f32(x), SampleArg::f32(w), SampleArg::f32(&w[..1]), SampleArg::f32(r)])
+        };
+        vec![t(&[4, 6], &[8, 6], &[4, 8]), t(&[2, 4, 6], &[8, 6], &[2, 4, 8])]
+    },
+    ..OpDef::BASE
+};

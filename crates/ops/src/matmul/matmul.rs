@@ -106,3 +106,38 @@ Example::
 fn flat(g: &Tensor) -> Result<Tensor> {
     g.squeeze_dim(&[-2])
 }
+
+/// What the compiler puts in place of a product followed by an addition, where nobody needs the product alone.
+pub static FUSED_ADD: OpDef = OpDef {
+    sig: Sig::parse("fused_matmul_add(Tensor input, Tensor other, Tensor residual) -> Tensor"),
+    doc: "`input @ other + residual` with the sum in the product's epilogue; the residual has the result's sizes.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        (OP.infer)(c, outs)?;
+        check_residual(c, c.t(2)?, &outs[0])
+    },
+    kernel: Kernel::Prim {
+        prim: &MATMUL,
+        lower: |c, outs, l| {
+            let (a, b) = (c.t(0)?, c.t(1)?);
+            let (_, batch) = product_sizes("matmul", a, b)?;
+            lower_product(l, a, b, &outs[0], &batch)?;
+            l.ins.push(None);
+            l.param(Activation::None as u64).param(1.0);
+            lower_residual(l, 2, c.t(2)?)
+        },
+    },
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.matmul(c.t(1)?)?.add(c.t(2)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    cost,
+    amp: Amp::Lower,
+    samples: || {
+        let t = |a: &[i64], b: &[i64], r: &[i64]| Sample::new([a, b, r].into_iter().map(SampleArg::f32).collect());
+        vec![t(&[4, 6], &[6, 8], &[4, 8]), t(&[2, 4, 6], &[6, 8], &[2, 4, 8]), t(&[2, 4, 6], &[2, 6, 8], &[2, 4, 8])]
+    },
+    ..OpDef::BASE
+};

@@ -91,6 +91,34 @@ pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batc
     Ok(())
 }
 
+/// The rule of what an epilogue adds: the result's meta, lying as the result does.
+pub fn check_residual(c: &Call<'_>, residual: &Tensor, out: &Tensor) -> Result<()> {
+    if residual.sizes() == out.sizes() && residual.dtype() == out.dtype() {
+        return Ok(());
+    }
+    Err(Error::runtime(format!(
+        "{}(): residual is {}{:?}, the product {}{:?}",
+        c.name(),
+        residual.dtype(),
+        residual.sizes(),
+        out.dtype(),
+        out.sizes()
+    )))
+}
+
+/// Input `k` as what MATMUL's epilogue adds: in the layout of the lowered output.
+pub fn lower_residual(l: &mut Lowered, k: usize, residual: &Tensor) -> Result<()> {
+    if !residual.is_contiguous() || residual.dtype().is_complex() || !residual.dtype().is_float() {
+        return Err(Error::not_implemented("an epilogue adds contiguous floats"));
+    }
+    let layout = l.outs.first().and_then(Option::as_ref).and_then(|o| o.layout.clone());
+    let Some((sizes, strides, _)) = layout else {
+        return Err(Error::not_implemented("an epilogue adds in the output's layout"));
+    };
+    l.input_as(k, sizes, strides, residual.offset());
+    Ok(())
+}
+
 /// The conjugate; a real tensor is its own.
 pub fn conj(t: &Tensor) -> Result<Tensor> {
     if t.dtype().is_complex() { t.conj() } else { Ok(t.clone()) }

@@ -33,7 +33,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     let mut open: Vec<Open> = Vec::new();
     let mut out: Vec<Node> = Vec::with_capacity(before);
     for n in nodes {
-        let compute = compute_dtype(g, &n)?;
+        let compute = compute_dtype(g, &n, config)?;
         let reads = |c: &Open| n.ins.iter().flatten().any(|v| c.made.contains(v) || c.made.contains(&g.root(*v)));
         let Some(compute) = compute else {
             let all = !n.updates.is_empty();
@@ -81,9 +81,11 @@ fn count_readers(g: &Graph) -> HashMap<ValueId, usize> {
 }
 
 /// The dtype an elementwise node computes in; `None` for nodes that cannot be part of a chain.
-fn compute_dtype(g: &Graph, n: &Node) -> Result<Option<DType>> {
+fn compute_dtype(g: &Graph, n: &Node, config: &Config) -> Result<Option<DType>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
-    if !matches!(op.kernel, Kernel::Elementwise(_)) || n.outs.len() != 1 || !g.meta(n.outs[0]).is_contiguous() {
+    let cast = config.fuse_cast && op.name() == "to_copy";
+    if !(cast || matches!(op.kernel, Kernel::Elementwise(_))) || n.outs.len() != 1 || !g.meta(n.outs[0]).is_contiguous()
+    {
         return Ok(None);
     }
     let shells: Vec<Option<Tensor>> =

@@ -1,4 +1,9 @@
 //! Fusion: patterns of ops that one kernel computes.
 
+pub mod cast;
 pub mod chain;
 pub mod linear;
+pub mod loss;
+mod pattern;
+pub mod residual;
+pub mod update;

@@ -1,0 +1,157 @@
+//! What is done to gradients just before an optimizer's update becomes part of the update: the factor of clipping, and
+//! tables of which a step touches few rows.
+
+use super::pattern::{Edits, Uses, arg, name, node};
+use crate::Config;
+use crate::ir::{Graph, Kind, Node, ValueId};
+use crate::passes::dead_code;
+use oneflow_base::{Arg, Attrs, Result};
+use smallvec::SmallVec;
+
+/// The ops that update lists of parameters: lists first, their lengths first among the arguments, `grad_scale` and
+/// `found_inf` last among the inputs.
+pub fn is_update(n: &Node) -> bool {
+    matches!(name(n), "_fused_update_" | "_fused_adamw_" | "_fused_adam_" | "_fused_sgd_")
+}
+
+/// Lengths of a node's lists.
+pub fn lists(n: &Node) -> Vec<usize> {
+    let Kind::Op { attrs, .. } = &n.kind else { return Vec::new() };
+    let lens = attrs.args().into_iter().map_while(|a| if let Arg::Len(n) = a { Some(n as usize) } else { None });
+    lens.collect()
+}
+
+/// The same update for some of the parameters.
+pub fn part(n: &Node, keep: &[usize]) -> Node {
+    let Kind::Op { op, attrs } = &n.kind else { return n.clone() };
+    let lens = lists(n);
+    let mut part = Node { ins: SmallVec::new(), outs: SmallVec::new(), updates: SmallVec::new(), ..n.clone() };
+    let mut take = |i: usize| {
+        if let Some((_, o)) = n.updates.iter().find(|u| u.0 as usize == i) {
+            part.updates.push((part.ins.len() as u32, part.outs.len() as u32));
+            part.outs.push(n.outs[*o as usize]);
+        }
+        part.ins.push(n.ins[i]);
+    };
+    let mut start = 0;
+    for len in &lens {
+        keep.iter().filter(|_| *len > 0).for_each(|k| take(start + k));
+        start += len;
+    }
+    (start..n.ins.len()).for_each(&mut take);
+    let mut args = attrs.args();
+    for (a, len) in args.iter_mut().zip(&lens) {
+        *a = Arg::Len(if *len > 0 { keep.len() as u32 } else { 0 });
+    }
+    part.kind = Kind::Op { op, attrs: Attrs::new(&args) };
+    part
+}
+
+/// The factor that every gradient was multiplied with, and the gradients without it.
+fn factor(g: &Graph, uses: &Uses, n: &Node, count: usize) -> Option<(ValueId, Vec<ValueId>)> {
+    let mut all: Option<ValueId> = None;
+    let mut plain = Vec::with_capacity(count);
+    for v in n.ins[count..2 * count].iter().copied() {
+        let v = v?;
+        let m = &g.nodes[uses.maker(g, Some(v), "mul")?];
+        let (a, b) = (m.ins[0]?, m.ins.get(1).copied().flatten()?);
+        let number = |x: ValueId| g.meta(x).sizes.is_empty() && g.meta(x).dtype.is_float();
+        let (x, c) = if number(b) { (a, b) } else { (b, a) };
+        let fits = number(c) && g.meta(x) == g.meta(v) && all.is_none_or(|f| f == c) && uses.once(v);
+        if !fits {
+            return None;
+        }
+        all = Some(c);
+        plain.push(x);
+    }
+    all.map(|c| (c, plain))
+}
+
+/// A table that plain gradient descent changes in the rows of a lookup alone: nodes that do so.
+fn rows(g: &mut Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Result<Option<Vec<Node>>> {
+    let lr = n.ins[2 * count];
+    let (Some(table), Some(grad)) = (n.ins[k], n.ins[count + k]) else { return Ok(None) };
+    let Some(back) = uses.maker(g, Some(grad), "embedding_backward").filter(|_| uses.once(grad)) else {
+        return Ok(None);
+    };
+    let back = g.nodes[back].clone();
+    let (Some(go), Some(index)) = (back.ins[0], back.ins[1]) else { return Ok(None) };
+    let int = |i| arg(&back, i).int();
+    let (total, width) = (g.meta(table).sizes[0], g.meta(table).sizes[1]);
+    let touched = g.meta(index).numel();
+    let whole = int(0) == Some(total) && int(1) == Some(-1) && int(2) == Some(0) && int(3) == Some(total);
+    let fits = whole
+        && g.is_root(table)
+        && g.meta(index).is_contiguous()
+        && touched * 2 <= total
+        && g.meta(go).dtype == g.meta(table).dtype;
+    let Some((_, out)) = n.updates.iter().find(|u| u.0 as usize == k).filter(|_| fits) else { return Ok(None) };
+    let index = node(g, "view", &[Some(index)], &[Arg::Ints(&[touched])], n)?;
+    let step = node(g, "mul", &[Some(go), lr], &[Arg::None], n)?;
+    if !g.meta(step.outs[0]).is_contiguous() {
+        return Ok(None);
+    }
+    let flat = node(g, "view", &[Some(step.outs[0])], &[Arg::Ints(&[touched, width])], n)?;
+    let ins = [Some(table), Some(index.outs[0]), Some(flat.outs[0])];
+    let mut add = node(g, "index_add", &ins, &[Arg::Int(0), Arg::Int(-1)], n)?;
+    add.outs[0] = n.outs[*out as usize];
+    Ok(Some(vec![index, step, flat, add]))
+}
+
+pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
+    if !config.fuse || !config.fuse_update {
+        return Ok(false);
+    }
+    let uses = Uses::of(g);
+    let mut edits = Edits::default();
+    for at in 0..g.nodes.len() {
+        if !is_update(&g.nodes[at]) {
+            continue;
+        }
+        let mut n = g.nodes[at].clone();
+        let lens = lists(&n);
+        let count = lens.first().copied().unwrap_or(0);
+        let mut with = Vec::new();
+        if let Some((c, plain)) = factor(g, &uses, &n, count) {
+            let at = n.ins.len() - 2;
+            // The update divides by its scale.
+            let scale = match n.ins[at] {
+                Some(s) => node(g, "div", &[Some(s), Some(c)], &[Arg::None, Arg::None], &n)?,
+                None => node(g, "reciprocal", &[Some(c)], &[], &n)?,
+            };
+            n.ins[at] = Some(scale.outs[0]);
+            n.ins[count..2 * count].iter_mut().zip(plain).for_each(|(i, x)| *i = Some(x));
+            with.push(scale);
+        }
+        let option = |i: usize| arg(&n, i);
+        let plain_descent = name(&n) == "_fused_sgd_"
+            && lens[2] == 0
+            && option(5).float() == Some(0.0)
+            && !option(7).bool()
+            && n.ins[n.ins.len() - 2..].iter().all(Option::is_none);
+        let mut keep: Vec<usize> = (0..count).collect();
+        if plain_descent {
+            for k in 0..count {
+                if let Some(nodes) = rows(g, &uses, &n, k, count)? {
+                    with.extend(nodes);
+                    keep.retain(|i| *i != k);
+                }
+            }
+        }
+        if with.is_empty() {
+            continue;
+        }
+        if keep.len() < count {
+            n = part(&n, &keep);
+        }
+        if !keep.is_empty() {
+            with.push(n);
+        }
+        edits.replace(at, with);
+    }
+    let changed = edits.apply(g);
+    if changed {
+        dead_code::run(g, config)?;
+    }
+    Ok(changed)
+}

@@ -1,0 +1,192 @@
+"""Each switch of fusion changes the plan as it says, and results by rounding alone."""
+
+from __future__ import annotations
+
+import re
+
+import oneflow as flow
+import pytest
+from oneflow import nn
+
+F = nn.functional
+
+
+class Net(nn.Module):
+    """A residual block behind a table, with its loss in two steps."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        flow.manual_seed(0)
+        self.table = nn.Embedding(200, width)
+        self.first, self.second = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 7)
+
+    def forward(self, ids, target):
+        x = self.table(ids).mean(1)
+        x = x + self.second(F.gelu(self.first(x)))
+        return F.nll_loss(F.log_softmax(self.head(self.norm(x)), -1), target)
+
+
+def batch():
+    flow.manual_seed(5)
+    return flow.randint(0, 200, (12, 3)), flow.randint(0, 7, (12,))
+
+
+def adamw(parameters):
+    return flow.optim.AdamW(parameters, lr=1e-2)
+
+
+def sgd(parameters):
+    return flow.optim.SGD(parameters, lr=0.1)
+
+
+def train(options, make=adamw, *, clip=None, steps=6, net=None):
+    """Losses of some steps, the plan's ops, and the graph."""
+    net = net or Net()
+    optimizer = make(net.parameters())
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+            self.add_optimizer(optimizer)
+            for name, value in options.items():
+                getattr(self.config, name)(*value if isinstance(value, tuple) else (value,))
+
+        def build(self, *inputs):
+            loss = self.net(*inputs)
+            loss.backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters(), clip)
+            return loss
+
+    step = Step()
+    losses = [step(*batch()).mean().item() for _ in range(steps)]
+    return losses, ops(step), step
+
+
+def ops(graph) -> list[str]:
+    return re.findall(r"= ([a-z_+.0-9]+)\(", repr(graph)[repr(graph).index("graph ") :])
+
+
+def peak(graph) -> int:
+    return graph.memory()["peak"]
+
+
+def same(a, b, rel=1e-5) -> None:
+    assert a == pytest.approx(b, rel=rel)
+
+
+def test_the_factor_of_clipping_goes_into_the_update():
+    on, with_, _ = train({"allow_fuse_model_update_ops": True}, clip=0.1)
+    off, without, _ = train({"allow_fuse_model_update_ops": False}, clip=0.1)
+    plain, bare, _ = train({"allow_fuse_elementwise": False}, clip=0.1)
+    same(on, off)
+    same(on, plain)
+    assert with_.count("mul") + sum("mul" in op for op in with_) < without.count("mul") + sum(
+        "mul" in op for op in without
+    )
+    assert any("reciprocal" in op for op in with_) and not any("reciprocal" in op for op in without)
+    assert len(bare) > len(without) > len(with_)
+
+
+def test_a_table_changes_in_the_rows_that_were_looked_up():
+    on, with_, graph = train({}, sgd)
+    off, without, other = train({"allow_fuse_model_update_ops": False}, sgd)
+    same(on, off)
+    assert "embedding_backward" in without and "embedding_backward" not in with_ and "index_add" in with_
+    same(graph.net.table.weight.flatten().tolist(), other.net.table.weight.flatten().tolist(), rel=1e-4)
+    # The table's gradient takes no memory any more, and the rows are added in place.
+    assert peak(graph) + 200 * 16 * 4 <= peak(other) + 12 * 3 * 16 * 4 * 2
+    assert "write-back" not in str(graph._compiled[next(iter(graph._compiled))].compiled.rows()[0])
+
+
+def test_sums_go_into_the_epilogue_of_a_product():
+    on, with_, _ = train({"allow_fuse_add_to_output": True})
+    off, without, _ = train({"allow_fuse_add_to_output": False})
+    same(on, off)
+    assert "fused_linear_add" in with_ and "fused_linear_add" not in without
+    # The gradients of micro-batches add up in the product too.
+    steps = {"set_gradient_accumulation_steps": 2}
+    on, with_, _ = train({**steps, "allow_fuse_add_to_output": True}, net=Whole())
+    off, without, _ = train({**steps, "allow_fuse_add_to_output": False}, net=Whole())
+    same(on, off)
+    assert "fused_matmul_add" in with_ and "fused_matmul_add" not in without
+
+
+class Whole(Net):
+    def forward(self, ids, target):
+        return super().forward(ids, target).reshape(1)
+
+
+def test_log_probabilities_are_never_held():
+    on, with_, _ = train({})
+    off, without, _ = train({"allow_fuse_elementwise": False})
+    same(on, off)
+    assert "log_softmax" in without and "softmax_backward" in without
+    assert not {"log_softmax", "softmax_backward", "scatter_add", "gather"} & set(with_)
+    assert {"native_cross_entropy", "cross_entropy_backward"} <= set(with_)
+
+
+def test_a_class_out_of_range_is_an_error_still():
+    _, _, step = train({}, steps=1)
+    ids, target = batch()
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        step(ids, target + 7)
+    assert step(ids, target).item() > 0
+
+
+def test_casts_join_the_ops_beside_them():
+    amp = {"enable_amp": True}
+    on, with_, _ = train({**amp, "allow_fuse_cast_scale": True})
+    off, without, _ = train({**amp, "allow_fuse_cast_scale": False})
+    same(on, off, rel=2e-2)
+    assert with_.count("to_copy") < without.count("to_copy")
+    assert any("to_copy+" in op or "+to_copy" in op for op in with_)
+
+
+def test_one_update_or_one_for_each_parameter():
+    one, with_, graph = train({"enable_multi_tensor_update": True}, net=Net(64))
+    each, without, other = train({"enable_multi_tensor_update": False}, net=Net(64))
+    assert one == each
+    count = len(list(Net().parameters()))
+    assert with_.count("_fused_update_") + with_.count("_fused_adamw_") == 1
+    assert without.count("_fused_update_") + without.count("_fused_adamw_") == count
+    # Gradients do not wait for each other.
+    assert peak(other) < peak(graph)
+
+
+def test_parameters_are_kept_in_the_half_type_they_are_read_in():
+    amp = {"enable_amp": (True,)}
+    on, with_, graph = train({**amp, "enable_fused_model_update_cast": True})
+    off, _, other = train({**amp, "enable_fused_model_update_cast": False})
+    same(on, off, rel=1e-6)
+    assert 'variable "net.first.weight.float16"' in repr(graph) and "weight.float16" not in repr(other)
+    assert with_.index("_fused_update_") < len(with_) - 1 - with_[::-1].index("to_copy")
+    # A write from outside is seen.
+    for g in (graph, other):
+        with flow.no_grad():
+            g.net.head.weight.mul_(0.5)
+    same(graph(*batch()).item(), other(*batch()).item(), rel=1e-6)
+
+
+def test_registers_of_results():
+    sizes = {}
+    for size in (1, 3):
+        _, _, graph = train({"set_outputs_buffer_size": size}, steps=1)
+        kept = [graph(*batch()) for _ in range(6)]
+        values = [k.item() for k in kept]
+        assert values == [k.item() for k in kept] and len(set(values)) == 6
+        sizes[size] = dict(next(iter(graph._compiled.values())).compiled.registers())["result"]
+    assert sizes == {1: 1, 3: 3}
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="positive integer"):
+            nn.graph.GraphConfig().set_outputs_buffer_size(bad)
+
+
+def test_other_names_say_why_they_change_nothing():
+    config = nn.graph.GraphConfig()
+    for name in ("enable_zero", "enable_auto_parallel_trunk_algo", "enable_cudnn_conv_heuristic_search_algo"):
+        getattr(config, name)()
+        assert "changes nothing: " in getattr(config, name).__doc__
+        assert name in repr(config)
