@@ -195,6 +195,9 @@ def _face(name: str, module: ModuleType) -> ModuleType:
     """What ``sys.modules[name]`` shall be."""
     if isinstance(module, Missing):
         return module
+    if private.find(name):
+        # `from torch.onnx import part` asks for a part of what the module says that it is.
+        module.__name__ = name
     changed = {"__version__": _state.version} if name in _CHANGED else {}
     if _state.lazy:
         return LazyModule(name, module, changed, _state.verbose)

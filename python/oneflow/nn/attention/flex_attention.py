@@ -1,0 +1,197 @@
+"""Attention whose scores and mask are given as functions of positions.
+
+The functions are called once with tensors of indices that broadcast to ``(batch, heads, queries, keys)``, so the scores
+are held in full: memory grows with queries times keys. What PyTorch skips by blocks is computed and masked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+
+# (batch, head, query, key) -> bool, and (score, batch, head, query, key) -> score
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def _positions(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
+    """An index along each dimension, which broadcast to ``sizes``."""
+    shape = [1] * len(sizes)
+    return [oneflow.arange(size, device=device).view(*shape[:i], size, *shape[i + 1 :]) for i, size in enumerate(sizes)]
+
+
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
+    """Every query sees every key."""
+    return batch.new_ones((), dtype=oneflow.bool)
+
+
+def and_masks(*mask_mods: MaskMod) -> MaskMod:
+    """The function that is true where all of ``mask_mods`` are."""
+
+    def joined(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
+        result = noop_mask(b, h, q, kv)
+        for mod in mask_mods:
+            result = result & mod(b, h, q, kv)
+        return result
+
+    return joined
+
+
+def or_masks(*mask_mods: MaskMod) -> MaskMod:
+    """The function that is true where one of ``mask_mods`` is."""
+
+    def joined(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
+        result = b.new_zeros((), dtype=oneflow.bool)
+        for mod in mask_mods:
+            result = result | mod(b, h, q, kv)
+        return result
+
+    return joined
+
+
+def create_mask(
+    mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None, **_: Any
+) -> Tensor:
+    """The mask of ``mod_fn`` as a tensor of bool ``(B or 1, H or 1, Q_LEN, KV_LEN)``."""
+    sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
+    return mod_fn(*_positions(sizes, device)).to(oneflow.bool).expand(sizes)
+
+
+class BlockMask:
+    """Which keys each query sees. Made by :func:`create_block_mask`.
+
+    Args:
+        mask: bool ``(batch or 1, heads or 1, queries, keys)``.
+        mask_mod: the function it was made of.
+        BLOCK_SIZE: rows and columns of the blocks that :meth:`to_dense` tells of.
+    """
+
+    def __init__(self, mask: Tensor, mask_mod: MaskMod, BLOCK_SIZE: tuple[int, int] = (128, 128)) -> None:
+        self.mask = mask
+        self.mask_mod = mask_mod
+        self.BLOCK_SIZE = BLOCK_SIZE
+        self.seq_lengths = (mask.shape[-2], mask.shape[-1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batch, heads, queries, keys."""
+        return tuple(self.mask.shape)
+
+    def numel(self) -> int:
+        """Number of pairs of a query and a key."""
+        return self.mask.numel()
+
+    def sparsity(self) -> float:
+        """The share of blocks that no query sees, in percent."""
+        return 100.0 * (1.0 - self.to_dense().float().mean().item())
+
+    def to_dense(self) -> Tensor:
+        """1 for each block of the mask in which a query sees a key: int32 ``(batch, heads, blocks, blocks)``."""
+        rows, columns = self.BLOCK_SIZE
+        batch, heads, q, kv = self.mask.shape
+        padded = oneflow.nn.functional.pad(self.mask.to(oneflow.int32), (0, -kv % columns, 0, -q % rows))
+        blocks = padded.view(batch, heads, -1, rows, padded.shape[-1] // columns, columns)
+        return blocks.amax(dim=(3, 5))
+
+    def to(self, device: Any) -> BlockMask:
+        """The mask on another device."""
+        return BlockMask(self.mask.to(device), self.mask_mod, self.BLOCK_SIZE)
+
+    def __getitem__(self, index: Any) -> BlockMask:
+        return BlockMask(self.mask[index], self.mask_mod, self.BLOCK_SIZE)
+
+    def __repr__(self) -> str:
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
+
+
+def create_block_mask(
+    mask_mod: MaskMod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = 128,
+    _compile: bool = False,
+    **_: Any,
+) -> BlockMask:
+    """Evaluate ``mask_mod`` for all positions.
+
+    Args:
+        mask_mod: takes the batch, the head, the query and the key as indices; true where the query sees the key.
+        B: batch size; None where the mask is the same for all.
+        H: number of heads; None where it is the same for all.
+        Q_LEN: number of queries.
+        KV_LEN: number of keys.
+        device: where the mask lies.
+        BLOCK_SIZE: what :meth:`BlockMask.to_dense` groups by.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 2, 2).mask[0, 0]
+        tensor([[ True, False],
+                [ True,  True]])
+    """
+    size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    return BlockMask(create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), mask_mod, (size[0], size[1]))
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: ScoreMod | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    **_: Any,
+) -> Any:
+    """Attention with scores changed by ``score_mod`` and masked by ``block_mask``.
+
+    Args:
+        query: ``(batch, heads, queries, features)``.
+        key: ``(batch, heads, keys, features)``; with ``enable_gqa`` fewer heads, each for several of the query.
+        value: ``(batch, heads, keys, features of the output)``.
+        score_mod: takes the scores and the indices of batch, head, query and key; returns the scores to use.
+        block_mask: from :func:`create_block_mask`. A query that sees no key gets zeros.
+        scale: what scores are multiplied by first; 1 / sqrt(features) if left out.
+        enable_gqa: see ``key``.
+        return_lse: also return the logarithm of the sum of the scores' exponentials, ``(batch, heads, queries)``.
+        kernel_options: accepted; there is one way to compute it.
+
+    Raises:
+        ValueError: the numbers of heads do not fit.
+
+    Example::
+
+        >>> x = oneflow.ones(1, 1, 2, 4)
+        >>> flex_attention(x, x, x, score_mod=lambda s, b, h, q, kv: s - (q - kv).abs()).shape
+        oneflow.Size([1, 1, 2, 4])
+    """
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if heads != kv_heads:
+        if not enable_gqa or heads % kv_heads:
+            raise ValueError(
+                f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={kv_heads}. "
+                "Try setting enable_gqa=True for GQA."
+            )
+        key, value = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (key, value))
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if score_mod is not None:
+        scores = score_mod(scores, *_positions(tuple(scores.shape), query.device))
+    if block_mask is None:
+        weights = scores.softmax(-1)
+    else:
+        mask = block_mask.mask[..., : scores.shape[-2], : scores.shape[-1]]
+        scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0.0)
+    output = weights.to(value.dtype) @ value
+    return (output, scores.logsumexp(-1)) if return_lse else output
