@@ -6,10 +6,12 @@
 //! both this; only taps, step and strides differ.
 
 use crate::geometry::{Block, Blocks, Image, Three};
-use crate::region::{Region, SPARE, TILE};
+use crate::region::{Region, SPARE};
+use crate::store::{Store, tile_len};
 use crate::stored::{CopyRows, Seg, Stored};
 use crate::weights::{Passes, Tap, Weight};
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Reg, Slot, Strip, Tile, with_scratch};
+use crate::winograd::Winograd;
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
@@ -56,6 +58,10 @@ impl Correlation<'_> {
     /// # Safety
     /// Images, weight and bias hold `T` and are valid for what the sizes and taps reach.
     pub unsafe fn run<T: Stored>(&self) {
+        if let Some(winograd) = Winograd::<T>::new(self) {
+            // SAFETY: the contract is the same.
+            return unsafe { winograd.run() };
+        }
         let isa = Isa::active();
         let ker = T::Mode::kernels(isa);
         let passes = Passes::new(self.weight.k(), KC);
@@ -122,7 +128,7 @@ impl<T: Stored> BlockWork<'_, T> {
         let row_len = self.passes.step + ker.lanes;
         let room = Room {
             region: region.n_elements() + ker.nr,
-            tile: TILE * ker.nr.max(16) + ker.nr,
+            tile: tile_len(ker.nr),
             rows: (ker.mc.min(rows) + ker.mr) * row_len,
             sums: rows * ld + ker.nr,
         };
@@ -151,7 +157,9 @@ impl<T: Stored> BlockWork<'_, T> {
                     let rows = (rows_at, row_len);
                     self.multiply((&region, least), region_at, (offsets, &classes), cols.clone(), rows, (sums, ld));
                 }
-                self.finish(block, cols, (sums, ld), tile);
+                let channel = self.g * c.weight.n;
+                let store = Store { dst: &c.dst, bias: c.bias, isa: self.isa };
+                store.block::<T>(block, channel + cols.start..channel + cols.end, (sums, ld), tile);
             }
         });
     }
@@ -246,48 +254,6 @@ impl<T: Stored> BlockWork<'_, T> {
             }
         }
     }
-
-    /// Stores the sums with the bias.
-    unsafe fn finish(&self, block: Block, cols: Range<usize>, (sums, ld): (*const T::Acc, usize), tile: *mut T::Acc) {
-        let (c, dst) = (self.c, &self.c.dst);
-        let channel = self.g * c.weight.n + cols.start;
-        let bias = c.bias.map(|(ptr, stride)| (ptr.cast::<T>().wrapping_offset(channel as isize * stride), stride));
-        if dst.strides[1] == 1 && dst.sizes[1] > 1 {
-            block.each(|i, at| {
-                let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
-                let to = dst.at::<T>(p[0], channel, [p[1], p[2], p[3]]);
-                let row = StoreRow { sums: sums.wrapping_add(i * ld), n: cols.len(), bias, to };
-                dispatch(prim::isa(), row);
-            });
-            return;
-        }
-        let lanes = self.ker.lanes;
-        block.runs(dst, |i, at, len| {
-            for o in (0..cols.len()).step_by(TILE) {
-                let k = TILE.min(cols.len() - o);
-                for p in (0..len).step_by(lanes) {
-                    let width = lanes.min(len - p);
-                    let src = sums.wrapping_add((i + p) * ld + o);
-                    let strip = Strip { src, ws: ld as isize, ks: 1, width, k };
-                    let to = dst.at::<T>(at[0], channel + o, [at[1], at[2], at[3]]);
-                    let step = dst.strides[4];
-                    let store = StoreTile {
-                        tile,
-                        lanes,
-                        n: k,
-                        width,
-                        bias: bias.map(|(b, s)| (b.wrapping_offset(o as isize * s), s)),
-                        to: to.wrapping_offset(p as isize * step),
-                        step,
-                        rs: dst.strides[1],
-                    };
-                    // SAFETY: the strip lies in the sums, the tile holds it.
-                    unsafe { T::Sums::pack(self.isa, strip, tile, lanes) };
-                    dispatch(prim::isa(), store);
-                }
-            }
-        });
-    }
 }
 
 /// Positions of a block that see the same taps inside the image: the zeros around it are not multiplied.
@@ -372,77 +338,6 @@ impl<A: Acc> WithSimd for AddRows<'_, A> {
                         v = v + <A::Reg<S> as Register>::load(to);
                     }
                     v.store(to);
-                }
-            }
-        }
-    }
-}
-
-/// One position's channels, side by side.
-struct StoreRow<T: Stored> {
-    sums: *const T::Acc,
-    n: usize,
-    bias: Option<(*const T, isize)>,
-    to: *mut T,
-}
-
-impl<T: Stored> WithSimd for StoreRow<T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let width = Reg::<S, T>::WIDTH;
-        for i in (0..self.n).step_by(width) {
-            let n = width.min(self.n - i);
-            // SAFETY: sums are readable in whole registers; n channels lie at the destination and in the bias.
-            unsafe {
-                let mut v = <Reg<S, T> as Register>::load(self.sums.add(i));
-                if let Some((b, stride)) = self.bias {
-                    v = v + T::gather::<S>(b.wrapping_offset(i as isize * stride), stride, n);
-                }
-                match n == width {
-                    true => T::store::<S>(v, self.to.add(i)),
-                    false => T::store_partial::<S>(v, self.to.add(i), n),
-                }
-            }
-        }
-    }
-}
-
-/// `n` channels of up to a register of positions.
-struct StoreTile<T: Stored> {
-    tile: *const T::Acc,
-    lanes: usize,
-    n: usize,
-    width: usize,
-    bias: Option<(*const T, isize)>,
-    to: *mut T,
-    step: isize,
-    rs: isize,
-}
-
-impl<T: Stored> WithSimd for StoreTile<T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let width = Reg::<S, T>::WIDTH;
-        for o in 0..self.n {
-            // SAFETY: the tile holds the rows in whole registers; the positions lie in the image.
-            unsafe {
-                let b = self
-                    .bias
-                    .map(|(b, stride)| <Reg<S, T> as Register>::all_of((*b.offset(o as isize * stride)).widen()));
-                for i in (0..self.width).step_by(width) {
-                    let n = width.min(self.width - i);
-                    let mut v = <Reg<S, T> as Register>::load(self.tile.add(o * self.lanes + i));
-                    if let Some(b) = b {
-                        v = v + b;
-                    }
-                    let to = self.to.offset(o as isize * self.rs + i as isize * self.step);
-                    match self.step {
-                        1 if n == width => T::store::<S>(v, to),
-                        1 => T::store_partial::<S>(v, to, n),
-                        step => T::scatter::<S>(v, to, step, n),
-                    }
                 }
             }
         }

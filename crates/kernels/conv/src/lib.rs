@@ -13,9 +13,11 @@ mod max_pool;
 mod pool;
 mod region;
 mod scatter;
+mod store;
 mod stored;
 mod weight_grad;
 mod weights;
+mod winograd;
 
 use oneflow_base::DeviceType;
 use oneflow_kernels_prim as prim;

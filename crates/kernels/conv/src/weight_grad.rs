@@ -5,7 +5,9 @@
 
 use crate::geometry::{Block, Blocks, Image, Three, Window};
 use crate::region::{Region, SPARE, TILE};
+use crate::store::tile_len;
 use crate::stored::{CopyRows, Seg, Stored};
+use crate::winograd::WinogradGrad;
 use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::{self as prim, dispatch};
@@ -28,6 +30,10 @@ impl WeightGrad {
     /// # Safety
     /// The images hold `T` and are valid for their sizes.
     pub unsafe fn run<T: Stored>(&self) {
+        if let Some(winograd) = WinogradGrad::<T>::new(self) {
+            // SAFETY: the contract is the same.
+            return unsafe { winograd.run() };
+        }
         let isa = Isa::active();
         let ker = T::Mode::kernels(isa);
         let grid = [self.grad.sizes[0], self.grad.sizes[2], self.grad.sizes[3], self.grad.sizes[4]];
@@ -128,7 +134,9 @@ impl<T: Stored> Work<'_, T> {
                     self.pack_grad(&block, g * (self.c.weight.sizes[0] / w.groups) + outs.start, outs.len(), a);
                     self.multiply(&region, (region_at, offsets), (a, outs.len()), b, (sums, ld, n_cols), i > 0);
                 }
-                self.finish(g, ins, outs, (sums, ld), tile_at);
+                let first = g * (self.c.weight.sizes[0] / self.c.window.groups);
+                let (outs, taps) = (first + outs.start..first + outs.end, ins.len());
+                store::<T>(&self.c.weight, (outs, ins), (sums, ld, taps), tile_at);
             }
         });
     }
@@ -207,47 +215,44 @@ impl<T: Stored> Work<'_, T> {
             }
         }
     }
+}
 
-    /// Stores the sums: per output channel [tap, channel] becomes [channel, tap].
-    unsafe fn finish(
-        &self,
-        g: usize,
-        ins: Range<usize>,
-        outs: Range<usize>,
-        (sums, ld): (*const T::Acc, usize),
-        tile: *mut T::Acc,
-    ) {
-        let (weight, n_taps) = (&self.c.weight, self.taps.len());
-        let first = g * (weight.sizes[0] / self.c.window.groups);
-        let position = |tap: Three| tap.map(|t| t as usize);
-        let whole = n_taps <= self.ker.lanes
-            && weight.strides[1] == n_taps as isize
-            && self.taps.iter().enumerate().all(|(t, tap)| weight.offset(0, 0, position(*tap)) == t as isize);
-        for o in outs.clone() {
-            let row = sums.wrapping_add((o - outs.start) * ld);
-            for c in (0..ins.len()).step_by(TILE) {
-                let n = TILE.min(ins.len() - c);
-                // SAFETY: the sums of a row are whole; the elements lie in the weight.
-                unsafe {
-                    if whole {
-                        let strip = Strip { src: row.add(c), ws: ins.len() as isize, ks: 1, width: n_taps, k: n };
-                        T::Sums::pack(self.isa, strip, tile, n_taps);
-                        let to = weight.at::<T>(first + o, ins.start + c, [0; 3]);
-                        (0..n * n_taps).for_each(|i| *to.add(i) = T::narrow(*tile.add(i)));
-                    } else {
-                        for (t, tap) in self.taps.iter().enumerate() {
-                            for i in c..c + n {
-                                let to = weight.at::<T>(first + o, ins.start + i, position(*tap));
-                                *to = T::narrow(*row.add(t * ins.len() + i));
-                            }
+/// Stores sums [output, tap, channel], outputs `ld` and taps `tap_ld` apart, of some of a group's channels.
+///
+/// # Safety
+/// The weight holds `T`; the sums are readable in whole registers; `tile` has `tile_len`.
+pub unsafe fn store<T: Stored>(
+    weight: &Image,
+    (outs, ins): (Range<usize>, Range<usize>),
+    (sums, ld, tap_ld): (*const T::Acc, usize, usize),
+    tile: *mut T::Acc,
+) {
+    let isa = Isa::active();
+    let [d, h, w] = weight.spatial();
+    let n_taps = d * h * w;
+    let position = |t: usize| [t / (h * w), t / w % h, t % w];
+    let whole = n_taps <= T::Mode::kernels(isa).lanes
+        && weight.strides[1] == n_taps as isize
+        && (0..n_taps).all(|t| weight.offset(0, 0, position(t)) == t as isize);
+    for o in outs.clone() {
+        let row = sums.wrapping_add((o - outs.start) * ld);
+        for c in (0..ins.len()).step_by(TILE) {
+            let n = TILE.min(ins.len() - c);
+            // SAFETY: the sums of a row are whole; the elements lie in the weight.
+            unsafe {
+                if whole {
+                    let strip = Strip { src: row.add(c), ws: tap_ld as isize, ks: 1, width: n_taps, k: n };
+                    T::Sums::pack(isa, strip, tile, n_taps);
+                    let to = weight.at::<T>(o, ins.start + c, [0; 3]);
+                    (0..n * n_taps).for_each(|i| *to.add(i) = T::narrow(*tile.add(i)));
+                } else {
+                    for t in 0..n_taps {
+                        for i in c..c + n {
+                            *weight.at::<T>(o, ins.start + i, position(t)) = T::narrow(*row.add(t * tap_ld + i));
                         }
                     }
                 }
             }
         }
     }
-}
-
-fn tile_len(nr: usize) -> usize {
-    TILE * nr.max(16) + nr
 }

@@ -1,0 +1,323 @@
+//! Winograd's algorithm for a correlation: forward, and the gradient for the input.
+//!
+//! Tiles of the source and weights are brought to the 36 points, multiplied there as 36 matrices [tiles, channels] by
+//! [channels, outputs], and brought back. Blocks of tiles are tasks while tiles outnumber output channels: then the weights
+//! at the points are made once and a block's tiles are made where they are used, in the second cache. Else it is the other
+//! way round, and panels of output channels are tasks.
+
+use super::points::{Data, FromPoints, Taps, ToPoints};
+use super::{OUT, POINTS, part};
+use crate::correlate::Correlation;
+use crate::geometry::{Block, Blocks, Three};
+use crate::region::{Region, SPARE};
+use crate::store::{Store, tile_len};
+use crate::stored::Stored;
+use crate::weights::{Passes, Tap, Weight};
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_prim::rows::Shared;
+use oneflow_kernels_prim::{self as prim, dispatch};
+use std::marker::PhantomData;
+
+pub struct Winograd<'a, T: Stored> {
+    c: &'a Correlation<'a>,
+    isa: Isa,
+    ker: &'static Kernels<T::Acc, T::Acc>,
+    /// In the order of the positions they read.
+    taps: [Tap; 9],
+    /// [n, d, h, w] of the output in tiles.
+    tiles: [usize; 4],
+}
+
+/// Bytes of a block's tiles at the points, before and after the product: they stay in the second cache.
+const BLOCK_BYTES: usize = 5 << 17;
+
+/// Numbers before `room`, which a task's scratch is cut into.
+struct Rooms {
+    region: usize,
+    tile: usize,
+    products: usize,
+    sums: usize,
+}
+
+impl<'a, T: Stored> Winograd<'a, T> {
+    /// If the correlation has the form and is large enough to gain.
+    pub fn new(c: &'a Correlation<'a>) -> Option<Self> {
+        if size_of::<T::Acc>() != 4 || c.step != [1; 3] {
+            return None;
+        }
+        let taps = square(c.weight.taps)?;
+        let [n, _, d, h, w] = c.dst.sizes;
+        let tiles = [n, d, h.div_ceil(OUT), w.div_ceil(OUT)];
+        let isa = Isa::active();
+        let this = Winograd { c, isa, ker: T::Mode::kernels(isa), taps, tiles };
+        this.gains().then_some(this)
+    }
+
+    /// Multiply-adds of both ways, transforms counted in multiply-adds.
+    fn gains(&self) -> bool {
+        let (c, k) = (self.c.weight.channels as f64, self.c.weight.n as f64);
+        let n_tiles = self.tiles.iter().product::<usize>() as f64;
+        let [n, _, d, h, w] = self.c.dst.sizes.map(|n| n as f64);
+        // Taps beyond the image are not multiplied there.
+        let inside = |n: f64| (3.0 * n - 2.0).max(1.0);
+        let sum = n * d * inside(h) * inside(w) * c * k;
+        let transforms = (n_tiles * 24.0 * (c + k) + 12.0 * c * k) * self.ker.lanes as f64;
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < 0.9 * sum
+    }
+
+    /// # Safety
+    /// As `Correlation::run`.
+    pub unsafe fn run(&self) {
+        let n_tiles = self.tiles.iter().product::<usize>();
+        for g in 0..self.c.groups {
+            // SAFETY: by the caller.
+            unsafe {
+                match n_tiles >= self.c.weight.n {
+                    true => self.by_tiles(g),
+                    false => self.by_outputs(g),
+                }
+            }
+        }
+    }
+
+    /// Numbers from a tile to the next at a point; rows do not lie a power of two apart.
+    fn row_len(&self) -> usize {
+        self.c.weight.channels.next_multiple_of(self.ker.lanes) + self.ker.lanes
+    }
+
+    fn blocks(&self) -> Blocks {
+        let per_tile = POINTS * (self.row_len() + self.ker.nr) * size_of::<T::Acc>();
+        Blocks::new(self.tiles, (BLOCK_BYTES / per_tile).clamp(self.ker.mr, 256))
+    }
+
+    fn rooms(&self, blocks: &Blocks) -> Rooms {
+        let n = blocks.largest();
+        Rooms {
+            region: self.region(blocks.chunk()).n_elements() + self.ker.nr,
+            tile: tile_len(self.ker.nr),
+            products: n * POINTS * self.ker.nr,
+            sums: n * OUT * OUT * self.ker.nr + self.ker.nr,
+        }
+    }
+
+    fn region(&self, [n, d, h, w]: [usize; 4]) -> Region {
+        Region::new([n, d, h * OUT + 2, w * OUT + 2], self.c.weight.channels, self.ker.lanes)
+    }
+
+    /// Where a panel's weights at the points begin: all panels before it are whole.
+    fn panel_at(&self, panel: usize) -> usize {
+        panel * self.ker.nr * POINTS * self.c.weight.channels
+    }
+
+    unsafe fn by_tiles(&self, g: usize) {
+        let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        let rooms = self.rooms(&blocks);
+        let n_data = POINTS * blocks.largest() * self.row_len();
+        // Few blocks leave threads idle: they share out the panels and make the tiles again.
+        let splits = match Pool.threads() {
+            1 => 1,
+            n => (2 * n).div_ceil(blocks.len()).min(panels),
+        };
+        with_scratch(Slot::B, self.panel_at(panels) * size + SPARE, |u| {
+            let u = Shared::<T::Acc>::new(u);
+            let weights = |panel: usize| {
+                with_scratch(Slot::A, 9 * c * self.ker.nr * size + SPARE, |room| {
+                    // SAFETY: panels are disjoint.
+                    unsafe { self.weights(g, panel, u.at(self.panel_at(panel) as isize), room.cast()) }
+                })
+            };
+            let task = |i: usize| {
+                let tiles = blocks.get(i / splits);
+                let n = n_data + rooms.tile + rooms.region.max(rooms.products + rooms.sums);
+                with_scratch(Slot::A, n * size + SPARE, |room| {
+                    // SAFETY: the parts lie in the scratch one after the other; blocks and panels are disjoint.
+                    unsafe {
+                        let v: *mut T::Acc = room.cast();
+                        let room = v.add(n_data);
+                        let n_tiles = tiles.n_positions();
+                        self.tiles(g, &tiles, (v, n_tiles), room.add(rooms.tile), room);
+                        let split = i % splits;
+                        for panel in split * panels / splits..(split + 1) * panels / splits {
+                            let u = u.at(self.panel_at(panel) as isize);
+                            self.multiply(g, &tiles, (v, n_tiles), (u, panel), &rooms, room);
+                        }
+                    }
+                })
+            };
+            Pool.run(panels, &weights);
+            Pool.run(blocks.len() * splits, &task);
+        })
+    }
+
+    unsafe fn by_outputs(&self, g: usize) {
+        let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        let rooms = self.rooms(&blocks);
+        let mut firsts = vec![0];
+        (0..blocks.len()).for_each(|i| firsts.push(firsts[i] + blocks.get(i).n_positions()));
+        let n_tiles = firsts[blocks.len()];
+        let row = self.row_len();
+        with_scratch(Slot::B, POINTS * n_tiles * row * size + SPARE, |v| {
+            let v = Shared::<T::Acc>::new(v);
+            let at = |i: usize| v.at((firsts[i] * row) as isize);
+            let tiles = |i: usize| {
+                with_scratch(Slot::A, (rooms.tile + rooms.region) * size + SPARE, |room| {
+                    let room: *mut T::Acc = room.cast();
+                    // SAFETY: blocks are disjoint.
+                    unsafe { self.tiles(g, &blocks.get(i), (at(i), n_tiles), room.add(rooms.tile), room) }
+                })
+            };
+            let n_weights = POINTS * c * self.ker.nr;
+            let task = |panel: usize| {
+                let n = n_weights + (rooms.tile + rooms.products + rooms.sums).max(9 * c * self.ker.nr);
+                with_scratch(Slot::A, n * size + SPARE, |room| {
+                    // SAFETY: the parts lie in the scratch one after the other; panels are disjoint.
+                    unsafe {
+                        let u: *mut T::Acc = room.cast();
+                        let room = u.add(n_weights);
+                        self.weights(g, panel, u, room);
+                        for i in 0..blocks.len() {
+                            self.multiply(g, &blocks.get(i), (at(i), n_tiles), (u, panel), &rooms, room);
+                        }
+                    }
+                })
+            };
+            Pool.run(blocks.len(), &tiles);
+            Pool.run(panels, &task);
+        })
+    }
+
+    /// A block's tiles at the points, into rows of `v`, which holds `n_rows` a point.
+    unsafe fn tiles(
+        &self,
+        g: usize,
+        tiles: &Block,
+        (v, n_rows): (*mut T::Acc, usize),
+        region_at: *mut T::Acc,
+        tile: *mut T::Acc,
+    ) {
+        let (c, least) = (self.c.weight.channels, self.taps[0].shift);
+        let region = self.region(tiles.len);
+        let [_, d, h, w] = tiles.start.map(|s| s as isize);
+        let start: Three = [d + least[0], h * OUT as isize + least[1], w * OUT as isize + least[2]];
+        let row = self.row_len();
+        // SAFETY: by the caller; the region has room.
+        unsafe {
+            region.fill::<T>(self.isa, &self.c.src, g * c..(g + 1) * c, tiles.start[0], start, region_at, tile);
+            let offsets = |at: [usize; 4]| region.offset(at[0], [at[1], at[2] * OUT, at[3] * OUT].map(|p| p as isize));
+            tiles.each(|i, at| {
+                let src = region_at.wrapping_offset(offsets(at)).cast_const();
+                let (step, dst) = ([region.len[3] * region.ld, region.ld], v.add(i * row));
+                let data = ToPoints { src, step, c, dst, point: n_rows * row, transform: PhantomData::<Data> };
+                dispatch(prim::isa(), data);
+            });
+        }
+    }
+
+    /// A panel's weights at the points: [point, channel, output].
+    unsafe fn weights(&self, g: usize, panel: usize, u: *mut T::Acc, room: *mut T::Acc) {
+        let (weight, col) = (&self.c.weight, panel * self.ker.nr);
+        let n = self.ker.nr.min(weight.n - col);
+        let from = g as isize * self.c.group_stride + col as isize * weight.n_stride;
+        let ptr = weight.ptr.cast::<T>().wrapping_offset(from).cast();
+        let k = 9 * weight.channels;
+        // SAFETY: by the caller; the room holds the packed panel.
+        unsafe {
+            Weight { ptr, n, taps: &self.taps, ..*weight }.pack::<T>(
+                self.isa,
+                Passes { k, step: k },
+                Shared::new(room.cast()),
+            );
+        }
+        let width = n.next_multiple_of(self.ker.lanes);
+        for c in 0..weight.channels {
+            let (src, dst) = (room.wrapping_add(c * width).cast_const(), u.wrapping_add(c * width));
+            let tap = weight.channels * width;
+            let (step, point) = ([3 * tap, tap], tap);
+            dispatch(
+                prim::isa(),
+                ToPoints::<_, _, 3> { src, step, c: width, dst, point, transform: PhantomData::<Taps> },
+            );
+        }
+    }
+
+    /// The outputs of a block of tiles in a panel of channels.
+    unsafe fn multiply(
+        &self,
+        g: usize,
+        tiles: &Block,
+        (v, n_rows): (*const T::Acc, usize),
+        (u, panel): (*const T::Acc, usize),
+        rooms: &Rooms,
+        room: *mut T::Acc,
+    ) {
+        let (weight, ker, row) = (&self.c.weight, self.ker, self.row_len());
+        let col = panel * ker.nr;
+        let n = ker.nr.min(weight.n - col);
+        let width = n.next_multiple_of(ker.lanes);
+        let (n_tiles, k) = (tiles.n_positions(), weight.channels);
+        // SAFETY: by the caller; the parts lie in the room one after the other.
+        unsafe {
+            let tile = room;
+            let products = tile.add(rooms.tile);
+            let sums = products.add(rooms.products);
+            for point in 0..POINTS {
+                for i in 0..n_tiles.div_ceil(ker.mr) {
+                    let rows = part(n_tiles, ker.mr, i);
+                    let t = Tile {
+                        k,
+                        a: v.add((point * n_rows + rows.start) * row),
+                        a_rs: row as isize,
+                        a_cs: 1,
+                        b: u.add(point * k * width),
+                        b_rs: width as isize,
+                        c: products.add((point * n_tiles + rows.start) * width),
+                        c_rs: width as isize,
+                        alpha: T::Acc::ONE,
+                        add: false,
+                    };
+                    ker.table[1][rows.len() - 1][width / ker.lanes - 1](&t);
+                }
+            }
+            let block = self.block(tiles);
+            let [_, d, h, w] = block.len;
+            tiles.each(|i, at| {
+                let (i_h, i_w) = (at[2] * OUT, at[3] * OUT);
+                let back = FromPoints::<_, OUT> {
+                    src: products.add(i * width).cast_const(),
+                    point: n_tiles * width,
+                    c: width,
+                    dst: sums.add((((at[0] * d + at[1]) * h + i_h) * w + i_w) * width),
+                    step: [w * width, width],
+                    rows: (h - i_h).min(OUT),
+                    cols: (w - i_w).min(OUT),
+                };
+                dispatch(prim::isa(), back);
+            });
+            let store = Store { dst: &self.c.dst, bias: self.c.bias, isa: self.isa };
+            let first = g * weight.n + col;
+            store.block::<T>(block, first..first + n, (sums, width), tile);
+        }
+    }
+
+    /// The output positions of a block of tiles.
+    fn block(&self, tiles: &Block) -> Block {
+        let (mut start, mut len) = (tiles.start, tiles.len);
+        for d in 2..4 {
+            start[d] *= OUT;
+            len[d] = (len[d] * OUT).min(self.c.dst.sizes[1 + d] - start[d]);
+        }
+        Block { start, len }
+    }
+}
+
+/// The taps of a window of 3 x 3 neighbours, in order.
+fn square(taps: &[Tap]) -> Option<[Tap; 9]> {
+    let mut taps: [Tap; 9] = taps.try_into().ok()?;
+    taps.sort_by_key(|t| t.shift);
+    let [d, h, w] = taps[0].shift;
+    let whole = |(i, t): (usize, &Tap)| t.shift == [d, h + i as isize / 3, w + i as isize % 3];
+    taps.iter().enumerate().all(whole).then_some(taps)
+}
