@@ -18,8 +18,15 @@ _SHARDED = (
     "ShardedStateDictConfig ShardingStrategy StateDictType fully_shard"
 )
 
+_QUANTIZED = "oneflow has no quantized tensors"
 # Name of the module: its names, and what to use instead.
 _ABSENT = {
+    "torch.ao": ("", _QUANTIZED),
+    "torch.ao.quantization": (
+        "DeQuantStub QConfig QuantStub convert fuse_modules fuse_modules_qat get_default_qat_qconfig "
+        "get_default_qconfig prepare prepare_qat quantize_dynamic",
+        _QUANTIZED,
+    ),
     "torch.distributed._composable": ("", _GLOBAL),
     "torch.distributed._composable.fsdp": ("fully_shard", _GLOBAL),
     "torch.distributed._functional_collectives": (
