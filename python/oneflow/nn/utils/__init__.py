@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from oneflow.nn.utils import parametrizations, parametrize, rnn
 from oneflow.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -42,3 +45,12 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs the rest of the package on first use."""
+    if name == "stateless":
+        return importlib.import_module("oneflow.nn.utils.stateless")
+    raise AttributeError(
+        f"module 'oneflow.nn.utils' has no attribute '{name}': this version of oneflow does not provide it"
+    )

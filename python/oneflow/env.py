@@ -1,0 +1,50 @@
+"""Which rank of how many this process is, and what the machines of a job have."""
+
+from __future__ import annotations
+
+import os
+
+import oneflow
+from oneflow import distributed
+from oneflow._refusals import refuse
+
+__all__ = [
+    "all_device_placement",
+    "get_local_rank",
+    "get_node_size",
+    "get_rank",
+    "get_world_size",
+    "init_rdma",
+    "rdma_is_initialized",
+]
+
+get_rank = distributed.get_rank
+get_world_size = distributed.get_world_size
+
+
+def get_local_rank() -> int:
+    """This process's number among those of its machine: what the launcher put in ``LOCAL_RANK``."""
+    return int(os.environ.get("LOCAL_RANK", 0))
+
+
+def get_node_size() -> int:
+    """The number of machines: the ranks by those of a machine (``LOCAL_WORLD_SIZE``)."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", get_world_size()))
+    return -(-get_world_size() // max(local, 1))
+
+
+def all_device_placement(type: str) -> oneflow.placement:
+    """The placement over every rank's device of that type.
+
+    >>> oneflow.env.all_device_placement("cpu")
+    oneflow.placement(type="cpu", ranks=[0])
+    """
+    return oneflow.placement.all(type)
+
+
+init_rdma = refuse("oneflow.env.init_rdma", "ranks are connected by TCP")
+
+
+def rdma_is_initialized() -> bool:
+    """False: ranks are connected by TCP."""
+    return False

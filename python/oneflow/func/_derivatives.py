@@ -1,0 +1,343 @@
+"""Derivatives of functions of nests of tensors, by reverse mode. They nest, and see what the function closes over."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.autograd import grad as _grad
+from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+Function = Callable[..., Any]
+
+
+class _Level:
+    """Fresh inputs of one derivative, and whether something outside wants a gradient through its results."""
+
+    def __init__(self) -> None:
+        self._leaves: set[int] = set()
+        self._kept: list[Tensor] = []
+
+    def fresh(self, x: Tensor) -> Tensor:
+        """The tensor as an input of this derivative: with its history where it has one."""
+        if x.requires_grad:
+            return x.view_as(x)
+        leaf = x.detach().requires_grad_()
+        self._leaves.add(id(leaf))
+        self._kept.append(leaf)
+        return leaf
+
+    def finish(self, value: Any) -> Any:
+        """Results whose history holds nothing but this derivative's own inputs forget it."""
+        return tree_map(lambda t: self._finished(t) if isinstance(t, Tensor) else t, value)
+
+    def _finished(self, t: Tensor) -> Tensor:
+        if not t.requires_grad or self._reaches_outside(t):
+            return t
+        return t.detach()
+
+    def _reaches_outside(self, t: Tensor) -> bool:
+        if t.grad_fn is None:
+            return id(t) not in self._leaves
+        seen: set[Any] = set()
+        waiting = [t.grad_fn]
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            variable = getattr(node, "variable", None)
+            if variable is not None and id(variable) not in self._leaves:
+                return True
+            waiting += [following for following, _ in node.next_functions if following is not None]
+        return False
+
+
+def _selected(argnums: Any, args: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    wanted = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not wanted:
+        raise RuntimeError("argnums must be non-empty")
+    found = []
+    for i in wanted:
+        if not isinstance(i, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+        found.append(i % len(args))
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got argnums={argnums}")
+    return tuple(found)
+
+
+def _with_fresh(level: _Level, args: tuple[Any, ...], chosen: tuple[int, ...]) -> tuple[list[Any], list[Tensor], Any]:
+    """Arguments with fresh tensors at the chosen places, those tensors, and how they are nested."""
+    nest = tree_map(lambda x: level.fresh(x) if isinstance(x, Tensor) else x, tuple(args[i] for i in chosen))
+    given = list(args)
+    for i, value in zip(chosen, nest, strict=True):
+        given[i] = value
+    leaves, spec = tree_flatten(nest)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(f"expected only tensors among the differentiated arguments, got {type(leaf).__name__}")
+    return given, leaves, spec
+
+
+def _gradients(outputs: list[Tensor], inputs: list[Tensor], grads: list[Tensor] | None, keep: bool = True) -> Any:
+    """Gradients that can be differentiated again; zeros for what the outputs do not depend on."""
+    used = [i for i, y in enumerate(outputs) if y.requires_grad]
+    if not used:
+        return [oneflow.zeros_like(x) for x in inputs]
+    found = _grad(
+        [outputs[i] for i in used],
+        inputs,
+        None if grads is None else [grads[i] for i in used],
+        create_graph=True,
+        retain_graph=keep,
+        allow_unused=True,
+    )
+    return [oneflow.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
+
+
+def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(result)}"
+        )
+    return result
+
+
+def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    """A function that returns the gradient of ``func`` and its value.
+
+    Args:
+        func: returns a tensor of one element; with ``has_aux`` a pair of it and anything else.
+        argnums: the positional argument, or a tuple of them, to differentiate by; each a tensor or a nest of tensors.
+
+    Returns:
+        ``(gradient, value)``, with ``has_aux`` ``(gradient, (value, aux))``.
+
+    Raises:
+        RuntimeError: ``func`` returns something else than one element.
+
+    Example::
+
+        >>> oneflow.func.grad_and_value(lambda x: (x * x).sum())(oneflow.tensor([1.0, 3.0]))
+        (tensor([2., 6.]), tensor(10.))
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        level = _Level()
+        with oneflow.enable_grad():
+            chosen = _selected(argnums, args, "grad")
+            given, inputs, spec = _with_fresh(level, args, chosen)
+            output, aux = _split_aux(func(*given, **kwargs), has_aux, "grad_and_value(f)(*args)")
+            if not isinstance(output, Tensor):
+                raise RuntimeError(
+                    "Expected f to return a Tensor when computing the gradient, got "
+                    f"{type(output).__name__}; with has_aux=True it returns a pair"
+                )
+            if output.dim() != 0:
+                raise RuntimeError(
+                    "Expected the output of the function passed to grad to be a scalar (0-dimensional) tensor, "
+                    f"got tensor with {output.dim()} dims"
+                )
+            found = tree_unflatten(_gradients([output], inputs, None), spec)
+        result = level.finish(found if isinstance(argnums, tuple) else found[0])
+        value = level.finish(output)
+        return (result, (value, level.finish(aux))) if has_aux else (result, value)
+
+    return call
+
+
+def value_and_grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    """As :func:`grad_and_value`, the value first."""
+    inner = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = inner(*args, **kwargs)
+        return value, gradient
+
+    return call
+
+
+def grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    """A function that returns the gradient of ``func``; with ``has_aux`` the pair of it and the rest.
+
+    Arguments as for :func:`grad_and_value`.
+
+    Example::
+
+        >>> cube = lambda x: x**3
+        >>> oneflow.func.grad(oneflow.func.grad(cube))(oneflow.tensor(2.0))
+        tensor(12.)
+    """
+    inner = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = inner(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return call
+
+
+def _checked_tensors(value: Any, name: str, what: str) -> tuple[list[Tensor], Any]:
+    leaves, spec = tree_flatten(value)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name}: Expected {what} to be tensors, got unsupported type {type(leaf).__name__}")
+    return leaves, spec
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """``func(*primals)`` and a function that multiplies a cotangent with the Jacobian from the left.
+
+    Returns:
+        ``(output, vjp_fn)``, with ``has_aux`` ``(output, vjp_fn, aux)``. ``vjp_fn(v)``, ``v`` nested as the output, is
+        a tensor or nest for one primal, a tuple for several.
+
+    Example::
+
+        >>> y, pull = oneflow.func.vjp(oneflow.sin, oneflow.tensor([0.0]))
+        >>> pull(oneflow.tensor([2.0]))
+        (tensor([2.]),)
+    """
+    level = _Level()
+    with oneflow.enable_grad():
+        given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
+        result, aux = _split_aux(func(*given), has_aux, "vjp(f, *primals)")
+        outputs, out_spec = _checked_tensors(result, "vjp(f, *primals)", "f(*primals)")
+
+    def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        value = cotangents[0] if len(cotangents) == 1 else cotangents
+        grads, grads_spec = _checked_tensors(value, "vjp", "cotangents")
+        if grads_spec != out_spec:
+            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs")
+        with oneflow.enable_grad():
+            found = tree_unflatten(_gradients(outputs, inputs, grads), spec)
+        return level.finish(found)
+
+    shown = level.finish(result)
+    return (shown, pull, level.finish(aux)) if has_aux else (shown, pull)
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """``func(*primals)`` and the Jacobian times ``tangents``, by differentiating a backward.
+
+    Args:
+        primals, tangents: tuples of tensors, or of nests of them, of equal shapes.
+        strict: accepted; a result that does not depend on the primals has a tangent of zeros.
+
+    Example::
+
+        >>> oneflow.func.jvp(oneflow.sin, (oneflow.tensor([0.0]),), (oneflow.tensor([3.0]),))
+        (tensor([0.]), tensor([3.]))
+    """
+    if not isinstance(primals, tuple) or not primals:
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a non-empty tuple")
+    level = _Level()
+    with oneflow.enable_grad():
+        given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
+        directions, direction_spec = _checked_tensors(tuple(tangents), "jvp(f, primals, tangents)", "tangents")
+        if direction_spec != spec:
+            raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same structure")
+        for x, v in zip(inputs, directions, strict=True):
+            if x.shape != v.shape:
+                raise RuntimeError(f"jvp: a tangent of shape {list(v.shape)} for a primal of shape {list(x.shape)}")
+        result, aux = _split_aux(func(*given), has_aux, "jvp(f, primals, tangents)")
+        outputs, out_spec = _checked_tensors(result, "jvp(f, primals, tangents)", "f(*primals)")
+        # The backward is linear in the cotangents: its own backward is the forward product.
+        ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
+        pulled = _gradients(outputs, inputs, ones)
+        found = tree_unflatten(_gradients(pulled, ones, directions), out_spec)
+    shown = (level.finish(result), level.finish(found))
+    return (*shown, level.finish(aux)) if has_aux else shown
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """``func(*primals)`` and a function that multiplies the Jacobian there with tangents."""
+
+    def push(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return func(*primals), push
+
+
+def jacrev(
+    func: Function,
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
+    """A function that returns the Jacobian of ``func``: ``output.shape + input.shape``, one backward an element.
+
+    Args:
+        func: of tensors or nests, returns a tensor or a nest of tensors; with ``has_aux`` a pair of it and the rest.
+        argnums: the positional argument, or a tuple of them, to differentiate by.
+        chunk_size: accepted.
+
+    Returns:
+        the output's nest of the inputs' nests of tensors.
+
+    Example::
+
+        >>> oneflow.func.jacrev(lambda x: x * x)(oneflow.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        level = _Level()
+        with oneflow.enable_grad():
+            chosen = _selected(argnums, args, "jacrev")
+            given, inputs, spec = _with_fresh(level, args, chosen)
+            result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacrev(f, *x)(*args)")
+            outputs, out_spec = _checked_tensors(result, "jacrev", "the output of the function")
+            blocks = []
+            for y in outputs:
+                rows = [_gradients([element], inputs, None) for element in y.reshape(-1).unbind()]
+                blocks.append(
+                    tree_unflatten(
+                        [
+                            oneflow.stack([row[i] for row in rows]).reshape(*y.shape, *x.shape)
+                            if rows
+                            else x.new_zeros((*y.shape, *x.shape))
+                            for i, x in enumerate(inputs)
+                        ],
+                        spec,
+                    )
+                )
+            found = tree_unflatten([b if isinstance(argnums, tuple) else b[0] for b in blocks], out_spec)
+        found = level.finish(found)
+        return (found, level.finish(aux)) if has_aux else found
+
+    return call
+
+
+def jacfwd(
+    func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
+) -> Function:
+    """The same Jacobian as :func:`jacrev`, computed the same way: there is no forward mode."""
+    return jacrev(func, argnums, has_aux=has_aux)
+
+
+def hessian(func: Function, argnums: Any = 0) -> Function:
+    """A function that returns the second derivatives of ``func``, which returns one element.
+
+    Example::
+
+        >>> oneflow.func.hessian(lambda x: (x**3).sum())(oneflow.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
+    return jacrev(jacrev(func, argnums), argnums)

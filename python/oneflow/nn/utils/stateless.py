@@ -1,0 +1,22 @@
+"""Modules as functions of their parameters; see :func:`oneflow.func.functional_call`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.func import functional_call as _functional_call
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Any,
+    parameters_and_buffers: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other parameters and buffers; see :func:`oneflow.func.functional_call`."""
+    return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

@@ -1,0 +1,322 @@
+"""SummaryWriter: scalars, histograms, images, texts and hyperparameters as records of event files."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import struct
+import time
+import zlib
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = ["FileWriter", "SummaryWriter"]
+
+
+def _tensor(value: Any) -> Tensor:
+    """A value of a caller on the CPU: a tensor, an array, a list or a number."""
+    return oneflow.as_tensor(value).detach().cpu()
+
+
+class FileWriter:
+    """An event file in a folder; see :class:`SummaryWriter`."""
+
+    def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "") -> None:
+        self._writer = EventFileWriter(os.fspath(log_dir), max_queue, flush_secs, filename_suffix)
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self._writer.get_logdir()
+
+    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
+        """Write a record."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self._writer.add_event(event)
+
+    def add_summary(self, summary: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+        """Write a summary."""
+        self.add_event(Event(summary=summary), global_step, walltime)
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what is waiting and close the file."""
+        self._writer.close()
+
+
+class SummaryWriter:
+    """Writes what a training run wants to show to event files, which ``tensorboard --logdir`` reads.
+
+    Args:
+        log_dir: the folder; by default ``runs/<time>_<host><comment>``.
+        comment: the end of the default folder's name.
+        purge_step: what was written for this and later steps is to be hidden.
+        max_queue: records that may wait.
+        flush_secs: seconds that they may wait.
+        filename_suffix: the end of each file's name.
+    """
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
+        if not log_dir:
+            name = time.strftime("%b%d_%H-%M-%S") + f"_{socket.gethostname()}{comment}"
+            log_dir = os.path.join("runs", name)
+        self.log_dir = os.fspath(log_dir)
+        self._options = (max_queue, flush_secs, filename_suffix)
+        self._writers: dict[str, FileWriter] = {}
+        if purge_step is not None:
+            self._file().add_event(Event(file_version="brain.Event:2"), purge_step)
+            self._file().add_event(Event(session_log=SessionLog(status=SessionLog.START)), purge_step)
+        else:
+            self._file()
+
+    def _file(self, folder: str | None = None) -> FileWriter:
+        folder = folder or self.log_dir
+        if folder not in self._writers:
+            self._writers[folder] = FileWriter(folder, *self._options)
+        return self._writers[folder]
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self.log_dir
+
+    def _add(self, value: Any, step: int | None, walltime: float | None, folder: str | None = None) -> None:
+        self._file(folder).add_summary(Summary(value=[value]), step, walltime)
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """A number of one element at a step."""
+        self._add(Summary.Value(tag=tag, simple_value=float(_tensor(scalar_value).item())), global_step, walltime)
+
+    def add_scalars(
+        self,
+        main_tag: str,
+        tag_scalar_dict: dict[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Several numbers in one chart: each in a folder of its own below."""
+        for tag, value in tag_scalar_dict.items():
+            folder = os.path.join(self.log_dir, main_tag.replace("/", "_") + "_" + tag)
+            made = Summary.Value(tag=main_tag, simple_value=float(_tensor(value).item()))
+            self._add(made, global_step, walltime, folder)
+
+    def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+        """A tensor of floats as it is."""
+        t = _tensor(tensor).float()
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=n) for n in t.shape])
+        proto = TensorProto(dtype="DT_FLOAT", float_val=t.flatten().tolist(), tensor_shape=shape)
+        self._add(Summary.Value(tag=tag, tensor=proto), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: Any = 64,
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """How the elements of a tensor are distributed.
+
+        Args:
+            bins: their number between the least and the greatest element, or the edges. PyTorch's words mean 64.
+        """
+        x = _tensor(values).flatten().double()
+        if x.numel() == 0:
+            raise ValueError("The input has no element.")
+        if isinstance(bins, str):
+            bins = 64
+        edges = _tensor(bins).double() if not isinstance(bins, int) else None
+        counts, edges = oneflow.histogram(x, bins if edges is None else edges)
+        proto = HistogramProto(
+            min=x.min().item(),
+            max=x.max().item(),
+            num=x.numel(),
+            sum=x.sum().item(),
+            sum_squares=x.dot(x).item(),
+            bucket_limit=edges[1:].tolist(),
+            bucket=counts.tolist(),
+        )
+        self._add(Summary.Value(tag=tag, histo=proto), global_step, walltime)
+
+    def add_image(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
+        """One image: floats in [0, 1] or bytes, in the order of dimensions that ``dataformats`` names."""
+        self._image(tag, _tensor(img_tensor), dataformats, global_step, walltime)
+
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
+        """Several images as one, side by side."""
+        x = _tensor(img_tensor)
+        order = dataformats.upper()
+        if "C" not in order:
+            x, order = x.unsqueeze(-1), order + "C"
+        x = x.permute(*(order.index(letter) for letter in "NHWC"))
+        n, height, width, channels = x.shape
+        x = x.permute(1, 0, 2, 3).reshape(height, n * width, channels)
+        self._image(tag, x, "HWC", global_step, walltime)
+
+    def _image(self, tag: str, x: Tensor, order: str, step: int | None, walltime: float | None) -> None:
+        order = order.upper()
+        if x.dim() != len(order):
+            raise ValueError(f"add_image: a tensor of shape {tuple(x.shape)} has not the dimensions {order!r}")
+        if "C" not in order:
+            x, order = x.unsqueeze(-1), order + "C"
+        x = x.permute(*(order.index(letter) for letter in "HWC"))
+        if x.dtype != oneflow.uint8:
+            x = (x.float() * 255).clamp(0, 255).to(oneflow.uint8)
+        height, width, channels = x.shape
+        proto = Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=_png(x))
+        self._add(Summary.Value(tag=tag, image=proto), step, walltime)
+
+    def add_figure(
+        self,
+        tag: str,
+        figure: Any,
+        global_step: int | None = None,
+        close: bool = True,
+        walltime: float | None = None,
+    ) -> None:
+        """A figure of matplotlib, or several, as images."""
+        for i, one in enumerate(figure if isinstance(figure, (list, tuple)) else [figure]):
+            held = io.BytesIO()
+            one.savefig(held, format="png")
+            width, height = (int(n) for n in one.get_size_inches() * one.dpi)
+            data = held.getvalue()
+            proto = Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=data)
+            name = f"{tag}/{i}" if isinstance(figure, (list, tuple)) else tag
+            self._add(Summary.Value(tag=name, image=proto), global_step, walltime)
+            if close:
+                import matplotlib.pyplot
+
+                matplotlib.pyplot.close(one)
+
+    def add_text(
+        self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """A text in Markdown."""
+        plugin = SummaryMetadata.PluginData(plugin_name="text", content=b"")
+        proto = TensorProto(
+            dtype="DT_STRING",
+            string_val=[text_string.encode()],
+            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
+        )
+        value = Summary.Value(tag=f"{tag}/text_summary", metadata=SummaryMetadata(plugin_data=plugin), tensor=proto)
+        self._add(value, global_step, walltime)
+
+    def add_hparams(
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """Hyperparameters and what they gave, as a run of its own; their domains are not written."""
+        folder = os.path.join(self.log_dir, run_name or str(time.time()))
+        plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
+        experiment = api_pb2.Experiment(
+            hparam_infos=[api_pb2.HParamInfo(name=name, type=_kind(value)) for name, value in plain.items()],
+            metric_infos=[api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metric_dict],
+        )
+        start = plugin_data_pb2.SessionStartInfo()
+        for name, value in plain.items():
+            field = {api_pb2.DATA_TYPE_BOOL: "bool_value", api_pb2.DATA_TYPE_STRING: "string_value"}
+            setattr(start.hparams[name], field.get(_kind(value), "number_value"), value)
+        end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
+        for tag, data in (
+            (metadata.EXPERIMENT_TAG, {"experiment": experiment}),
+            (metadata.SESSION_START_INFO_TAG, {"session_start_info": start}),
+            (metadata.SESSION_END_INFO_TAG, {"session_end_info": end}),
+        ):
+            content = plugin_data_pb2.HParamsPluginData(version=0, **data).SerializeToString()
+            plugin = SummaryMetadata.PluginData(plugin_name=metadata.PLUGIN_NAME, content=content)
+            value = Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin))
+            self._add(value, global_step, None, folder)
+        for tag, value in metric_dict.items():
+            self._add(Summary.Value(tag=tag, simple_value=float(_tensor(value).item())), global_step, None, folder)
+
+    def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False, **ignored: Any) -> None:
+        """Not provided: ``nn.Graph.report`` writes a page that shows the compiled program."""
+        raise NotImplementedError("SummaryWriter.add_graph is not provided: use oneflow.nn.Graph.report")
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Write what is waiting and close the files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def __enter__(self) -> SummaryWriter:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, bool):
+        return api_pb2.DATA_TYPE_BOOL
+    return api_pb2.DATA_TYPE_STRING if isinstance(value, str) else api_pb2.DATA_TYPE_FLOAT64
+
+
+def _png(x: Tensor) -> bytes:
+    """Bytes (height, width, channels) of 1, 2, 3 or 4 channels as a PNG file."""
+    height, width, channels = x.shape
+    kinds = {1: 0, 2: 4, 3: 2, 4: 6}
+    if channels not in kinds:
+        raise ValueError(f"add_image: an image has 1 to 4 channels, not {channels}")
+    # Each row begins with the number of its filter: none.
+    rows = oneflow.cat([x.new_zeros((height, 1)), x.reshape(height, width * channels)], 1)
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, kinds[channels], 0, 0, 0)
+    data = zlib.compress(rows.contiguous().numpy().tobytes())
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")

@@ -1,0 +1,140 @@
+"""Functions of functions beside ``torch.func``."""
+
+import oneflow
+import pytest
+import torch
+
+BOTH = (oneflow, torch)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def close(ours, theirs):
+    if isinstance(theirs, torch.Tensor):
+        torch.testing.assert_close(torch.tensor(ours.tolist()), theirs.detach(), rtol=1e-5, atol=1e-6)
+        assert ours.requires_grad == theirs.requires_grad
+    elif isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        for key in theirs:
+            close(ours[key], theirs[key])
+    elif isinstance(theirs, (tuple, list)):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            close(a, b)
+    else:
+        assert ours == theirs
+
+
+def x(fw):
+    return fw.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
+
+def w(fw):
+    return fw.tensor([0.3, 0.6, -0.9], requires_grad=True)
+
+
+CASES = {
+    "grad": lambda fw: fw.func.grad(lambda a: a.sin().sum())(x(fw)),
+    "grad sees closures": lambda fw: (lambda v: fw.func.grad(lambda a: (a * v).square().sum())(x(fw)))(w(fw)),
+    "grad of an input with history": lambda fw: fw.func.grad(lambda a: a.square().sum())(w(fw)),
+    "grad of grad": lambda fw: fw.func.grad(lambda a: fw.func.grad(lambda b: (b**3).sum())(a).sum())(x(fw)),
+    "grad argnums": lambda fw: fw.func.grad(lambda a, b: (a * b).sum(), argnums=(1, 0))(x(fw), x(fw)),
+    "grad of a nest": lambda fw: fw.func.grad(lambda p: (p["a"] * p["b"][0]).sum())({"a": x(fw), "b": [x(fw)]}),
+    "grad with aux": lambda fw: fw.func.grad(lambda a: (a.sum(), {"y": a * 2}), has_aux=True)(x(fw)),
+    "grad of unused": lambda fw: fw.func.grad(lambda a, b: b.sum())(x(fw), x(fw)),
+    "grad_and_value": lambda fw: fw.func.grad_and_value(lambda a: a.exp().sum())(x(fw)),
+    "vjp": lambda fw: fw.func.vjp(lambda a: a.cos(), x(fw))[1](x(fw)),
+    "vjp of two": lambda fw: fw.func.vjp(lambda a, b: a * b, x(fw), x(fw))[1](x(fw)),
+    "vjp output": lambda fw: fw.func.vjp(lambda a: (a.cos(), a.sum()), x(fw))[0],
+    "jvp": lambda fw: fw.func.jvp(lambda a: a.exp() * a, (x(fw),), (x(fw),)),
+    "jvp of two": lambda fw: fw.func.jvp(lambda a, b: a.matmul(b), (x(fw), x(fw).t()), (x(fw), x(fw).t())),
+    "jvp with aux": lambda fw: fw.func.jvp(lambda a: (a * 2, a.sum()), (x(fw),), (x(fw),), has_aux=True),
+    "jacrev": lambda fw: fw.func.jacrev(lambda a: a.sum(0).sin())(x(fw)),
+    "jacrev of nests": lambda fw: fw.func.jacrev(lambda a, b: {"y": a * b}, (0, 1))(x(fw)[0], x(fw)[1]),
+    "jacfwd": lambda fw: fw.func.jacfwd(lambda a: a.sum(0).sin())(x(fw)),
+    "hessian": lambda fw: fw.func.hessian(lambda a: (a**3).sum() + a.prod())(x(fw)[0]),
+    "linearize": lambda fw: fw.func.linearize(lambda a: a.sin(), x(fw))[1](x(fw)),
+    "vmap": lambda fw: fw.func.vmap(lambda a, b: a.dot(b))(x(fw), x(fw)),
+    "vmap dims": lambda fw: fw.func.vmap(lambda a, b: a * b, in_dims=(1, None), out_dims=1)(x(fw), x(fw)[:, 0]),
+    "vmap of a nest": lambda fw: fw.func.vmap(
+        lambda p: {"s": p["a"].sum(), "d": p["b"] * 2}, in_dims=({"a": 0, "b": 1},)
+    )({"a": x(fw), "b": x(fw).t()}),
+    "vmap of grad": lambda fw: fw.func.vmap(fw.func.grad(lambda a: a.square().sum()))(x(fw)),
+    "vmap of vmap": lambda fw: fw.func.vmap(fw.func.vmap(lambda a: a * a))(x(fw)),
+    "jacrev under vmap": lambda fw: fw.func.vmap(fw.func.jacrev(lambda a: a.exp()))(x(fw)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_torch(case):
+    close(*(CASES[case](fw) for fw in BOTH))
+
+
+ERRORS = {
+    "not a scalar": lambda fw: fw.func.grad(lambda a: a * 2)(x(fw)),
+    "not a tensor": lambda fw: fw.func.grad(lambda a: 1.0)(x(fw)),
+    "no such argument": lambda fw: fw.func.grad(lambda a: a.sum(), argnums=3)(x(fw)),
+    "arguments twice": lambda fw: fw.func.grad(lambda a: a.sum(), argnums=(0, 0))(x(fw)),
+    "no aux": lambda fw: fw.func.grad(lambda a: a.sum(), has_aux=True)(x(fw)),
+    "another nest": lambda fw: fw.func.vjp(lambda a: a, x(fw))[1]((x(fw), x(fw))),
+    "tangents of another shape": lambda fw: fw.func.jvp(lambda a: a, (x(fw),), (x(fw)[0],)),
+    "sizes differ": lambda fw: fw.func.vmap(lambda a, b: a)(x(fw), x(fw)[:1]),
+    "nothing to map": lambda fw: fw.func.vmap(lambda a: a, in_dims=None)(x(fw)),
+    "no such dimension": lambda fw: fw.func.vmap(lambda a: a, in_dims=5)(x(fw)),
+    "no chunk": lambda fw: fw.func.vmap(lambda a: a, chunk_size=0)(x(fw)),
+    "randomness": lambda fw: fw.func.vmap(lambda a: a, randomness="no")(x(fw)),
+    "no models": lambda fw: fw.func.stack_module_state([]),
+    "strict": lambda fw: fw.func.functional_call(fw.nn.Linear(3, 2), {"bias": x(fw)[:, 0]}, x(fw), strict=True),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_are_torchs(case):
+    kinds = []
+    for fw in BOTH:
+        with pytest.raises(Exception) as e:
+            ERRORS[case](fw)
+        kinds.append(e.type)
+    assert kinds[0] is kinds[1], kinds
+
+
+def test_functional_call_and_stacked_modules():
+    results = []
+    for fw in BOTH:
+        layers = [fw.nn.Linear(3, 2) for _ in range(4)]
+        with fw.no_grad():
+            for i, layer in enumerate(layers):
+                layer.weight.fill_(0.1 * (i + 1))
+                layer.bias.fill_(float(i))
+        params, buffers = fw.func.stack_module_state(layers)
+        assert all(p.is_leaf and p.requires_grad for p in params.values())
+
+        def one(p, b, data, fw=fw, base=layers[0]):
+            return fw.func.functional_call(base, (p, b), (data,))
+
+        y = fw.func.vmap(one, in_dims=(0, 0, None))(params, buffers, x(fw))
+        y.sum().backward()
+        results.append((y, params["weight"].grad))
+        assert layers[0].weight.grad is None and layers[0].weight[0, 0].item() == pytest.approx(0.1)
+    close(*results)
+
+
+def test_tied_weights_are_replaced_together():
+    class Tied(oneflow.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = oneflow.nn.Linear(2, 2, bias=False)
+            self.b = oneflow.nn.Linear(2, 2, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, v):
+            return self.b(self.a(v))
+
+    model = Tied()
+    call = oneflow.nn.utils.stateless.functional_call
+    y = call(model, {"a.weight": 2 * oneflow.eye(2)}, oneflow.ones(1, 2))
+    assert y.tolist() == [[4.0, 4.0]]
+    y = call(model, {"a.weight": 2 * oneflow.eye(2), "b.weight": oneflow.eye(2)}, oneflow.ones(1, 2), tie_weights=False)
+    assert y.tolist() == [[2.0, 2.0]]
+    with pytest.raises(ValueError, match="tied"):
+        call(model, {"a.weight": oneflow.eye(2), "b.weight": oneflow.ones(2, 2)}, oneflow.ones(1, 2))
+    assert model.a.weight is model.b.weight
