@@ -1,0 +1,20 @@
+"""The parts that several models share, one module each. Norms are those of ``nn``: ``LayerNorm``, ``RMSNorm``."""
+
+from oneflow.models.layers.attention import Attention, KVCache, LayerCache, decoder_mask
+from oneflow.models.layers.drop_path import DropPath
+from oneflow.models.layers.init import init_linear
+from oneflow.models.layers.mlp import MLP, GatedMLP
+from oneflow.models.layers.rotary import RotaryTables, rotate
+
+__all__ = [
+    "MLP",
+    "Attention",
+    "DropPath",
+    "GatedMLP",
+    "KVCache",
+    "LayerCache",
+    "RotaryTables",
+    "decoder_mask",
+    "init_linear",
+    "rotate",
+]

@@ -1,0 +1,26 @@
+"""How transformers begin: small random matrices, biases of zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oneflow import nn
+
+
+def init_linear(model: nn.Module, draw: Callable[..., Any] = nn.init.normal_, std: float = 0.02) -> None:
+    """Draw the weights of all linear layers and tables of ``model``, and set biases to zero.
+
+    Example::
+
+        >>> from oneflow.models.layers import init_linear
+        >>> layer = nn.Linear(2, 2)
+        >>> init_linear(layer)
+        >>> layer.bias.detach()
+        tensor([0., 0.])
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            draw(module.weight, std=std)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
