@@ -1,15 +1,26 @@
-//! Sources of data as actors of a plan: files of tokens, read in a reproducible order, ahead of the consumer.
+//! Sources of data as actors of a plan: files of tokens and of records, read in a reproducible order, ahead of the consumer.
 //!
 //! A source is a pure function of its configuration and a position, so a checkpoint is one number. It computes nothing on
 //! tensors.
 
+mod config;
+mod file;
+mod indexed;
 mod order;
+mod raw;
+mod record;
 mod tokens;
 
+pub use indexed::{IndexedReader, IndexedSource, IndexedTokens};
 pub use order::Shuffle;
+pub use raw::{RawReader, RawSource};
+pub use record::{Decoder, How, RecordReader, RecordSource};
 pub use tokens::{TokenFile, TokenKind, TokenSource};
 
 /// Makes the sources known to the runtime. Called at start-up.
 pub fn register() {
     oneflow_runtime::register_source(tokens::KIND, tokens::make);
+    oneflow_runtime::register_source(raw::KIND, raw::make);
+    oneflow_runtime::register_source(indexed::KIND, indexed::make);
+    oneflow_runtime::register_source(record::KIND, record::make);
 }

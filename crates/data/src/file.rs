@@ -1,0 +1,30 @@
+//! Files as memory, and the pieces of an act as memory to fill.
+
+use memmap2::Mmap;
+use oneflow_base::{Error, Result};
+use oneflow_runtime::Piece;
+use std::fs::File;
+use std::path::Path;
+
+/// A file whose pages are read by the system as they are touched.
+pub(crate) fn map(path: &Path) -> Result<Mmap> {
+    let cannot = |e: std::io::Error| Error::runtime(format!("{}: {e}", path.display()));
+    let file = File::open(path).map_err(cannot)?;
+    // SAFETY: the map is only read, byte by byte; a file cut short by somebody else meanwhile is the one hazard left, as for
+    // every reader of maps.
+    unsafe { Mmap::map(&file) }.map_err(cannot)
+}
+
+/// The first `bytes` of a piece.
+pub(crate) fn fill<'a>(what: &str, piece: &'a mut Piece, bytes: usize) -> Result<&'a mut [u8]> {
+    if piece.bytes < bytes {
+        return Err(Error::value(format!("{what}: its register holds {} bytes, a batch has {bytes}", piece.bytes)));
+    }
+    // SAFETY: the piece is this actor's until it is given on, and large enough.
+    Ok(unsafe { std::slice::from_raw_parts_mut(piece.ptr, bytes) })
+}
+
+/// Little-endian numbers from a byte slice.
+pub(crate) fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
