@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import oneflow
@@ -63,9 +64,40 @@ def _getitem(self: UntypedStorage, index: Any) -> Any:
     found = self._tensor()[index]
     if found.dim() == 0:
         return found.item()
+    if self.device.type == "cpu" and found.is_contiguous() and found.numel():
+        # A storage over the same bytes, which keeps this one.
+        return oneflow.from_numpy(found.numpy()).untyped_storage()
     part = UntypedStorage(found.numel(), device=self.device)
     part._tensor().copy_(found)
     return part
+
+
+def _from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    """Bytes of a file, read when they are first used.
+
+    Args:
+        filename: the file.
+        shared: write changes back to the file, which is made, or made longer, where it is too short.
+        nbytes: how many bytes; the whole file where it is 0 and ``shared`` is not set.
+
+    Raises:
+        RuntimeError: the file has fewer bytes.
+    """
+    import numpy
+
+    path = Path(filename)
+    if shared:
+        with path.open("ab") as file:
+            if file.tell() < nbytes:
+                file.truncate(nbytes)
+    have = path.stat().st_size
+    nbytes = nbytes or have
+    if have < nbytes:
+        raise RuntimeError(f"UntypedStorage.from_file: {path} has {have} bytes, {nbytes} were asked for")
+    if nbytes == 0:
+        return UntypedStorage(0)
+    mapped = numpy.memmap(path, dtype="uint8", mode="r+" if shared else "c", shape=(nbytes,))
+    return oneflow.from_numpy(mapped).untyped_storage()
 
 
 def _setitem(self: UntypedStorage, index: Any, value: Any) -> None:
@@ -113,6 +145,10 @@ for _name, _method in {
     "__deepcopy__": _deepcopy,
     "copy_": _copy_from,
     "fill_": _fill,
+    "from_file": staticmethod(_from_file),
+    # Lets `oneflow.asarray` and others take the bytes as they are.
+    "__dlpack__": lambda self, **options: self._tensor().__dlpack__(**options),
+    "__dlpack_device__": lambda self: self._tensor().__dlpack_device__(),
     "__getitem__": _getitem,
     "__setitem__": _setitem,
     "__iter__": _iterate,
@@ -148,6 +184,12 @@ class TypedStorage:
             self._untyped_storage = UntypedStorage(size * item, device=device)
         else:
             self._untyped_storage = oneflow.tensor(size, dtype=self.dtype, device=device).untyped_storage()
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first ``size`` elements of a file, as :meth:`UntypedStorage.from_file`."""
+        item = cls().element_size()
+        return cls(wrap_storage=_from_file(filename, shared, size * item))
 
     def _tensor(self) -> Tensor:
         """The elements as a 1-D tensor that shares them."""

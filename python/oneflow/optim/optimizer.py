@@ -324,6 +324,9 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if "_pre_hooks" not in self.__dict__:
+            # A wrapper of another optimizer, which never was made as one: the inner one has the hooks.
+            return step(self, *args, **kwargs)
         for hook in self._pre_hooks.values():
             replaced = hook(self, args, kwargs)
             if replaced is not None:
