@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from oneflow.nn import functional, graph, init, modules, parameter, utils
+from oneflow.nn import functional, graph, init, modules, parallel, parameter, utils
 from oneflow.nn.graph import Graph
 from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
+from oneflow.nn.parallel import DataParallel
 from oneflow.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "Buffer",
+    "DataParallel",
     "Graph",
     "Parameter",
     "UninitializedBuffer",
@@ -18,6 +20,7 @@ __all__ = [
     "graph",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
     *_layers,
