@@ -22,9 +22,14 @@ fn run(c: &Call<'_>) -> Result<Vec<Tensor>> {
     Ok(outs.into_tensors().into_vec())
 }
 
+/// Elements row-major; both parts of complex ones.
 fn values(t: &Tensor) -> Vec<f64> {
-    let wide = Tensor::empty(DType::F64, Device::CPU, t.sizes()).unwrap();
-    copy_into(&wide, &copy_to_host(t).unwrap()).unwrap();
+    let mut host = copy_to_host(t).unwrap();
+    if host.dtype().is_complex() {
+        host = host.view_as_real().unwrap();
+    }
+    let wide = Tensor::empty(DType::F64, Device::CPU, host.sizes()).unwrap();
+    copy_into(&wide, &host).unwrap();
     // SAFETY: the tensor is contiguous and holds `numel` doubles.
     unsafe { std::slice::from_raw_parts(wide.data_ptr().cast::<f64>(), wide.numel() as usize) }.to_vec()
 }
@@ -37,8 +42,8 @@ fn close(a: &[f64], b: &[f64], tol: f64) -> bool {
 /// float32 sums of a few dozen terms in another order differ by some units in the last place.
 fn tolerance(t: &Tensor) -> f64 {
     match t.dtype() {
-        DType::F32 => 2e-5,
-        DType::F64 => 1e-10,
+        DType::F32 | DType::C64 => 2e-5,
+        DType::F64 | DType::C128 => 1e-10,
         _ => 0.0,
     }
 }

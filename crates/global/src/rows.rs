@@ -161,7 +161,12 @@ impl Rules<'_> {
                 }
             }
         }
+        // Complex numbers have no order.
+        let ordered = !(x.dtype().is_complex() || y.dtype().is_complex());
         for p in [PKind::Sum, PKind::Max, PKind::Min] {
+            if p != PKind::Sum && !ordered {
+                continue;
+            }
             self.push(SmallVec::from_slice(&[Sbp::P(p)]), SmallVec::from_elem(Sbp::P(p), n));
         }
         Ok(())

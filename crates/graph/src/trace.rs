@@ -354,29 +354,28 @@ impl Trace {
         let state = &self.groups[group as usize];
         let is_it = |v: &ValueId| {
             let x = &self.graph.values[*v as usize];
-            x.meta.sizes.as_slice() == t.sizes() && x.meta.strides.as_slice() == t.strides() && x.offset == t.offset()
+            x.meta.dtype == t.dtype()
+                && x.meta.sizes.as_slice() == t.sizes()
+                && x.meta.strides.as_slice() == t.strides()
+                && x.offset == t.offset()
         };
         if is_it(&state.base) {
-            return self.check_dtype(state.base, t);
+            return Ok(state.base);
         }
         if let Some(v) = state.views.iter().find(|v| is_it(v)) {
-            return self.check_dtype(*v, t);
+            return Ok(*v);
         }
         let base = state.base;
-        self.check_dtype(base, t)?;
+        let have = self.graph.meta(base).dtype;
+        if have != t.dtype() {
+            let want = t.dtype();
+            return Err(Error::not_implemented(format!("nn.Graph: one memory is used as {have} and as {want}")));
+        }
         let v = self.add_value(t.meta(), t.offset(), Some(self.graph.root(base)));
         let attrs = Attrs::new(&[Arg::Ints(t.sizes()), Arg::Ints(t.strides()), Arg::Int(t.offset())]);
         self.add_node(&as_strided::OP, attrs, &[Some(base)], &[v]);
         self.groups[group as usize].views.push(v);
         Ok(v)
-    }
-
-    fn check_dtype(&self, v: ValueId, t: &Tensor) -> Result<ValueId> {
-        let have = self.graph.meta(v).dtype;
-        if have == t.dtype() {
-            return Ok(v);
-        }
-        Err(Error::not_implemented(format!("nn.Graph: one memory is used as {have} and as {}", t.dtype())))
     }
 
     /// Records a call whose results are fresh; the shells become tensors of the trace.

@@ -4,6 +4,7 @@
 use oneflow_base::{DType, DeviceType, Placement, Result, Sbp};
 use oneflow_core::{Tensor, copy_to_host};
 use oneflow_global::{Spread, global_of, part, to_global};
+use oneflow_ops::TensorOps;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -54,8 +55,12 @@ pub fn f64s(values: &[f64], sizes: &[i64]) -> Tensor {
     unsafe { Tensor::from_host(values, DType::F64, sizes) }.unwrap()
 }
 
+/// Elements row-major; both parts of complex ones.
 pub fn values(t: &Tensor) -> Vec<f64> {
-    let h = copy_to_host(t).unwrap();
+    let mut h = copy_to_host(t).unwrap();
+    if h.dtype().is_complex() {
+        h = h.view_as_real().unwrap();
+    }
     let d = Tensor::empty(DType::F64, oneflow_base::Device::CPU, h.sizes()).unwrap();
     oneflow_core::copy_into(&d, &h).unwrap();
     // SAFETY: the copy is dense and holds `numel` doubles.

@@ -63,6 +63,7 @@ Example::
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &CONJ_EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };
 
@@ -339,5 +340,6 @@ Example::
             })
         },
     },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };

@@ -5,8 +5,7 @@ use super::*;
 /// The diagonal of U, and the sign of the permutation of rows.
 fn factored(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let [lu, pivots, _] = a.linalg_lu_factor_ex_with(true, 0)?;
-    let n = a.sizes()[a.ndim() - 1];
-    let places = f::arange_start_with(1i64, n + 1, 1i64, Some(DType::I32), Some(a.device()), false)?;
+    let places = pivots.ones_like()?.cumsum(-1)?;
     let exchanges = pivots.ne(&places)?.sum(&[-1], false)?;
     let sign = exchanges.remainder(2i64)?.mul(-2i64)?.add(1i64)?.to_copy_with(Some(a.dtype()), None)?;
     Ok((diagonal(&lu)?, sign))

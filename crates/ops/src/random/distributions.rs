@@ -11,6 +11,17 @@ fn generator(rng: Arg<'_>) -> Result<Generator> {
     Ok(g)
 }
 
+/// Whether a condition on the values of `t` holds everywhere. Values that are not at hand (traced, of several ranks, on another
+/// device) are not waited for: what is drawn of bad parameters is undefined there.
+pub(super) fn all_hold(t: &Tensor, condition: impl Fn() -> Result<Tensor>) -> Result<bool> {
+    if t.numel() == 0 || !t.device().is_cpu() || t.storage().is_none() || tls().on & (1 << bit::LAZY) != 0 {
+        return Ok(true);
+    }
+    let all = copy_to_host(&condition()?.all(None::<&[i64]>, false)?)?;
+    // SAFETY: the host copy holds one boolean.
+    Ok(unsafe { all.data_ptr().cast::<bool>().read() })
+}
+
 fn float_only(c: &Call<'_>, d: DType) -> Result<()> {
     if d.is_float() {
         return Ok(());
@@ -56,15 +67,12 @@ fn normal(
         _ => some.dtype(),
     };
     float_only(c, dtype)?;
-    let z = f::randn_with(&sizes, Some(&generator(rng)?), Some(dtype), Some(some.device()), false)?;
+    let like = if some.sizes() == sizes.as_slice() { some.clone() } else { some.expand(&sizes)? };
+    let z = like.randn_like_with(Some(&generator(rng)?), Some(dtype), None, false)?;
     let z = match std {
         Some(s) => {
-            if s.numel() > 0 && s.device().is_cpu() && s.storage().is_some() {
-                let low = copy_to_host(&s.lt(0.0)?.any(None::<&[i64]>, false)?)?;
-                // SAFETY: the host copy holds one boolean.
-                if unsafe { low.data_ptr().cast::<bool>().read() } {
-                    return Err(Error::runtime("normal expects all elements of std >= 0.0"));
-                }
+            if !all_hold(s, || s.ge(0.0))? {
+                return Err(Error::runtime("normal expects all elements of std >= 0.0"));
             }
             z.mul(s)?
         }
@@ -240,7 +248,7 @@ Example::
         (c.op.infer)(c, &mut Outs::new())?;
         let x = c.t(0)?;
         let g = generator(c.arg(1))?;
-        let u = f::rand_with(x.sizes(), Some(&g), Some(DType::F64), Some(x.device()), false)?;
+        let u = x.rand_like_with(Some(&g), Some(DType::F64), None, false)?;
         // One minus a number of [0, 1) has a logarithm.
         let trials = u.neg()?.log1p()?.div((-p).ln_1p())?.ceil()?.clamp(Some(Scalar::Float(1.0)), None)?;
         outs.give(trials.to_copy_with(Some(x.dtype()), None)?);
@@ -312,7 +320,7 @@ pub static RANDOM_ANY: OpDef = OpDef {
 /// One with the probability that a tensor says.
 fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
     let d = if p.dtype().is_float() { p.dtype().compute() } else { default_dtype() };
-    let u = f::rand_with(of.sizes(), Some(&generator(rng)?), Some(d), Some(of.device()), false)?;
+    let u = of.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
     u.lt(p)?.to_copy_with(Some(of.dtype()), None)
 }
 
@@ -335,12 +343,8 @@ Example::
     compose: Some(|c, outs| {
         let p = c.t(0)?;
         float_only(c, p.dtype())?;
-        if p.numel() > 0 && p.device().is_cpu() && p.storage().is_some() {
-            let inside = p.ge(0.0)?.logical_and(&p.le(1.0)?)?.all(None::<&[i64]>, false)?;
-            // SAFETY: the host copy holds one boolean.
-            if !unsafe { copy_to_host(&inside)?.data_ptr().cast::<bool>().read() } {
-                return Err(Error::runtime("Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
-            }
+        if !all_hold(p, || p.ge(0.0)?.logical_and(&p.le(1.0)?))? {
+            return Err(Error::runtime("bernoulli(): Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
         }
         outs.give(bernoulli(p, p, c.arg(0))?);
         Ok(())

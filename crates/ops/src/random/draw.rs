@@ -421,11 +421,11 @@ Example::
         let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
         let k = x.sizes()[x.ndim() - 1];
         let p = x.reshape(&[rows, k])?.to_copy_with(Some(DType::F32), None)?;
-        let weights = p.isfinite()?.logical_and(&p.ge(0.0)?)?.all(&[1], false)?;
-        let usable = weights.logical_and(&p.sum(&[1], false)?.gt(0.0)?)?.all(None::<&[i64]>, false)?;
-        let usable = copy_to_host(&usable)?;
-        // SAFETY: the host copy holds one boolean.
-        if !unsafe { usable.data_ptr().cast::<bool>().read() } {
+        let usable = || {
+            let weights = p.isfinite()?.logical_and(&p.ge(0.0)?)?.all(&[1], false)?;
+            weights.logical_and(&p.sum(&[1], false)?.gt(0.0)?)
+        };
+        if !super::distributions::all_hold(&p, usable)? {
             return Err(Error::runtime(
                 "multinomial(): probability tensor contains either `inf`, `nan` or element < 0, or a row that sums to 0",
             ));
@@ -449,5 +449,6 @@ Example::
     }),
     sbp: SbpRule::of(Rows::OnlyB { why: "its draws are numbered by row, and are made on the host" }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 1.0), SampleArg::Int(2)])],
+    traits: Traits::RANDOM.or(Traits::ALIAS_OK).or(Traits::EXACT_OUT),
     ..DRAW
 };

@@ -84,6 +84,7 @@ Example::
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| copied(outs, c.t(0)?.narrow(c.int(0)?, c.int(1)?, c.int(2)?)?)),
     samples: || numbers(&[5, 2], &[0, 1, 3]),
+    traits: Traits::EXACT_OUT,
     ..COPY
 };
 

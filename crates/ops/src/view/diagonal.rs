@@ -125,6 +125,7 @@ Example::
         }
     }),
     samples: || int_samples(&[(&[3], &[]), (&[3], &[-1]), (&[3, 4], &[1])]),
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 

@@ -91,14 +91,14 @@ pub static DTYPE: OpDef = OpDef {
         outs.view_as(0, x, to, sizes, strides, offset)
     },
     grad: Grad::Never,
-    sbp: SbpRule::of(Rows::View(|c, groups| {
-        let x = c.t(0)?;
-        let same = c.arg(0).dtype().is_some_and(|to| Rescale::of(x, to).keeps());
-        for d in 0..x.ndim().saturating_sub(usize::from(!same)) as u8 {
-            groups.push(DimGroup { ins: SmallVec::from_slice(&[d]), outs: SmallVec::from_slice(&[d]) });
-        }
-        Ok(())
-    })),
+    // Bits of parts do not add up to bits of the whole: no row for partial values.
+    sbp: SbpRule::of(Rows::Batch {
+        not_axes: |c| match (c.t(0), c.arg(0).dtype()) {
+            (Ok(x), Some(to)) if Rescale::of(x, to).keeps() => 0,
+            (Ok(x), _) => 1 << x.ndim().saturating_sub(1),
+            (Err(_), _) => u32::MAX,
+        },
+    }),
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::DType(d)]);
         vec![
