@@ -11,7 +11,7 @@ from typing import Any
 
 from benches.cases import SECTIONS
 from benches.graph import pairs as graph_pairs
-from benches.measure import Report
+from benches.measure import Report, count_processor_time
 
 NAMES = (*SECTIONS, "graph")
 
@@ -44,11 +44,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="per case")
+    parser.add_argument("--only", default="", help="cases with this text in their name")
     args = parser.parse_args()
     if unknown := set(args.sections) - set(NAMES):
         parser.error(f"unknown section {', '.join(sorted(unknown))}")
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(args.threads)
     torch, oneflow = packages()
+    if args.threads == 1 and args.device == "cpu":
+        count_processor_time()
     torch.set_num_threads(args.threads)
     oneflow.set_num_threads(args.threads)
     print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
@@ -64,6 +67,8 @@ def main() -> None:
             with grad_mode(grad, torch, oneflow):
                 pairs = zip(SECTIONS[name](torch, args.device), SECTIONS[name](oneflow, args.device), strict=True)
                 for (case, reference), (_, ours) in pairs:
+                    if args.only not in case:
+                        continue
                     report.row(case if name != "tiny" else f"{case}{', grad' if grad else ''}", reference, ours)
         report.total(name)
 

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benches.kernels import kernels, products
+
 Case = tuple[str, Callable[[], object]]
 
 
@@ -79,4 +81,10 @@ def step(torch: Any, model: Any, objective: Callable[[], Any]) -> Callable[[], o
     return run
 
 
-SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {"tiny": tiny, "backward": backward, "mlp": mlp}
+SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
+    "tiny": tiny,
+    "backward": backward,
+    "mlp": mlp,
+    "products": products,
+    "kernels": kernels,
+}

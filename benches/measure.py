@@ -10,12 +10,20 @@ from collections.abc import Callable
 
 Thunk = Callable[[], object]
 
+_clock = time.perf_counter
+
+
+def count_processor_time() -> None:
+    """Count this thread's processor time, which other processes disturb less; for runs on one thread."""
+    global _clock
+    _clock = time.thread_time
+
 
 def seconds_per_call(f: Thunk, n: int) -> float:
-    start = time.perf_counter()
+    start = _clock()
     for _ in range(n):
         f()
-    return (time.perf_counter() - start) / n
+    return (_clock() - start) / n
 
 
 def calls_per_sample(f: Thunk, sample: float = 0.01) -> int:
@@ -51,7 +59,7 @@ class Report:
     def row(self, name: str, reference: Thunk, ours: Thunk) -> None:
         a, b = medians(reference, ours, self.seconds)
         self.ratios.append(b / a)
-        print(f"{name:44s} {a * 1e6:12.2f} us {b * 1e6:12.2f} us   x{b / a:.3f}", flush=True)
+        print(f"{name:56s} {a * 1e6:12.2f} us {b * 1e6:12.2f} us   x{b / a:.3f}", flush=True)
 
     def total(self, section: str) -> None:
         mean = math.exp(sum(map(math.log, self.ratios)) / len(self.ratios))

@@ -29,7 +29,7 @@ def embedding_bag(
         norm_type: of that norm.
         scale_grad_by_freq: divide gradients by how often an index occurs.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: accepted; gradients are dense.
+        sparse: the gradient of ``weight`` is a sparse tensor of the rows that were used.
         per_sample_weights: factors of the rows, of the shape of ``input``; with ``"sum"`` only.
         include_last_offset: the last offset is the end of the last bag.
         padding_idx: an index that takes no part.
@@ -58,7 +58,6 @@ def embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
             f"(got mode='{mode}'). Please open a feature request on GitHub."
         )
-    index, bag, n_bags = _bags(input, offsets, include_last_offset)
     rows = weight.shape[0]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
@@ -67,12 +66,17 @@ def embedding_bag(
                 f"but got {padding_idx}"
             )
         padding_idx %= rows
-    picked = embedding(index, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if input.dim() == 2 and offsets is None and input.shape[1] > 0 and mode != "max" and padding_idx is None:
+        # Bags of one size are a dimension.
+        picked = embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+        if per_sample_weights is not None:
+            picked = picked * per_sample_weights.unsqueeze(2)
+        return picked.sum(1) if mode == "sum" else picked.mean(1)
+    index, bag, n_bags = _bags(input, offsets, include_last_offset)
+    picked = embedding(index, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         picked = picked * per_sample_weights.reshape(-1, 1)
-    counts = weight.new_ones((index.shape[0],))
     if padding_idx is not None:
-        counts = (index != padding_idx).to(weight.dtype)
         picked = oneflow.where((index != padding_idx).unsqueeze(1), picked, 0.0)
     out = weight.new_zeros((n_bags, weight.shape[1]))
     if mode == "max":
@@ -82,6 +86,7 @@ def embedding_bag(
         return oneflow.where(out == -float("inf"), 0.0, out) if padding_idx is not None else out
     out = out.index_add(0, bag, picked)
     if mode == "mean":
+        counts = weight.new_ones((index.shape[0],)) if padding_idx is None else (index != padding_idx).to(weight.dtype)
         out = out / weight.new_zeros((n_bags,)).index_add(0, bag, counts).clamp(min=1).unsqueeze(1)
     return out
 

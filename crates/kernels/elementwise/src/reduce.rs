@@ -300,14 +300,21 @@ impl<T: Reduce> Job<'_, T> {
         const BUF_ROWS: usize = 16;
         let strips = n_cols.div_ceil(STRIP);
         let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BUF_ROWS * STRIP];
+        let mut acc = [T::id::<F>(); STRIP];
+        let mut res = [T::default(); STRIP];
+        let mut at_k = units.start / self.n_pieces / strips;
+        let mut kept = self.kept.walk(0, at_k);
         for u in units {
             let (p, strip, k) = (u % self.n_pieces, u / self.n_pieces % strips, u / self.n_pieces / strips);
+            if k != at_k {
+                kept.next();
+                at_k = k;
+            }
             let (mut row, end) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
-            let kept = self.kept.walk(0, k);
             let col = strip * STRIP;
             let width = STRIP.min(n_cols - col);
             let base = kept.offsets[0] + col as isize * xs;
-            let mut acc = [T::id::<F>(); STRIP];
+            acc[..width].fill(T::id::<F>());
             let (m, stride) = (self.reduced.inner(), self.reduced.inner_strides()[0]);
             let mut walk = self.reduced.walk(1, row / m);
             let mut at = row % m;
@@ -342,9 +349,8 @@ impl<T: Reduce> Job<'_, T> {
                     }
                 }
                 None => {
-                    let mut res = [T::default(); STRIP];
-                    for (r, v) in res.iter_mut().zip(acc) {
-                        *r = finish::<T>(v, self.mean, self.n_reduced);
+                    for (r, v) in res[..width].iter_mut().zip(&acc[..width]) {
+                        *r = finish::<T>(*v, self.mean, self.n_reduced);
                     }
                     let dst = self.out.at((kept.offsets[1] + col as isize * os) * self.out_size);
                     // SAFETY: the strip of the output.

@@ -13,7 +13,7 @@ use crate::finish::{Operand, Post, Sums, finish};
 use crate::gemv::gemv;
 use crate::integer::{self, Int};
 use crate::isa::Isa;
-use crate::kernel::{Kernels, Tile};
+use crate::kernel::{Kernels, Tile, prefetch};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::packed::Panels;
 use crate::par::Parallel;
@@ -423,6 +423,14 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
             (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
         };
         let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, add };
+        if !in_c && pass.last && self.post.c.cs == 1 {
+            // The kernel asks for the place of its sums; C itself is needed right after.
+            for row in 0..height {
+                let c = c.wrapping_offset(row as isize * self.post.c.rs);
+                prefetch(c);
+                prefetch(c.wrapping_add(width - 1));
+            }
+        }
         // SAFETY: the panels are packed or read in place inside the operands; the destination holds a whole tile.
         unsafe {
             ker.table[direct_a][height - 1][n_registers - 1](&tile);

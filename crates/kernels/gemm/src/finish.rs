@@ -92,6 +92,22 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
     fn run<S: Simd>(self) {
         let s = self.sums;
         let width = Reg::<S, C>::WIDTH;
+        // What almost every tile asks for: the sums as they are, or with one bias a column.
+        let post = self.post;
+        let simple = post.c.cs == 1 && s.beta == C::Acc::ZERO && s.cols.is_multiple_of(width);
+        let as_they_are = post.activation == Activation::None && post.residual.is_none();
+        if simple && (as_they_are || !s.last) {
+            // SAFETY: the tile lies in C, by the contract of `finish`.
+            unsafe {
+                match &post.bias {
+                    Some(bias) if s.last && bias.rs == 0 && bias.cs == 1 => {
+                        return self.registers::<S, true>(bias.at(0, s.col));
+                    }
+                    Some(_) if s.last => {}
+                    _ => return self.registers::<S, false>(std::ptr::null()),
+                }
+            }
+        }
         for row in 0..s.rows {
             for col in (0..s.cols).step_by(width) {
                 // SAFETY: the tile lies in C, by the contract of `finish`.
@@ -102,6 +118,25 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
 }
 
 impl<C: Elem> Finish<'_, C> {
+    /// Whole registers, with a bias or none.
+    #[inline(always)]
+    unsafe fn registers<S: Simd, const BIAS: bool>(&self, bias: *const C) {
+        let (s, width) = (&self.sums, Reg::<S, C>::WIDTH);
+        for row in 0..s.rows {
+            let (from, to) = (s.ptr.wrapping_offset(row as isize * s.rs), self.post.c.at(s.row + row, s.col));
+            for col in (0..s.cols).step_by(width) {
+                // SAFETY: the tile lies in C, the bias has its columns.
+                unsafe {
+                    let mut v = Reg::<S, C>::load(from.add(col));
+                    if BIAS {
+                        v = v + C::load::<S>(bias.add(col));
+                    }
+                    C::store::<S>(v, to.add(col));
+                }
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn register<S: Simd>(&self, row: usize, col: usize, n: usize) {
         let (s, post) = (&self.sums, self.post);

@@ -39,7 +39,14 @@ pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
 }
 
 /// `out[to[i], lane] = f(out[to[i], lane], value[from[i], lane])`, i in order.
-unsafe fn put<T: Copy>(lines: &Lines<2>, out: &View, value: &View, to: Axis, from: Axis, f: impl Fn(T, T) -> T + Sync) {
+pub unsafe fn put<T: Copy>(
+    lines: &Lines<2>,
+    out: &View,
+    value: &View,
+    to: Axis,
+    from: Axis,
+    f: impl Fn(T, T) -> T + Sync,
+) {
     let (out, value) = (Shared::<T>::new(out.ptr), Shared::<T>::new(value.ptr));
     let [os, vs] = lines.lane_step;
     lines.each(1.0, true, &|off, axis, lanes| {

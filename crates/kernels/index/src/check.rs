@@ -36,6 +36,21 @@ fn each(v: &View, f: &mut dyn FnMut(usize, i64)) -> Result<()> {
 
 /// Adds `index * stride` to each of `offsets`. Negative indices count from the end where `wrap` says so.
 pub fn add_offsets(v: &View, dim: usize, size: i64, stride: i64, wrap: bool, offsets: &mut [i64]) -> Result<()> {
+    if v.dtype == DType::I64 && v.is_contiguous() {
+        // SAFETY: a contiguous view is valid for its number of elements.
+        let all = unsafe { std::slice::from_raw_parts(v.ptr.cast::<i64>(), v.numel()) };
+        let mut outside = false;
+        for (offset, &raw) in offsets.iter_mut().zip(all) {
+            let i = if wrap && raw < 0 { raw + size } else { raw };
+            outside |= i as u64 >= size as u64;
+            *offset += i.wrapping_mul(stride);
+        }
+        let is_bad = |i: &&i64| ((if wrap && **i < 0 { **i + size } else { **i }) as u64) >= size as u64;
+        return match all.iter().find(|i| outside && is_bad(i)) {
+            Some(&raw) => Err(out_of_bounds(raw, dim, size)),
+            None => Ok(()),
+        };
+    }
     let mut bad = None;
     each(v, &mut |p, raw| {
         let i = if wrap && raw < 0 { raw + size } else { raw };

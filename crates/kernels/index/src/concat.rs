@@ -2,7 +2,7 @@
 
 use crate::num::by_size;
 use oneflow_base::{DeviceType, Result};
-use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
 use oneflow_kernels_prim::{COPY, Launch, View};
 
 pub unsafe fn concat(l: &Launch<'_>) -> Result<()> {
@@ -48,7 +48,7 @@ unsafe fn copy<T: Copy>(out: &View, x: &View) {
             // SAFETY: both views hold the position; tasks write disjoint ranges.
             unsafe {
                 if os == 1 && xs == 1 {
-                    s.add(from).copy_to_nonoverlapping(o.add(from), to - from);
+                    copy_run(s.add(from), o.add(from), to - from);
                 } else {
                     (from as isize..to as isize).for_each(|j| *o.offset(j * os) = *s.offset(j * xs));
                 }

@@ -1,10 +1,11 @@
 //! Kernels that index one dimension: INDEX_SELECT, GATHER and SCATTER.
 
+use crate::advanced::put;
 use crate::check::{Offsets, add_offsets, check};
 use crate::lines::{Axis, Lines};
 use crate::num::{Complex, Num, Real, by_num, by_size};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::rows::Shared;
+use oneflow_kernels_prim::rows::{Shared, copy_run};
 use oneflow_kernels_prim::{Launch, ScatterKind, View};
 use smallvec::smallvec;
 
@@ -44,7 +45,7 @@ pub unsafe fn take<T: Copy>(lines: &Lines<2>, out: &View, x: &View, to: Axis, fr
                 if lines.lanes == 1 {
                     *o = *s;
                 } else if os == 1 && xs == 1 {
-                    s.add(lanes.start).copy_to_nonoverlapping(o.add(lanes.start), lanes.len());
+                    copy_run(s.add(lanes.start), o.add(lanes.start), lanes.len());
                 } else {
                     for j in lanes.clone() {
                         *o.offset(j as isize * os) = *s.offset(j as isize * xs);
@@ -111,6 +112,28 @@ unsafe fn each_indexed_by<T: Copy, I: Copy + Into<i64>>(
         };
         for a in outer.map(|a| a as isize) {
             let (o, i, x) = (out.at(off[0] + a * o_out), index.at(off[1] + a * i_out), x.at(off[2] + a * x_out));
+            if i_in == 1 && (o_in, x_in, side) == (1, 0, Side::Gather) {
+                // The plain case: indices and results are neighbours.
+                let (n, first) = (inner.len(), inner.start);
+                // SAFETY: as below.
+                unsafe {
+                    let (o, i) = (o.add(first), i.add(first));
+                    for b in 0..n {
+                        *o.add(b) = *x.offset((*i.add(b)).into() as isize * stride);
+                    }
+                }
+                continue;
+            }
+            if i_in == 1 && (o_in, x_in, side) == (0, 1, Side::Scatter) {
+                // SAFETY: as below.
+                unsafe {
+                    for b in inner.clone() {
+                        let o = o.offset((*i.add(b)).into() as isize * stride);
+                        *o = f(*o, *x.add(b));
+                    }
+                }
+                continue;
+            }
             for b in inner.clone().map(|b| b as isize) {
                 // SAFETY: the caller has checked the indices. Tasks write disjoint positions: a scatter's hold whole
                 // axes, a gather's write each position once.
@@ -132,6 +155,10 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
     let (index, src, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
     let kind = ScatterKind::from_u64(l.param(1)?.0).ok_or_else(|| Error::runtime("scatter: unknown kind"))?;
     let (size, stride) = extent(&out, dim);
+    let along_dim_alone = (0..index.ndim()).all(|d| d == dim || index.strides[d] == 0 || index.sizes[d] == 1);
+    if along_dim_alone && index.ndim() > 1 {
+        return rows(&index, &src, &out, dim, kind);
+    }
     let stride = stride as isize;
     check(&index, dim, size).map_err(|e| as_runtime("scatter", e))?;
     let lines = Lines::new(index.sizes, [out.strides, index.strides, src.strides], dim);
@@ -141,6 +168,37 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
         ($T:ty, $f:expr) => {
             // SAFETY: as above.
             unsafe { each_indexed::<$T>(lines, out, index, src, stride, Side::Scatter, $f) }
+        };
+    }
+    match (kind, out.dtype) {
+        (ScatterKind::Set, d) => by_size!(d, T => run!(T, |_, v| v)),
+        (ScatterKind::Add, DType::C64) => run!(Complex<f32>, Num::add),
+        (ScatterKind::Add, DType::C128) => run!(Complex<f64>, Num::add),
+        (ScatterKind::Mul, DType::C64) => run!(Complex<f32>, Num::mul),
+        (ScatterKind::Mul, DType::C128) => run!(Complex<f64>, Num::mul),
+        (kind, d) => by_num!(d, T => match kind {
+            ScatterKind::Add | ScatterKind::Set => run!(T, Num::add),
+            ScatterKind::Mul => run!(T, Num::mul),
+            ScatterKind::Max => run!(T, Real::max),
+            ScatterKind::Min => run!(T, Real::min),
+        }, complex => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
+    }
+    Ok(())
+}
+
+/// SCATTER by indices that are the same over all other dimensions: whole rows.
+fn rows(index: &View, src: &View, out: &View, dim: usize, kind: ScatterKind) -> Result<()> {
+    let (size, stride) = extent(out, dim);
+    let n = index.sizes[dim];
+    let mut to: Offsets = smallvec![0; n as usize];
+    let along = View { sizes: &[n], strides: &index.strides[dim..dim + 1], ..*index };
+    add_offsets(&along, dim, size, stride, false, &mut to).map_err(|e| as_runtime("scatter", e))?;
+    let lines = Lines::new(index.sizes, [out.strides, src.strides], dim);
+    let (to, from) = (Axis::Table(&to), Axis::Step(lines.step[1]));
+    macro_rules! run {
+        ($T:ty, $f:expr) => {
+            // SAFETY: the indices are checked, so that all offsets lie inside the launch's views.
+            unsafe { put::<$T>(&lines, out, src, to, from, $f) }
         };
     }
     match (kind, out.dtype) {

@@ -2,7 +2,7 @@
 
 use crate::mem::{Float, by_float, with_scratch};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
@@ -11,14 +11,26 @@ type LocalRows = SmallVec<[i64; 128]>;
 
 fn local_rows(index: &View, start: i64, total: i64, n_rows: i64, dim_name: &str) -> Result<LocalRows> {
     let mut rows = LocalRows::with_capacity(index.numel());
+    let out_of_bounds = |i: i64| Error::index(format!("index {i} is out of bounds for dimension 0 with size {total}"));
+    let local = |i: i64| if ((i - start) as u64) < n_rows as u64 { i - start } else { -1 };
+    if index.dtype == DType::I64 && index.is_contiguous() {
+        // SAFETY: a contiguous view is valid for its number of elements.
+        let all = unsafe { std::slice::from_raw_parts(index.ptr.cast::<i64>(), index.numel()) };
+        let outside = |i: i64| i as u64 >= total as u64;
+        if all.iter().fold(false, |any, &i| any | outside(i)) {
+            let bad = all.iter().copied().find(|&i| outside(i));
+            return Err(out_of_bounds(bad.unwrap_or_default()));
+        }
+        rows.extend(all.iter().map(|&i| local(i)));
+        return Ok(rows);
+    }
     let grid = Grid::new(index.sizes, [index.strides]);
     let mut bad = None;
     let mut add = |i: i64| {
         if (i as u64) >= total as u64 && bad.is_none() {
             bad = Some(i);
         }
-        let row = i - start;
-        rows.push(if (row as u64) < n_rows as u64 { row } else { -1 });
+        rows.push(local(i));
     };
     let all = 0..grid.len();
     match index.dtype {
@@ -34,7 +46,7 @@ fn local_rows(index: &View, start: i64, total: i64, n_rows: i64, dim_name: &str)
     }
     match bad {
         None => Ok(rows),
-        Some(i) => Err(Error::index(format!("index {i} is out of bounds for dimension 0 with size {total}"))),
+        Some(i) => Err(out_of_bounds(i)),
     }
 }
 
@@ -63,7 +75,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
                     unsafe {
                         let s = w.at(row as isize * down);
                         if row >= 0 && step == 1 && from_step == 1 {
-                            s.copy_to_nonoverlapping(o, d);
+                            copy_run(s.cast_const(), o, d);
                             return;
                         }
                         for j in 0..d as isize {

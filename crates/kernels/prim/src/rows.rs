@@ -26,6 +26,29 @@ pub fn split(n: usize, ns: f64, f: &(dyn Fn(Range<usize>) + Sync)) {
     cpu::parallel_for(parts, &|i| f(i * n / parts..(i + 1) * n / parts));
 }
 
+/// Copies `n` neighbours; a short run without a call.
+///
+/// # Safety
+/// Both are valid for `n` elements and do not overlap.
+#[inline(always)]
+pub unsafe fn copy_run<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    type Lump = [u64; 2];
+    const LUMP: usize = size_of::<Lump>();
+    let bytes = n * size_of::<T>();
+    // SAFETY: every lump lies within the run; the last one may be written twice.
+    unsafe {
+        if !(LUMP..=8 * LUMP).contains(&bytes) {
+            return from.copy_to_nonoverlapping(to, n);
+        }
+        let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+        let lump = |at: usize| {
+            to.add(at).cast::<Lump>().write_unaligned(from.add(at).cast::<Lump>().read_unaligned());
+        };
+        (0..bytes / LUMP).for_each(|i| lump(i * LUMP));
+        lump(bytes - LUMP);
+    }
+}
+
 /// A pointer that tasks on disjoint elements share.
 #[derive(Clone, Copy)]
 pub struct Shared<T>(*mut T);

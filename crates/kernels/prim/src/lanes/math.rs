@@ -312,21 +312,20 @@ pub fn erf<R: Register>(x: R) -> R {
     let one = R::splat(1.0);
     let a = x.abs();
     let z = a * a;
-    let (near, q, edge) = if R::DOUBLE {
+    let (near, far) = if R::DOUBLE {
         let a = R::select(R::splat(6.0).lt(a), R::splat(6.0), a);
-        (poly(z, &ERF_NEAR), poly(a - one, &ERF_FAR), one)
+        // Far from zero erfc(a) = exp(-q(a)).
+        (poly(z, &ERF_NEAR), one - exp(-poly(a - one, &ERF_FAR)))
     } else {
-        let a = R::select(R::splat(4.0).lt(a), R::splat(4.0), a);
-        (poly(z, &ERF_NEAR_SINGLE), poly(a, &ERF_FAR_SINGLE), R::splat(0.94))
+        let a = R::select(R::splat(3.93).lt(a), R::splat(3.93), a);
+        (poly(z, &ERF_NEAR_SINGLE), poly(a - R::splat(ERF_MIDDLE), &ERF_FAR_SINGLE))
     };
-    // Far from zero erfc(a) = exp(-q(a)).
-    let y = R::select(a.lt(edge), a.fma(near, a), one - exp(-q));
+    let y = R::select(a.lt(one), a.fma(near, a), far);
     R::select(x.is_nan(), x, y.copysign(x))
 }
 
-/// `erf(x) / x - 1` in x^2, |x| <= 0.94 and |x| <= 1.
-const ERF_NEAR_SINGLE: [f64; 7] =
-    [0.12837917, -0.37612632, 0.11283681, -0.026858576, 0.00519896, -0.00081189984, 8.2695115e-05];
+/// `erf(x) / x - 1` in x^2, |x| <= 1.
+const ERF_NEAR_SINGLE: [f64; 6] = [0.128379121, -0.37612325, 0.112801798, -0.0267113112, 0.00491755083, -0.00056314189];
 const ERF_NEAR: [f64; 13] = [
     0.1283791670955126,
     -0.3761263890318375,
@@ -342,18 +341,24 @@ const ERF_NEAR: [f64; 13] = [
     -1.1372848856791674e-09,
     5.957176147748911e-11,
 ];
-/// `-log(erfc(a))` in a on [0.94, 4], and in a - 1 on [1, 6].
-const ERF_FAR_SINGLE: [f64; 9] = [
-    -0.0003215877,
-    1.1302412,
-    0.63180995,
-    0.110097416,
-    -0.02643202,
-    0.0047637266,
-    -0.0005977388,
-    4.617359e-05,
-    -1.6431885e-06,
+/// `erf(a)` in a - 2.465 on [1, 3.93], where it rounds to one.
+const ERF_MIDDLE: f64 = 2.4649999141693115;
+const ERF_FAR_SINGLE: [f64; 13] = [
+    0.999509811,
+    0.00259156292,
+    -0.00638982281,
+    0.00963666942,
+    -0.00973554701,
+    0.00670876587,
+    -0.00294804247,
+    0.000477822759,
+    0.000378564815,
+    -0.000299205218,
+    5.26287768e-05,
+    2.49007808e-05,
+    -9.05526576e-06,
 ];
+/// `-log(erfc(a))` in a - 1 on [1, 6].
 const ERF_FAR: [f64; 25] = [
     1.8496055099332482,
     2.638967514234795,
