@@ -59,12 +59,15 @@ from oneflow._settings import is_warn_always_enabled, set_anomaly_enabled, set_d
 from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_precision, set_flush_denormal
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
 from oneflow._settings import _assert, _check
+from oneflow import _more_names
 
 # isort: on
 from oneflow._cuda_libraries import search_directories as _search_directories
 
 # Before the first use of a GPU, which may be any call that takes a device.
 _oneflow._cuda_set_search_dirs(_search_directories())
+
+_more_names.attach()
 
 _LAZY = (
     "_C",
@@ -78,7 +81,6 @@ _LAZY = (
     "cpu",
     "cuda",
     "distributed",
-    "distributions",
     "env",
     "fft",
     "func",
@@ -104,6 +106,7 @@ _LAZY = (
     "sparse",
     "special",
     "testing",
+    "types",
     "utils",
     "version",
     "xpu",
@@ -119,18 +122,6 @@ _FROM_AMP = (
 )
 
 
-# Functions of `nn.functional` that are public here too.
-_FUNCTIONAL = (
-    "cdist",
-    "channel_shuffle",
-    "cosine_similarity",
-    "pairwise_distance",
-    "pdist",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-)
-
-
 def __getattr__(name: str) -> Any:
     """Import sub-packages on first use; name what is missing."""
     if name in _LAZY:
@@ -141,10 +132,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("oneflow.compiler").compile
     if name in _FROM_AMP:
         return getattr(importlib.import_module("oneflow.amp._switches"), name)
-    if name in _FUNCTIONAL:
-        return getattr(importlib.import_module("oneflow.nn.functional"), name)
+    if (found := _more_names.find(name)) is not None:
+        return found
     raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", "ops", *_FUNCTIONAL})
+    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", "ops", *_more_names.NAMES})

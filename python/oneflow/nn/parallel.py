@@ -1,4 +1,4 @@
-"""Modules over several devices by PyTorch's names. Here tensors are split instead: see :meth:`oneflow.Tensor.to_global`."""
+"""Modules over several devices by PyTorch's names. Here tensors are split: :meth:`oneflow.Tensor.to_global`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DataParallel(Module):
         dim: dimension of the batch.
 
     Raises:
-        NotImplementedError: there are several GPUs to use. Threads that copy a module are not what they are used by here.
+        NotImplementedError: there are several GPUs to use: a module is not copied to them by threads.
     """
 
     def __init__(

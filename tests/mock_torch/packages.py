@@ -1,0 +1,342 @@
+"""Trains small models of well-known packages with whatever is called ``torch``, and writes what came out.
+
+Run as a program, once where PyTorch is installed (``theirs``) and once where it is not and the mock is on (``ours``)::
+
+    packages.py theirs|ours GROUP FOLDER [PATH...]
+
+``theirs`` also writes the weights each model begins with, in ``FOLDER``, and ``ours`` begins with these. Paths are
+appended to ``sys.path``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WHO, GROUP, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+sys.path.extend(sys.argv[4:])
+if WHO == "ours":
+    import oneflow.mock_torch
+
+    oneflow.mock_torch.enable()
+
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+STEPS = 2
+rng = np.random.default_rng(0)
+
+
+def array(x: Any) -> np.ndarray:
+    if not torch.is_tensor(x):
+        return np.asarray(x)
+    return (x.float() if x.dtype in (torch.float16, torch.bfloat16) else x).detach().numpy()
+
+
+def tensors(*arrays: np.ndarray) -> list[Any]:
+    return [torch.from_numpy(np.ascontiguousarray(a)) for a in arrays]
+
+
+def tokens(vocabulary: int, *shape: int) -> Any:
+    return tensors(rng.integers(1, vocabulary, shape))[0]
+
+
+def images(size: int, channels: int = 3, n: int = 4) -> Any:
+    return tensors(rng.standard_normal((n, channels, size, size)).astype("f4"))[0]
+
+
+def labels(classes: int, n: int = 4) -> Any:
+    return tensors(rng.integers(0, classes, (n,)))[0]
+
+
+def sgd(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-4)
+
+
+def adamw(parameters: Any) -> Any:
+    # Some gradients are zero but for rounding, which a small eps would make steps of.
+    return torch.optim.AdamW(parameters, lr=1e-3, eps=1e-4)
+
+
+def same_weights(name: str, model: Any) -> None:
+    """Write the weights, or read those that were written."""
+    file = FOLDER / f"{name}.safetensors"
+    if WHO == "theirs":
+        save_file({key: value.detach().clone().contiguous() for key, value in model.state_dict().items()}, file)
+    else:
+        model.load_state_dict(load_file(file), strict=True)
+
+
+def trained(
+    name: str, model: Any, loss_of: Callable[[Any, int], Any], optimizer: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Outputs, gradients of each step, and the weights after the last.
+
+    ``loss_of`` takes the model and the number of the step and returns the loss and the output.
+    """
+    same_weights(name, model)
+    model.train()
+    made = optimizer(model.parameters())
+    results = {}
+    for step in range(STEPS):
+        made.zero_grad()
+        loss, output = loss_of(model, step)
+        loss.backward()
+        results[f"{name}/loss {step}"], results[f"{name}/output {step}"] = array(loss), array(output)
+        for key, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                results[f"{name}/gradient {step} {key}"] = array(parameter.grad)
+        made.step()
+    for key, value in model.state_dict().items():
+        results[f"{name}/weight {key}"] = array(value)
+    return results
+
+
+def classified(name: str, model: Any, size: int, classes: int = 5, double: bool = False) -> dict[str, Any]:
+    """A step on random images; in double precision where rounding alone would show in the gradients."""
+    x, y = images(size), labels(classes)
+    if double:
+        model, x = model.double(), x.double()
+
+    def loss_of(model: Any, step: int) -> Any:
+        output = model(x)
+        return torch.nn.functional.cross_entropy(output, y), output
+
+    return trained(name, model, loss_of, sgd)
+
+
+# ---- the packages
+
+
+def transformers() -> Iterator[dict[str, Any]]:
+    import transformers as hf
+
+    small = {"vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    wide = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+    def fed(*names: str) -> Callable[[Any, int], Any]:
+        batches = [{name: tokens(64, 2, 10) for name in names} for _ in range(STEPS)]
+
+        def loss_of(model: Any, step: int) -> Any:
+            output = model(**batches[step])
+            return output.loss, output.logits
+
+        return loss_of
+
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    gpt2 = hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=32, **no_dropout, **small))
+    yield trained("gpt2", gpt2, fed("input_ids", "labels"), adamw)
+    gpt2.eval()
+    written = gpt2.generate(tokens(64, 1, 4), max_new_tokens=8, do_sample=False)
+    yield {"gpt2/generated": array(written)}
+
+    bert = hf.BertForSequenceClassification(
+        hf.BertConfig(max_position_embeddings=32, num_labels=3, **wide, **off, **small)
+    )
+    words, mask, y = tokens(64, 4, 10), torch.ones(4, 10, dtype=torch.long), labels(3)
+    mask[0, 6:] = 0
+
+    def bert_loss(model: Any, step: int) -> Any:
+        output = model(input_ids=words, attention_mask=mask, labels=y)
+        return output.loss, output.logits
+
+    yield trained("bert", bert, bert_loss, adamw)
+
+    llama = hf.LlamaForCausalLM(hf.LlamaConfig(num_key_value_heads=2, max_position_embeddings=32, **wide, **small))
+    yield trained("llama", llama, fed("input_ids", "labels"), adamw)
+    llama.eval()
+    yield {"llama/generated": array(llama.generate(tokens(64, 2, 4), max_new_tokens=6, do_sample=False))}
+
+    t5 = hf.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, **small)
+    t5.decoder_start_token_id = 0
+    yield trained("t5", hf.T5ForConditionalGeneration(t5), fed("input_ids", "labels"), adamw)
+
+    vit = hf.ViTForImageClassification(hf.ViTConfig(image_size=16, patch_size=4, num_labels=5, **wide, **off))
+    x, y = images(16), labels(5)
+
+    def vit_loss(model: Any, step: int) -> Any:
+        output = model(pixel_values=x, labels=y)
+        return output.loss, output.logits
+
+    yield trained("hf_vit", vit, vit_loss, adamw)
+
+
+def timm() -> Iterator[dict[str, Any]]:
+    import timm
+
+    yield classified("timm_resnet", timm.create_model("resnet10t", num_classes=5), 64, double=True)
+    flat = {"num_classes": 5, "img_size": 32}
+    vit = timm.create_model("vit_tiny_patch16_224", patch_size=8, embed_dim=48, depth=2, num_heads=3, **flat)
+    yield classified("timm_vit", vit, 32)
+    convnext = timm.create_model("convnext_atto", depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), num_classes=5)
+    yield classified("timm_convnext", convnext, 64)
+    swin = timm.create_model(
+        "swin_tiny_patch4_window7_224",
+        drop_path_rate=0.0,
+        window_size=4,
+        embed_dim=24,
+        depths=(2, 2),
+        num_heads=(2, 4),
+        **flat,
+    )
+    yield classified("timm_swin", swin, 32)
+
+
+def torchvision() -> Iterator[dict[str, Any]]:
+    from torchvision import models
+
+    yield classified("tv_resnet18", models.resnet18(num_classes=5), 48, double=True)
+    yield classified("tv_mobilenet", models.mobilenet_v3_small(num_classes=5, dropout=0.0), 48)
+    vit = models.VisionTransformer(
+        image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=5
+    )
+    torch.nn.init.normal_(vit.heads.head.weight, std=0.02)
+    yield classified("tv_vit", vit, 32)
+    from torchvision.transforms import v2
+
+    pipeline = v2.Compose([v2.Resize(24, antialias=True), v2.CenterCrop(16), v2.Normalize([0.5] * 3, [0.25] * 3)])
+    yield {"tv_transforms/image": array(pipeline(images(32)))}
+
+
+def torchmetrics() -> Iterator[dict[str, Any]]:
+    import torchmetrics
+
+    of_classes = {"task": "multiclass", "num_classes": 4}
+    metrics = {
+        "accuracy": torchmetrics.Accuracy(**of_classes),
+        "f1": torchmetrics.F1Score(average="macro", **of_classes),
+        "auroc": torchmetrics.AUROC(**of_classes),
+        "confusion": torchmetrics.ConfusionMatrix(**of_classes),
+        "collection": torchmetrics.MetricCollection(
+            [torchmetrics.Precision(**of_classes), torchmetrics.Recall(**of_classes)]
+        ),
+    }
+    for _ in range(3):
+        scores = tensors(rng.standard_normal((16, 4)).astype("f4"))[0].softmax(-1)
+        y = labels(4, 16)
+        for metric in metrics.values():
+            metric.update(scores, y)
+    for name, metric in metrics.items():
+        value = metric.compute()
+        for key, part in value.items() if isinstance(value, dict) else [("value", value)]:
+            yield {f"torchmetrics/{name} {key}": array(part)}
+    error = torchmetrics.MeanSquaredError()
+    a, b = tensors(*rng.standard_normal((2, 8)).astype("f4"))
+    yield {"torchmetrics/mean squared error": array(error(a, b))}
+
+
+def einops() -> Iterator[dict[str, Any]]:
+    from einops import einsum, pack, rearrange, reduce, repeat, unpack
+    from einops.layers.torch import EinMix, Rearrange, Reduce
+
+    x = images(8)
+    yield {
+        "einops/rearrange": array(rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=4, q=4)),
+        "einops/reduce": array(reduce(x, "b c h w -> b c", "mean")),
+        "einops/repeat": array(repeat(x, "b c h w -> b c h (w n)", n=2)),
+        "einops/einsum": array(einsum(x, x, "b c h w, b c h v -> b w v")),
+    }
+    packed, shapes = pack([x, x[:, 0]], "b *")
+    yield {"einops/unpack": array(unpack(packed, shapes, "b *")[0])}
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        Rearrange("b c (h p) (w q) -> b (h w) (c p q)", p=2, q=2),
+        EinMix("b t c -> b t d", weight_shape="c d", bias_shape="d", c=32, d=16),
+        nn.GELU(),
+        Reduce("b t d -> b d", "mean"),
+        nn.Linear(16, 5),
+    )
+    yield classified("einops_layers", model, 8)
+
+
+def safetensors() -> Iterator[dict[str, Any]]:
+    from safetensors import safe_open
+    from safetensors.torch import load, load_model, save, save_model
+
+    values = {"f": images(4), "i": tokens(9, 3), "h": images(2).half(), "b": images(2).bfloat16(), "t": images(2) > 0}
+    file = FOLDER / f"values_{WHO}.safetensors"
+    save_file(values, file, metadata={"format": "pt"})
+    # The files are the same, byte by byte, and each reads the other's.
+    yield {"safetensors/file": np.frombuffer(file.read_bytes(), "u1")}
+    for key, value in load_file(FOLDER / "values_theirs.safetensors").items():
+        assert value.dtype == values[key].dtype and torch.equal(value, values[key]), key
+    assert torch.equal(load(save(values))["b"], values["b"])
+    with safe_open(file, framework="pt", device="cpu") as opened:
+        assert sorted(opened.keys()) == sorted(values) and opened.metadata() == {"format": "pt"}
+        part = opened.get_slice("f")
+        yield {"safetensors/part": array(part[1:3, :, :2]), "safetensors/shape": np.array(part.get_shape())}
+    tied = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)])
+    tied[1].weight = tied[0].weight
+    save_model(tied, str(FOLDER / f"tied_{WHO}.safetensors"))
+    missing, unexpected = load_model(tied, FOLDER / "tied_theirs.safetensors")
+    assert not missing and not unexpected
+    yield {"safetensors/tied": array(tied[1].weight)}
+
+
+def accelerate() -> Iterator[dict[str, Any]]:
+    """A loop as people write it: a loader, accumulation, clipping, a schedule."""
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader, TensorDataset
+
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    same_weights("accelerate", model)
+    loader = DataLoader(TensorDataset(*tensors(rng.random((24, 6)).astype("f4")), labels(3, 24)), batch_size=4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=6)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
+    losses = []
+    for _ in range(2):
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                loss = nn.functional.cross_entropy(model(x), y)
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                optimizer.zero_grad()
+            losses.append(accelerator.gather(loss.detach()).mean().item())
+    yield {"accelerate/losses": np.array(losses), "accelerate/rate": np.array(schedule.get_last_lr())}
+    for key, value in accelerator.unwrap_model(model).state_dict().items():
+        yield {f"accelerate/weight {key}": array(value)}
+
+
+def zoo() -> Iterator[dict[str, Any]]:
+    """The models that are also tested under ``import oneflow as torch`` and as graphs."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from models.zoo import define
+
+    for name, case in define(torch).items():
+        batches = [tensors(*case.inputs(rng)) for _ in range(STEPS)]
+
+        def loss_of(model: Any, step: int, batches: Any = batches, case: Any = case) -> Any:
+            output = model(*batches[step][:-1])
+            return case.loss(output, *batches[step]), output
+
+        yield trained(f"zoo_{name}", case.model(), loss_of, case.optimizer)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    results: dict[str, Any] = {}
+    for part in globals()[GROUP]():
+        results.update(part)
+    np.savez(FOLDER / f"{WHO}.npz", **{key.replace("/", "|"): value for key, value in results.items()})
+    with contextlib.suppress(FileNotFoundError):
+        # Lines of a kernel that shows what a process has mapped.
+        mapped = Path("/proc/self/maps").read_text()
+        assert (WHO == "theirs") == ("libtorch" in mapped or "/torch/lib/" in mapped)
+    assert torch.Tensor.__module__.partition(".")[0] == ("torch" if WHO == "theirs" else "oneflow")
+
+
+if __name__ == "__main__":
+    main()
