@@ -23,8 +23,9 @@ bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 lint:  ## formats, lints, types, house rules
 	@.ci/lint
 
-docs:  ## write the generated files again: methods, stubs, API pages
+docs:  ## write the generated files again (methods, stubs, API pages) and build the site in target/docs
 	@cargo xtask codegen
+	@.ci/docs
 
 wheel:  ## one abi3 wheel for Python 3.10 and later in dist/, checked
 	@.ci/wheel

@@ -32,7 +32,7 @@ def recorded():
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     x = torch.randn(4, 6)
-    options = dict(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True, with_modules=True)
+    options = dict.fromkeys(("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules"), True)
     with profile(activities=[ProfilerActivity.CPU], **options) as prof:
         for _ in range(3):
             with record_function("forward"):
@@ -204,7 +204,9 @@ def test_table(recorded):
     assert heads[:6] == ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
     assert heads[6:9] == ["CPU Mem", "Self CPU Mem", "# of Calls"] and heads[9].startswith("Total ")
     assert "the header" in lines[1] and lines[-1].startswith("Self CPU time total: ")
-    assert len([line for line in lines if line.startswith("---")]) == 3 and len({len(line) for line in lines[2:10]}) == 1
+    assert (
+        len([line for line in lines if line.startswith("---")]) == 3 and len({len(line) for line in lines[2:10]}) == 1
+    )
     assert len(lines) == 3 + 2 + 5 + 2
     shares = [average.self_cpu_time_total for average in recorded.key_averages()]
     assert max(shares) > 0
@@ -249,7 +251,9 @@ def test_memory_timeline(recorded, tmp_path):
     recorded.export_memory_timeline(str(tmp_path / "m.json"))
     data = json.loads((tmp_path / "m.json").read_text())
     rows = np.array(data["bytes"])
-    assert len(data["times_us"]) == len(rows) > 10 and (rows >= 0).all() and data["times_us"] == sorted(data["times_us"])
+    assert (
+        len(data["times_us"]) == len(rows) > 10 and (rows >= 0).all() and data["times_us"] == sorted(data["times_us"])
+    )
     assert rows[:, data["categories"].index("backward")].max() > 0
     recorded.export_memory_timeline(str(tmp_path / "m.raw.json.gz"))
     assert json.loads(gzip.open(tmp_path / "m.raw.json.gz").read())[0][1] in ("create", "destroy")

@@ -13,7 +13,8 @@ _SUFFIXES = ("", "K", "M", "B", "T")
 class FlopCounterMode:
     """Count the floating-point operations of products, convolutions, attention and recurrent layers.
 
-    Everything else (additions, activations, reductions, copies) counts as nothing, as in PyTorch's counter. Backward counts for the module whose forward it is of. All threads are counted.
+    Everything else (additions, activations, reductions, copies) counts as nothing, as in PyTorch's counter. Backward
+    counts for the module whose forward it is of. All threads are counted.
 
     Args:
         mods: accepted; modules are found as they are called.
@@ -59,7 +60,7 @@ class FlopCounterMode:
         _oneflow._profiler_stop(self._session)
         self._session = None
         if self.display:
-            print(self.get_table(self.depth))
+            print(self.get_table(self.depth))  # noqa: T201
 
     def _gather(self) -> None:
         if self._session is None:
