@@ -5,6 +5,7 @@
 //! stored with the bias added. Nothing the size of the unfolded image exists. Forward and the gradient for the input are
 //! both this; only taps, step and strides differ.
 
+use crate::depthwise;
 use crate::geometry::{Block, Blocks, Image, Three};
 use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
@@ -33,10 +34,10 @@ pub struct Correlation<'a> {
 // SAFETY: tasks only read through the pointers, and write disjoint positions of the destination.
 unsafe impl Sync for Correlation<'_> {}
 
-/// Smallest shift of the taps and how far they reach beyond it.
-fn reach(taps: &[Tap]) -> (Three, Three) {
-    let least = |d: usize| taps.iter().map(|t| t.shift[d]).min().unwrap_or(0);
-    let most = |d: usize| taps.iter().map(|t| t.shift[d]).max().unwrap_or(0);
+/// The smallest shift and how far the others reach beyond it.
+pub fn reach(shifts: impl Iterator<Item = Three> + Clone) -> (Three, Three) {
+    let least = |d: usize| shifts.clone().map(|s| s[d]).min().unwrap_or(0);
+    let most = |d: usize| shifts.clone().map(|s| s[d]).max().unwrap_or(0);
     (std::array::from_fn(least), std::array::from_fn(|d| most(d) - least(d)))
 }
 
@@ -58,6 +59,10 @@ impl Correlation<'_> {
     /// # Safety
     /// Images, weight and bias hold `T` and are valid for what the sizes and taps reach.
     pub unsafe fn run<T: Stored>(&self) {
+        if depthwise::fits(self) {
+            // SAFETY: the contract is the same.
+            return unsafe { depthwise::run::<T>(self) };
+        }
         if let Some(winograd) = Winograd::<T>::new(self) {
             // SAFETY: the contract is the same.
             return unsafe { winograd.run() };
@@ -120,7 +125,7 @@ struct BlockWork<'a, T: Stored> {
 impl<T: Stored> BlockWork<'_, T> {
     unsafe fn run(&self, block: Block, cols: Range<usize>) {
         let (c, ker) = (self.c, self.ker);
-        let (least, reach) = reach(c.weight.taps);
+        let (least, reach) = reach(c.weight.taps.iter().map(|t| t.shift));
         let extent = |d: usize| (block.len[d + 1] - 1) * c.step[d] as usize + reach[d] as usize + 1;
         let region = Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes);
         let rows = block.n_positions();

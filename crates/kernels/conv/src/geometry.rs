@@ -93,6 +93,12 @@ impl Window {
         Ok((spatial, w))
     }
 
+    /// Where a tap reads, seen from the output position times the stride.
+    #[inline(always)]
+    pub fn shift(&self, tap: Three) -> Three {
+        std::array::from_fn(|d| tap[d] * self.dilation[d] - self.padding[d])
+    }
+
     /// Positions of the window, the last dimension fastest.
     pub fn taps(&self) -> impl Iterator<Item = Three> + use<> {
         let [d, h, w] = self.kernel;

@@ -7,6 +7,7 @@
 mod avg_pool;
 mod conv;
 mod correlate;
+mod depthwise;
 mod geometry;
 mod lines;
 mod max_pool;

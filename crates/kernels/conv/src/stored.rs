@@ -64,6 +64,12 @@ impl Stored for f16 {
     }
 }
 
+/// `a * b + c`; machines without the instruction round twice.
+#[inline(always)]
+pub fn madd<R: Register>(a: R, b: R, c: R) -> R {
+    if R::WIDTH == 1 { a * b + c } else { a.fma(b, c) }
+}
+
 /// Calls `$body` with `$T` as the float dtype's type.
 macro_rules! by_float {
     ($name:expr, $dtype:expr, $T:ident => $body:expr) => {

@@ -3,6 +3,7 @@
 //! A product whose k are positions: A is the output's gradient, B the gathered regions of x. The positions are walked in
 //! blocks, in order; threads share out channels, so that the order of a sum never changes.
 
+use crate::depthwise;
 use crate::geometry::{Block, Blocks, Image, Three, Window};
 use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
@@ -30,6 +31,11 @@ impl WeightGrad {
     /// # Safety
     /// The images hold `T` and are valid for their sizes.
     pub unsafe fn run<T: Stored>(&self) {
+        let taps: Vec<Three> = self.window.taps().collect();
+        if let Some(depthwise) = self.depthwise(&taps) {
+            // SAFETY: the contract is the same.
+            return unsafe { depthwise.run::<T>() };
+        }
         if let Some(winograd) = WinogradGrad::<T>::new(self) {
             // SAFETY: the contract is the same.
             return unsafe { winograd.run() };
@@ -41,7 +47,7 @@ impl WeightGrad {
             c: self,
             isa,
             ker,
-            taps: self.window.taps().collect(),
+            taps,
             blocks: Blocks::new(grid, BLOCK_ROWS),
             stored: std::marker::PhantomData,
         };
@@ -69,6 +75,20 @@ impl WeightGrad {
             1 => task(0),
             n => Pool.run(n, &task),
         }
+    }
+}
+
+impl WeightGrad {
+    /// If a group is one channel of each.
+    fn depthwise<'a>(&'a self, taps: &'a [Three]) -> Option<depthwise::Gradient<'a>> {
+        let (window, [n_out, n_in, ..]) = (&self.window, self.weight.sizes);
+        if window.groups == 1 || n_out != window.groups || n_in != 1 || self.grad.numel() == 0 {
+            return None;
+        }
+        let shifts = taps.iter().map(|t| window.shift(*t)).collect();
+        let layout = depthwise::Layout::of(shifts, window.stride, self.grad.spatial(), self.src.spatial());
+        let (grad, src, weight) = (&self.grad, &self.src, &self.weight);
+        layout.is_small().then_some(depthwise::Gradient { grad, src, weight, taps, window, layout })
     }
 }
 

@@ -154,6 +154,30 @@ fn long_sums_take_several_passes() {
     check(&Case { n: 1, c: 2, o: 3, groups: 1, dims: vec![[3000, 5, 1, 2, 1]] }, DType::F32, false, Lay::Plain);
 }
 
+/// One channel a group: strides, dilation, windows wider than the image, lines, volumes, channels that fill no register.
+#[test]
+fn depthwise() {
+    oneflow_kernels_conv::register();
+    let case = |n: i64, c: i64, dims: &[[i64; 5]]| Case { n, c, o: c, groups: c, dims: dims.to_vec() };
+    for case in [
+        case(2, 20, &[[9, 3, 1, 1, 1], [35, 3, 1, 1, 1]]),
+        case(2, 17, &[[11, 3, 2, 1, 1], [14, 5, 3, 2, 1]]),
+        case(1, 33, &[[7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
+        case(3, 5, &[[12, 2, 1, 0, 3], [9, 3, 2, 2, 2]]),
+        case(2, 18, &[[40, 9, 2, 4, 1]]),
+        case(1, 3, &[[4, 2, 1, 1, 1], [5, 3, 2, 1, 1], [6, 2, 1, 0, 2]]),
+        case(1, 2, &[[3, 1, 3, 0, 1], [4, 1, 2, 0, 1]]),
+        case(0, 4, &[[3, 3, 1, 1, 1], [4, 3, 1, 1, 1]]),
+    ] {
+        for dtype in FLOATS {
+            check(&case, dtype, false, Lay::Plain);
+            check(&case, dtype, true, Lay::Plain);
+        }
+        check(&case, DType::F32, false, Lay::Gaps);
+        check(&case, DType::F32, false, Lay::Backward);
+    }
+}
+
 /// Large enough for Winograd's algorithm: whole and cut tiles, channels that fill no register, groups, no padding, volumes.
 #[test]
 fn tiles() {

@@ -1,0 +1,467 @@
+//! Convolutions with one channel in and one out a group: forward, the gradient for the input and that for the weight.
+//!
+//! Planes: a plane is copied once with what pads it, every stride-th element side by side; then a tap is a shifted load, and
+//! a plane is one long line, whatever its width (a few sums between the rows are thrown away). Channels side by side: a
+//! register of channels at a time. Products of every output are summed in the order of the taps.
+
+use crate::correlate::{Correlation, reach};
+use crate::geometry::{Image, Three, Window};
+use crate::stored::{Stored, madd};
+use crate::weights::Tap;
+use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
+use oneflow_kernels_prim::rows::split;
+use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A group is one channel of each.
+pub fn fits(c: &Correlation<'_>) -> bool {
+    c.groups > 1 && c.weight.n == 1 && c.weight.channels == 1 && Layout::new(c).is_small()
+}
+
+/// # Safety
+/// As `Correlation::run`.
+pub unsafe fn run<T: Stored>(c: &Correlation<'_>) {
+    let ([n, _, d, h, w], channels) = (c.dst.sizes, c.groups);
+    let per_channel = (c.weight.taps.len() + 4) as f64 * 0.1;
+    if c.src.strides[1] == 1 && c.dst.strides[1] == 1 {
+        let mut weights = vec![T::Acc::ZERO; c.weight.taps.len() * channels];
+        let mut bias = vec![T::Acc::ZERO; channels];
+        for g in 0..channels {
+            // SAFETY: the caller's weight and bias.
+            unsafe {
+                (0..c.weight.taps.len()).for_each(|t| weights[t * channels + g] = weight::<T>(c, g, t));
+                bias[g] = first_sum::<T>(c, g);
+            }
+        }
+        return split(n * d * h, per_channel * (w * channels) as f64, &|r| {
+            for i in r {
+                dispatch(isa(), Line::<T> { c, weights: &weights, bias: &bias, at: [i / (d * h), i / h % d, i % h] });
+            }
+        });
+    }
+    let layout = Layout::new(c);
+    let room = (layout.n_elements() + layout.n_sums() + 2 * SLACK) * size_of::<T::Acc>();
+    split(n * channels, per_channel * (layout.n_elements() + d * h * w) as f64, &|r| {
+        with_scratch(Slot::A, room, |scratch| {
+            let from: *mut T::Acc = scratch.cast();
+            let sums = from.wrapping_add(layout.n_elements() + SLACK);
+            for i in r {
+                dispatch(isa(), Plane::<T> { c, layout: &layout, n: i / channels, g: i % channels, from, sums });
+            }
+        });
+    });
+}
+
+/// # Safety
+/// The weight has the tap.
+unsafe fn weight<T: Stored>(c: &Correlation<'_>, g: usize, tap: usize) -> T::Acc {
+    let at = g as isize * c.group_stride + c.weight.taps[tap].weight;
+    // SAFETY: by the caller.
+    unsafe { (*c.weight.ptr.cast::<T>().offset(at)).widen() }
+}
+
+/// # Safety
+/// The bias has the channel.
+unsafe fn first_sum<T: Stored>(c: &Correlation<'_>, g: usize) -> T::Acc {
+    // SAFETY: by the caller.
+    c.bias.map_or(T::Acc::ZERO, |(b, stride)| unsafe { (*b.cast::<T>().offset(g as isize * stride)).widen() })
+}
+
+/// Numbers that may be read or written behind the end of a line.
+const SLACK: usize = 80;
+
+/// A padded plane in memory: for every remainder by the step the positions that have it.
+pub struct Layout {
+    step: [usize; 3],
+    /// The first position, which may lie outside.
+    start: Three,
+    /// Positions of a remainder along each dimension.
+    len: [usize; 3],
+    outputs: [usize; 3],
+    inputs: [usize; 3],
+    shifts: Vec<usize>,
+}
+
+impl Layout {
+    fn new(c: &Correlation<'_>) -> Layout {
+        Layout::of(c.weight.taps.iter().map(|t| t.shift).collect(), c.step, c.dst.spatial(), c.src.spatial())
+    }
+
+    pub fn of(shifts: Vec<Three>, step: Three, outputs: [usize; 3], inputs: [usize; 3]) -> Layout {
+        let (start, reach) = reach(shifts.iter().copied());
+        let step = step.map(|s| s as usize);
+        let len = std::array::from_fn(|d| outputs[d] + reach[d] as usize / step[d]);
+        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![] };
+        this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
+        this
+    }
+
+    /// Where a position relative to the first lies.
+    fn place(&self, at: [usize; 3]) -> usize {
+        let ([_, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        let phase: [usize; 3] = std::array::from_fn(|d| at[d] % self.step[d]);
+        let within: [usize; 3] = std::array::from_fn(|d| at[d] / self.step[d]);
+        let phase = (phase[0] * sh + phase[1]) * sw + phase[2];
+        phase * (ld * lh * lw) + (within[0] * lh + within[1]) * lw + within[2]
+    }
+
+    pub fn n_elements(&self) -> usize {
+        (0..3).map(|d| self.step[d] * self.len[d]).product()
+    }
+
+    /// From the first sum of a plane to the last.
+    pub fn n_sums(&self) -> usize {
+        let ([d, h, w], [_, lh, lw]) = (self.outputs, self.len);
+        ((d - 1) * lh + h - 1) * lw + w
+    }
+
+    /// Whether a padded plane is of the size of the planes it stands for.
+    pub fn is_small(&self) -> bool {
+        let product = |n: [usize; 3]| n.iter().map(|n| *n as f64).product::<f64>();
+        let padded: f64 = (0..3).map(|d| self.step[d] as f64 * self.len[d] as f64).product();
+        padded < 8.0 * (product(self.inputs) + product(self.outputs)) + 65536.0
+    }
+
+    /// Copies a plane.
+    ///
+    /// # Safety
+    /// The plane lies in memory; `dst` has room for `n_elements` and the slack.
+    #[inline(always)]
+    unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
+        let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        for d in 0..sd * ld {
+            for h in 0..sh * lh {
+                let (id, ih) = (d as isize + self.start[0], h as isize + self.start[1]);
+                let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
+                // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
+                unsafe {
+                    let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
+                    for phase in 0..sw {
+                        let line = dst.add(self.place([d, h, phase]));
+                        if !inside {
+                            std::ptr::write_bytes(line, 0, lw);
+                            continue;
+                        }
+                        // Position i of the line is element `first + i * step` of the row.
+                        let (first, step) = (phase as isize + self.start[2], sw as isize);
+                        let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
+                        let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
+                        std::ptr::write_bytes(line, 0, before);
+                        let from = row.wrapping_offset((first + before as isize * step) * strides[2]);
+                        if step * strides[2] == 1 {
+                            let width = Reg::<S, T>::WIDTH;
+                            for i in (0..end - before).step_by(width) {
+                                let n = width.min(end - before - i);
+                                let v = match n == width {
+                                    true => T::load::<S>(from.add(i)),
+                                    false => T::load_partial::<S>(from.add(i), n),
+                                };
+                                v.store_partial(line.add(before + i), n);
+                            }
+                        } else {
+                            for i in 0..end - before {
+                                *line.add(before + i) = (*from.offset(i as isize * step * strides[2])).widen();
+                            }
+                        }
+                        std::ptr::write_bytes(line.add(end), 0, lw - end);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One plane of the output.
+struct Plane<'a, T: Stored> {
+    c: &'a Correlation<'a>,
+    layout: &'a Layout,
+    n: usize,
+    g: usize,
+    from: *mut T::Acc,
+    sums: *mut T::Acc,
+}
+
+impl<T: Stored> WithSimd for Plane<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Plane { c, layout, n, g, from, sums } = self;
+        let (src, dst) = (&c.src, &c.dst);
+        let width = Reg::<S, T>::WIDTH;
+        // SAFETY: the caller's images; the buffers hold the plane and its sums, and the slack.
+        unsafe {
+            let strides = [src.strides[2], src.strides[3], src.strides[4]];
+            if !layout.shifts.is_empty() {
+                layout.fill::<T, S>(src.at::<T>(n, g, [0; 3]), strides, from);
+            }
+            let bias = Reg::<S, T>::all_of(first_sum::<T>(c, g));
+            for i in (0..layout.n_sums()).step_by(4 * width) {
+                let mut sum = [bias; 4];
+                for (t, shift) in layout.shifts.iter().enumerate() {
+                    let w = Reg::<S, T>::all_of(weight::<T>(c, g, t));
+                    let at = from.add(shift + i);
+                    for (u, sum) in sum.iter_mut().enumerate() {
+                        *sum = madd(<Reg<S, T> as Register>::load(at.add(u * width)), w, *sum);
+                    }
+                }
+                for (u, sum) in sum.iter().enumerate() {
+                    sum.store(sums.add(i + u * width));
+                }
+            }
+            let ([d, h, w], [_, lh, lw]) = (layout.outputs, layout.len);
+            for row in 0..d * h {
+                let from = sums.add((row / h * lh + row % h) * lw);
+                let to = dst.at::<T>(n, g, [row / h, row % h, 0]);
+                let step = dst.strides[4];
+                for i in (0..w).step_by(width) {
+                    let v = <Reg<S, T> as Register>::load(from.add(i));
+                    let (n, to) = (width.min(w - i), to.offset(i as isize * step));
+                    match step {
+                        1 if n == width => T::store::<S>(v, to),
+                        1 => T::store_partial::<S>(v, to, n),
+                        step => T::scatter::<S>(v, to, step, n),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One line of outputs, channels side by side.
+struct Line<'a, T: Stored> {
+    c: &'a Correlation<'a>,
+    /// [tap, channel]
+    weights: &'a [T::Acc],
+    bias: &'a [T::Acc],
+    /// n, d, h
+    at: [usize; 3],
+}
+
+/// Positions computed together.
+const TOGETHER: usize = 4;
+
+impl<T: Stored> WithSimd for Line<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let [n, d, h] = self.at;
+        let (c, channels) = (self.c, self.c.groups);
+        let width = Reg::<S, T>::WIDTH;
+        let at = [d as isize * c.step[0], h as isize * c.step[1]];
+        let (n_w, step) = (c.dst.sizes[4], c.step[2]);
+        let mut w = 0;
+        while w < n_w {
+            // Positions whose windows all lie inside go together.
+            let inside = |t: &Tap, w: usize| (0..c.src.sizes[4] as isize).contains(&(w as isize * step + t.shift[2]));
+            let whole =
+                w + TOGETHER <= n_w && c.weight.taps.iter().all(|t| inside(t, w) && inside(t, w + TOGETHER - 1));
+            let m = if whole { TOGETHER } else { 1 };
+            for i in (0..channels).step_by(width) {
+                let k = width.min(channels - i);
+                // SAFETY: only positions and channels inside the images are touched.
+                unsafe {
+                    let mut sum = [<Reg<S, T> as Register>::load_partial(self.bias.as_ptr().add(i), k); TOGETHER];
+                    for (t, tap) in c.weight.taps.iter().enumerate() {
+                        let (id, ih) = (at[0] + tap.shift[0], at[1] + tap.shift[1]);
+                        let rows =
+                            (0..c.src.sizes[2] as isize).contains(&id) && (0..c.src.sizes[3] as isize).contains(&ih);
+                        if !rows || (m == 1 && !inside(tap, w)) {
+                            continue;
+                        }
+                        let by = <Reg<S, T> as Register>::load_partial(self.weights.as_ptr().add(t * channels + i), k);
+                        let iw = (w as isize * step + tap.shift[2]) as usize;
+                        let x = c.src.at::<T>(n, i, [id as usize, ih as usize, iw]).cast_const();
+                        let next = step * c.src.strides[4];
+                        for (u, sum) in sum.iter_mut().enumerate().take(m) {
+                            let x = x.offset(u as isize * next);
+                            let v = if k == width { T::load::<S>(x) } else { T::load_partial::<S>(x, k) };
+                            *sum = madd(v, by, *sum);
+                        }
+                    }
+                    for (u, sum) in sum.iter().enumerate().take(m) {
+                        let to = c.dst.at::<T>(n, i, [d, h, w + u]);
+                        match k == width {
+                            true => T::store::<S>(*sum, to),
+                            false => T::store_partial::<S>(*sum, to, k),
+                        }
+                    }
+                }
+            }
+            w += m;
+        }
+    }
+}
+
+/// The gradient for the weight of a convolution with one channel a group.
+pub struct Gradient<'a> {
+    pub grad: &'a Image,
+    pub src: &'a Image,
+    pub weight: &'a Image,
+    pub taps: &'a [Three],
+    pub window: &'a Window,
+    pub layout: Layout,
+}
+
+impl Gradient<'_> {
+    /// Where a tap reads the source.
+    #[inline(always)]
+    fn shift(&self, tap: Three) -> Three {
+        self.window.shift(tap)
+    }
+
+    /// # Safety
+    /// The images hold `T` and are valid for their sizes.
+    pub unsafe fn run<T: Stored>(&self) {
+        let (channels, n) = (self.weight.sizes[0], self.grad.sizes[0]);
+        let room = (self.layout.n_elements() + self.layout.n_sums() + 2 * SLACK) * size_of::<T::Acc>();
+        let per_channel = (n * self.layout.n_sums() * (self.taps.len() + 4)) as f64 * 0.1;
+        if self.src.strides[1] == 1 && self.grad.strides[1] == 1 {
+            // A cache line of channels at a time.
+            let run = 64 / size_of::<T>().max(4);
+            return split(channels.div_ceil(run), per_channel * run as f64, &|r| {
+                let channels = r.start * run..channels.min(r.end * run);
+                dispatch(isa(), ColumnGrad::<T> { of: self, channels, stored: PhantomData });
+            });
+        }
+        split(channels, per_channel, &|r| {
+            with_scratch(Slot::A, room, |scratch| {
+                let x: *mut T::Acc = scratch.cast();
+                let g = x.wrapping_add(self.layout.n_elements() + SLACK);
+                for channel in r.clone() {
+                    dispatch(isa(), PlaneGrad::<T> { of: self, channel, x, g });
+                }
+            });
+        });
+    }
+}
+
+/// The weight gradient of one channel.
+struct PlaneGrad<'a, T: Stored> {
+    of: &'a Gradient<'a>,
+    channel: usize,
+    x: *mut T::Acc,
+    g: *mut T::Acc,
+}
+
+/// Taps summed up together.
+const TAPS: usize = 8;
+const MOST_LANES: usize = 16;
+
+impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let PlaneGrad { of: Gradient { grad, src, weight, taps, layout, .. }, channel, x, g } = self;
+        let width = Reg::<S, T>::WIDTH;
+        let ([d, h, w], [_, lh, lw]) = (layout.outputs, layout.len);
+        let mut sums = vec![0.0; taps.len()];
+        // SAFETY: the caller's images; the buffers hold the planes and the slack.
+        unsafe {
+            // Between the rows of the gradient lie zeros.
+            std::ptr::write_bytes(g, 0, layout.n_sums() + SLACK);
+            for n in 0..grad.sizes[0] {
+                let strides = [src.strides[2], src.strides[3], src.strides[4]];
+                layout.fill::<T, S>(src.at::<T>(n, channel, [0; 3]), strides, x);
+                for row in 0..d * h {
+                    let from = grad.at::<T>(n, channel, [row / h, row % h, 0]).cast_const();
+                    let to = g.add((row / h * lh + row % h) * lw);
+                    match grad.strides[4] {
+                        1 => {
+                            for i in (0..w).step_by(width) {
+                                let n = width.min(w - i);
+                                T::load_partial::<S>(from.add(i), n).store_partial(to.add(i), n);
+                            }
+                        }
+                        step => (0..w).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
+                    }
+                }
+                // What lies behind the last element is multiplied by zeros and must be a number.
+                std::ptr::write_bytes(x.add(layout.n_elements()), 0, SLACK);
+                for first in (0..taps.len()).step_by(TAPS) {
+                    let mut sum = [Reg::<S, T>::splat(0.0); TAPS];
+                    let mut at = [x.cast_const(); TAPS];
+                    let n_taps = TAPS.min(taps.len() - first);
+                    (0..n_taps).for_each(|t| at[t] = x.add(layout.shifts[first + t]));
+                    for i in (0..layout.n_sums()).step_by(width) {
+                        let by = <Reg<S, T> as Register>::load(g.add(i));
+                        for t in 0..TAPS {
+                            sum[t] = madd(<Reg<S, T> as Register>::load(at[t].add(i)), by, sum[t]);
+                        }
+                    }
+                    for t in 0..n_taps {
+                        sums[first + t] += T::number(sum[t].sum());
+                    }
+                }
+            }
+            for (t, tap) in taps.iter().enumerate() {
+                *weight.at::<T>(channel, 0, tap.map(|t| t as usize)) = T::narrow(T::Acc::of(sums[t]));
+            }
+        }
+    }
+}
+
+/// The weight gradients of channels that lie side by side.
+struct ColumnGrad<'a, T> {
+    of: &'a Gradient<'a>,
+    channels: Range<usize>,
+    stored: PhantomData<T>,
+}
+
+impl<T: Stored> WithSimd for ColumnGrad<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Gradient { grad, src, weight, taps, layout, .. } = self.of;
+        let width = Reg::<S, T>::WIDTH;
+        let step = layout.step.map(|s| s as isize);
+        // Taps of one line of the window share the lines they read.
+        for taps in taps.chunk_by(|a, b| a[..2] == b[..2]).flat_map(|line| line.chunks(TAPS)) {
+            for c in self.channels.clone().step_by(width) {
+                let k = width.min(self.channels.end - c);
+                let mut sums = [[0.0; MOST_LANES]; TAPS];
+                for n in 0..grad.sizes[0] {
+                    let mut sum = [Reg::<S, T>::splat(0.0); TAPS];
+                    for (d, h) in (0..layout.outputs[0]).flat_map(|d| (0..layout.outputs[1]).map(move |h| (d, h))) {
+                        let shift = self.of.shift(taps[0]);
+                        let (id, ih) = (d as isize * step[0] + shift[0], h as isize * step[1] + shift[1]);
+                        let inside =
+                            (0..src.sizes[2] as isize).contains(&id) && (0..src.sizes[3] as isize).contains(&ih);
+                        if !inside {
+                            continue;
+                        }
+                        // SAFETY: only positions and channels inside the images are touched.
+                        unsafe {
+                            let g = grad.at::<T>(n, c, [d, h, 0]).cast_const();
+                            let x = src.at::<T>(n, c, [id as usize, ih as usize, 0]).cast_const();
+                            for w in 0..layout.outputs[2] {
+                                let g = T::load_partial::<S>(g.offset(w as isize * grad.strides[4]), k);
+                                for t in 0..taps.len() {
+                                    let iw = w as isize * step[2] + self.of.shift(taps[t])[2];
+                                    if (0..src.sizes[4] as isize).contains(&iw) {
+                                        let v = T::load_partial::<S>(x.offset(iw * src.strides[4]), k);
+                                        sum[t] = madd(v, g, sum[t]);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (sums, sum) in sums.iter_mut().zip(sum) {
+                        let mut lanes = [T::Acc::ZERO; MOST_LANES];
+                        // SAFETY: no register has more lanes.
+                        unsafe { sum.store(lanes.as_mut_ptr()) };
+                        sums.iter_mut().zip(lanes).for_each(|(a, b)| *a += T::number(b));
+                    }
+                }
+                for (t, tap) in taps.iter().enumerate() {
+                    for i in 0..k {
+                        // SAFETY: the weight has the tap.
+                        unsafe {
+                            *weight.at::<T>(c + i, 0, tap.map(|t| t as usize)) = T::narrow(T::Acc::of(sums[t][i]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
