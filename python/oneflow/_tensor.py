@@ -303,7 +303,13 @@ def __reversed__(self: Tensor) -> Tensor:
     return self if self.dim() == 0 else self.flip(0)
 
 
+def __rdiv__(self: Tensor, other: Any) -> Tensor:
+    """The old name of ``other / self``."""
+    return self.reciprocal() * other
+
+
 _METHODS = {
+    "__rdiv__": __rdiv__,
     "allclose": _functions.allclose,
     "equal": _functions.equal,
     "is_nonzero": _functions.is_nonzero,

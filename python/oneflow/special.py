@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._polynomials import *  # noqa: F403
 
 _C = _oneflow._C
 
@@ -33,6 +34,8 @@ ndtr = _C.special_ndtr
 ndtri = _C.special_ndtri
 xlog1py = _C.special_xlog1py
 zeta = _C.special_zeta
+modified_bessel_i0 = _oneflow.i0
+modified_bessel_i1 = _C.special_i1
 
 
 def softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:

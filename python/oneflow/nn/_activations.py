@@ -107,7 +107,7 @@ def rrelu(
 ) -> Tensor:
     """``x`` where it is positive, elsewhere times a random slope of [lower, upper), their mean unless ``training``."""
     if lower > upper:
-        raise ValueError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = oneflow.where(input > 0, 1.0, oneflow.empty_like(input).uniform_(lower, upper)).to(input.dtype)

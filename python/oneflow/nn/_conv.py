@@ -102,7 +102,7 @@ def _sizes(output_size: Any, input: Tensor, n: int) -> Any:
     if isinstance(output_size, int):
         return output_size
     own = input.shape[-n:]
-    if len(own) < n or len(output_size) > input.dim():
+    if input.dim() <= len(output_size):
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     return [own[i] if size is None else size for i, size in enumerate(output_size)]
 
@@ -203,6 +203,10 @@ def _max_unpool(
     kernel = _tuple(kernel_size, n)
     stride = _tuple(stride, n) if stride is not None else kernel
     size = _unpool_size(input, kernel, stride, _tuple(padding, n), output_size)
+    if any(s >= 2**63 for s in size):
+        raise TypeError(f"max_unpool{n}d(): output_size {size} does not fit 64 bits")
+    if any(s < 0 for s in size):
+        raise ValueError(f"max_unpool{n}d: output_size must not be negative, but got {size}")
     if indices.dtype != oneflow.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
     if input.dim() not in (n + 1, n + 2):
@@ -215,10 +219,14 @@ def _max_unpool(
             "Expected shape of indices to be same as that of the input tensor "
             f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
         )
+    if n == 3 and min(stride) <= 0:
+        raise RuntimeError(f"strides should be greater than zero, but got stride: {list(stride)}")
     lead = list(input.shape[:-n])
     plane = 1
     for s in size:
         plane *= s
+    if plane >= 2**63:
+        raise RuntimeError(f"max_unpool{n}d: integer multiplication overflow for sizes {size}")
     zeros = input.new_zeros([*lead, plane])
     flat = indices.reshape([*lead, -1])
     return zeros.scatter(-1, flat, input.reshape([*lead, -1])).reshape([*lead, *size])

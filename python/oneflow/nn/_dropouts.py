@@ -82,7 +82,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def _alpha(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
     if p == 1.0:
-        return _into(input, oneflow.zeros_like(input), inplace)
+        return _into(input, input * 0, inplace)
     a = ((_ALPHA**2 * p + 1) * (1 - p)) ** -0.5
     kept = _kept(shape, input, p).round()
     shift = (kept - 1) * (_ALPHA * a) + _ALPHA * a * p

@@ -267,6 +267,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if r * r >= 2**63:
+        raise ValueError(f"pixel_shuffle: upscale_factor={r} is too large, its square overflows")
     *lead, channels, height, width = input.shape
     if channels % (r * r):
         raise RuntimeError(
@@ -331,11 +333,15 @@ def _two(value: Any, name: str) -> tuple[int, int]:
     return pair
 
 
+def _steps(n: int, k: int, dilation: int, stride: int) -> int:
+    """How many windows a padded dimension has."""
+    return max((n - dilation * (k - 1) - 1) // stride + 1, 0)
+
+
 def _positions(n: int, k: int, dilation: int, stride: int, device: Any) -> Tensor:
     """Where element i of the window at step s lies: (k, steps)."""
-    steps = (n - dilation * (k - 1) - 1) // stride + 1
     inside = oneflow.arange(k, device=device) * dilation
-    return inside.unsqueeze(1) + oneflow.arange(max(steps, 0), device=device) * stride
+    return inside.unsqueeze(1) + oneflow.arange(_steps(n, k, dilation, stride), device=device) * stride
 
 
 def _places(height: int, width: int, options: list[tuple[int, int]], device: Any) -> tuple[Tensor, int]:
@@ -397,7 +403,7 @@ def fold(
         )
     if input.dim() == 2:
         return fold(input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
-    kernel, _, (ph, pw), _ = options
+    kernel, dilated, (ph, pw), strides = options
     elements = kernel[0] * kernel[1]
     n, rows, windows = input.shape
     if rows % elements:
@@ -406,13 +412,16 @@ def fold(
             f"input.size(1)={rows} and kernel_size={kernel}."
         )
     full = height + 2 * ph, width + 2 * pw
-    places, expected = _places(*full, options, input.device)
+    expected = 1
+    for size, k, d, s in zip(full, kernel, dilated, strides, strict=True):
+        expected *= _steps(size, k, d, s)
     if expected != windows:
         raise RuntimeError(
             f"Given output_size=({height}, {width}), kernel_size={kernel}, dilation={options[1]}, padding={(ph, pw)}, "
             f"stride={options[3]}, expected size of input's dimension 2 to match the calculated number of sliding "
             f"blocks {expected}, but got input.size(2)={windows}."
         )
+    places, _ = _places(*full, options, input.device)
     channels = rows // elements
     image = input.new_zeros((n, channels, full[0] * full[1]))
     image = image.index_add(2, places, input.reshape(n, channels, elements * windows))

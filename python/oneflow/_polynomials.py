@@ -1,0 +1,151 @@
+"""Orthogonal polynomials of whole degrees, elementwise, by their recurrences.
+
+The degree is broadcast beside the argument and cut to an integer; below zero the value is zero. No gradients: a degree
+has none, and PyTorch gives none for the argument either. The work grows with the largest degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = [
+    "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v",
+    "chebyshev_polynomial_w",
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+]
+
+_First = Callable[[Tensor], Tensor]
+_Next = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+def _polynomial(name: str, what: str, first: _First, following: _Next, limits: tuple[int, int] | None = None) -> object:
+    """``first(x)`` has degree one; ``following(k, x, p[k], p[k - 1])`` has degree k + 1."""
+
+    def polynomial(input: Tensor | float, n: Tensor | float, *, out: Tensor | None = None) -> Tensor:
+        if not isinstance(input, Tensor) and not isinstance(n, Tensor):
+            raise TypeError(f"{name}(): one of the arguments must be a Tensor, not {type(input).__name__}")
+        dtype = oneflow.result_type(input, n)
+        if not dtype.is_floating_point:
+            dtype = oneflow.get_default_dtype()
+        if dtype not in (oneflow.float32, oneflow.float64):
+            raise NotImplementedError(f"\"{name}\" not implemented for '{str(dtype).split('.')[-1]}'")
+        device = next(t.device for t in (input, n) if isinstance(t, Tensor))
+        with oneflow.no_grad():
+            x = oneflow.as_tensor(input, dtype=dtype, device=device)
+            degree = oneflow.as_tensor(n, dtype=dtype, device=device)
+            x, degree = oneflow.broadcast_tensors(x, degree.trunc())
+            y = _value(x, degree, first, following)
+            if limits is not None:
+                y = oneflow.where(degree > limits[dtype == oneflow.float64], float("nan"), y)
+        if out is None:
+            return y
+        if not oneflow.can_cast(y.dtype, out.dtype):
+            raise RuntimeError(f"result type {y.dtype} can't be cast to the desired output type {out.dtype}")
+        return out.resize_(y.shape).copy_(y) if out.shape != y.shape else out.copy_(y)
+
+    polynomial.__name__ = polynomial.__qualname__ = name
+    polynomial.__doc__ = f"{what} of degree ``n`` at ``input``."
+    return polynomial
+
+
+def _value(x: Tensor, degree: Tensor, first: _First, following: _Next) -> Tensor:
+    before, now = oneflow.ones_like(x), first(x)
+    y = oneflow.where(degree < 0, 0.0, oneflow.where(degree == 0, before, now))
+    top = int(degree.nan_to_num(0.0, 0.0, 0.0).max().item()) if degree.numel() else 0
+    for k in range(1, top):
+        before, now = now, following(k, x, now, before)
+        y = oneflow.where(degree > k, now, y)
+        # From here on everything is NaN.
+        if k % 64 == 0 and bool(now.isnan().all()):
+            break
+    return y
+
+
+def _doubled(k: int, x: Tensor, now: Tensor, before: Tensor) -> Tensor:
+    return 2 * x * now - before
+
+
+def _shifted(first: _First) -> tuple[_First, _Next]:
+    return lambda x: first(2 * x - 1), lambda k, x, now, before: _doubled(k, 2 * x - 1, now, before)
+
+
+def _t(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+def _u(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+def _v(x: Tensor) -> Tensor:
+    return 2 * x - 1
+
+
+def _w(x: Tensor) -> Tensor:
+    return 2 * x + 1
+
+
+_HERMITE_LIMITS = (128, 512)
+
+chebyshev_polynomial_t = _polynomial(
+    "special_chebyshev_polynomial_t", "Chebyshev polynomial of the first kind", _t, _doubled
+)
+chebyshev_polynomial_u = _polynomial(
+    "special_chebyshev_polynomial_u", "Chebyshev polynomial of the second kind", _u, _doubled
+)
+chebyshev_polynomial_v = _polynomial(
+    "special_chebyshev_polynomial_v", "Chebyshev polynomial of the third kind", _v, _doubled
+)
+chebyshev_polynomial_w = _polynomial(
+    "special_chebyshev_polynomial_w", "Chebyshev polynomial of the fourth kind", _w, _doubled
+)
+shifted_chebyshev_polynomial_t = _polynomial(
+    "special_shifted_chebyshev_polynomial_t", "Chebyshev polynomial of the first kind on [0, 1]", *_shifted(_t)
+)
+shifted_chebyshev_polynomial_u = _polynomial(
+    "special_shifted_chebyshev_polynomial_u", "Chebyshev polynomial of the second kind on [0, 1]", *_shifted(_u)
+)
+shifted_chebyshev_polynomial_v = _polynomial(
+    "special_shifted_chebyshev_polynomial_v", "Chebyshev polynomial of the third kind on [0, 1]", *_shifted(_v)
+)
+shifted_chebyshev_polynomial_w = _polynomial(
+    "special_shifted_chebyshev_polynomial_w", "Chebyshev polynomial of the fourth kind on [0, 1]", *_shifted(_w)
+)
+hermite_polynomial_h = _polynomial(
+    "special_hermite_polynomial_h",
+    "Physicist's Hermite polynomial",
+    _u,
+    lambda k, x, now, before: 2 * x * now - 2 * k * before,
+    _HERMITE_LIMITS,
+)
+hermite_polynomial_he = _polynomial(
+    "special_hermite_polynomial_he",
+    "Probabilist's Hermite polynomial",
+    _t,
+    lambda k, x, now, before: x * now - k * before,
+    _HERMITE_LIMITS,
+)
+laguerre_polynomial_l = _polynomial(
+    "special_laguerre_polynomial_l",
+    "Laguerre polynomial",
+    lambda x: 1 - x,
+    lambda k, x, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+)
+legendre_polynomial_p = _polynomial(
+    "special_legendre_polynomial_p",
+    "Legendre polynomial",
+    _t,
+    lambda k, x, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+)

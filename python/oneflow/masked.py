@@ -1,0 +1,329 @@
+"""Reductions and normalisations over the elements that a boolean mask keeps.
+
+A mask broadcasts to the input, true where an element counts; ``None`` keeps all. What is left out stands as the
+operation's neutral element, so a reduction over nothing gives that, or NaN where there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+_Dims = int | tuple[int, ...] | None
+
+
+def _filled(input: Tensor, mask: Tensor | None, fill: float) -> Tensor:
+    if mask is None:
+        return input
+    if mask.dtype != oneflow.bool:
+        raise TypeError(f"mask must be a tensor of booleans, got {mask.dtype}")
+    return oneflow.where(mask.expand_as(input), input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
+
+
+def _least(dtype: oneflow.dtype) -> float:
+    if dtype == oneflow.bool:
+        return 0
+    return float("-inf") if dtype.is_floating_point else oneflow.iinfo(dtype).min
+
+
+def _greatest(dtype: oneflow.dtype) -> float:
+    if dtype == oneflow.bool:
+        return 1
+    return float("inf") if dtype.is_floating_point else oneflow.iinfo(dtype).max
+
+
+def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
+    """Every dimension once, from the outermost."""
+    n = input.dim()
+    if dim is None:
+        return tuple(range(n))
+    wanted = (dim,) if isinstance(dim, int) else tuple(dim)
+    if n == 0:
+        for d in wanted:
+            if d not in (-1, 0):
+                raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {d})")
+        return ()
+    for d in wanted:
+        if not -n <= d < n:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
+    around = [d % n for d in wanted]
+    if len(set(around)) < len(around):
+        raise RuntimeError(f"dim={wanted} appears multiple times in the list of dims")
+    return tuple(sorted(around))
+
+
+def sum(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Sum over ``dim``."""
+    kept = _filled(input, mask, 0)
+    dims = _dims(input, dim)
+    return kept.sum(dims, keepdim, dtype=dtype) if dims else kept.sum(dtype=dtype)
+
+
+def prod(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Product over ``dim``."""
+    kept = _filled(input, mask, 1)
+    dims = _dims(input, dim)
+    if not dims:
+        return kept.prod(dtype=dtype)
+    for d in reversed(dims):
+        kept = kept.prod(d, keepdim, dtype=dtype)
+    return kept
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Running sum along ``dim``."""
+    return _filled(input, mask, 0).cumsum(dim, dtype=dtype)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Running product along ``dim``."""
+    return _filled(input, mask, 1).cumprod(dim, dtype=dtype)
+
+
+def _cast(y: Tensor, dtype: oneflow.dtype | None) -> Tensor:
+    return y if dtype is None else y.to(dtype)
+
+
+def amax(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Maximum over ``dim``."""
+    return _cast(_filled(input, mask, _least(input.dtype)).amax(_dims(input, dim), keepdim), dtype)
+
+
+def amin(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Minimum over ``dim``."""
+    return _cast(_filled(input, mask, _greatest(input.dtype)).amin(_dims(input, dim), keepdim), dtype)
+
+
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Index of the maximum along ``dim``, among all where it is None, in the input's dtype by default."""
+    found = _filled(input, mask, _least(input.dtype)).argmax(dim, keepdim)
+    return found.to(input.dtype if dtype is None else dtype)
+
+
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Index of the minimum along ``dim``, among all where it is None, in the input's dtype by default."""
+    found = _filled(input, mask, _greatest(input.dtype)).argmin(dim, keepdim)
+    return found.to(input.dtype if dtype is None else dtype)
+
+
+def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
+    ones = oneflow.ones(input.shape, dtype=oneflow.int64, device=input.device)
+    return sum(ones, dims, keepdim=keepdim, mask=mask)
+
+
+def mean(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Mean over ``dim``; NaN of nothing."""
+    dims = _dims(input, dim)
+    if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
+        dtype = oneflow.get_default_dtype()
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)
+    return total / _count(input, dims, keepdim, mask)
+
+
+def median(
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Lower median along ``dim``, of the elements that are no NaN; NaN of nothing."""
+    if not input.dtype.is_floating_point:
+        raise ValueError(f"median: floating point input expected, got {input.dtype}")
+    return _filled(_cast(input, dtype), mask, float("nan")).nanmedian(dim, keepdim).values
+
+
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Vector norm over ``dim``."""
+    ord = 2.0 if ord is None else ord
+    kept = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
+    return oneflow.linalg.vector_norm(kept, ord, _dims(input, dim), keepdim, dtype=dtype)
+
+
+def _spread(
+    input: Tensor,
+    dim: _Dims,
+    unbiased: bool | None,
+    correction: float | None,
+    keepdim: bool,
+    dtype: oneflow.dtype | None,
+    mask: Tensor | None,
+) -> Tensor:
+    if unbiased is not None and correction is not None:
+        raise RuntimeError("only one of unbiased and correction may be given")
+    less = correction if correction is not None else 0 if unbiased is False else 1
+    if dtype is None:
+        floating = input.dtype.is_floating_point or input.dtype.is_complex
+        dtype = input.dtype if floating else oneflow.get_default_dtype()
+    x, dims = input.to(dtype), _dims(input, dim)
+    away = x - mean(x, dims, keepdim=True, mask=mask)
+    squares = sum((away * away.conj()).real if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask)
+    left = (_count(input, dims, keepdim, mask) - less).clamp(min=0)
+    return squares / left
+
+
+def var(
+    input: Tensor,
+    dim: _Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Variance over ``dim``, with one degree of freedom less unless told otherwise."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
+
+
+def std(
+    input: Tensor,
+    dim: _Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Standard deviation over ``dim``, with one degree of freedom less unless told otherwise."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
+
+
+def softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Softmax along ``dim``; zero where left out."""
+    return _filled(input, mask, _least(input.dtype)).softmax(dim, dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Logarithm of the softmax along ``dim``."""
+    return _filled(input, mask, _least(input.dtype)).log_softmax(dim, dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Softmax of the negated input along ``dim``; zero where left out."""
+    return (-_filled(input, mask, _greatest(input.dtype))).softmax(dim, dtype=dtype)
+
+
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Divided by the norm along ``dim``, which is at least ``eps``; zero where left out."""
+    x = _cast(input, dtype)
+    length = norm(x, ord, dim, keepdim=True, mask=mask)
+    return _filled(x, mask, 0) / oneflow.maximum(length, oneflow.full_like(length, eps))
+
+
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: oneflow.dtype | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
+    """``log(exp(input) + exp(other))``; what is left out adds nothing."""
+    a, b = _cast(input, dtype), _cast(other, dtype)
+    return oneflow.logaddexp(_filled(a, input_mask, float("-inf")), _filled(b, other_mask, float("-inf")))
+
+
+def logsumexp(
+    input: Tensor,
+    dim: _Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: oneflow.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """``log(sum(exp(input)))`` over ``dim``."""
+    dims: Any = _dims(input, dim)
+    x = _cast(input, dtype)
+    return oneflow.logsumexp(_filled(x, mask, float("-inf")), dims or (0,) if x.dim() == 0 else dims, keepdim)

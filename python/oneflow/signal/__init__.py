@@ -1,0 +1,7 @@
+"""Signal processing: window functions."""
+
+from __future__ import annotations
+
+from oneflow.signal import windows
+
+__all__ = ["windows"]
