@@ -6,7 +6,6 @@ Reads the weights of Hugging Face's ``bert`` family.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import oneflow as torch
 import oneflow.nn.functional as F
@@ -135,9 +134,7 @@ class Bert(_PretrainedBert):
         (oneflow.Size([1, 3, 8]), oneflow.Size([1, 8]))
     """
 
-    layouts: ClassVar[tuple[Layout, ...]] = (
-        Layout("hugging_face", _parts(""), prefix="bert.", skipped=(_PLACES, r"cls\..*", r"classifier\..*")),
-    )
+    layouts = (Layout("hugging_face", _parts(""), prefix="bert.", skipped=(_PLACES, r"cls\..*", r"classifier\..*")),)
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -186,7 +183,7 @@ class BertForPreTraining(_PretrainedBert):
         [oneflow.Size([1, 3, 50]), oneflow.Size([1, 2])]
     """
 
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (
@@ -232,7 +229,7 @@ class BertClassifier(_PretrainedBert):
         oneflow.Size([1, 3])
     """
 
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (*(Part("bert." + part.theirs, part.ours) for part in _parts("bert.")), Part("classifier", "head")),

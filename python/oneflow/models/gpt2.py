@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import oneflow as torch
 import oneflow.nn.functional as F
@@ -99,7 +98,7 @@ class GPT2(Generator, Pretrained):
     """
 
     config_class = GPT2Config
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import oneflow.nn.functional as F
 from oneflow import Tensor, nn
@@ -175,7 +175,7 @@ class Llama(Generator, Pretrained):
     """
 
     config_class = LlamaConfig
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (

@@ -124,12 +124,10 @@ class Layout:
         """The part that a name of the file belongs to, and the model's names it fills."""
         name = name.removeprefix(self.prefix)
         module, _, leaf = name.rpartition(".")
-        for part in self.parts:
-            pattern = re.escape(part.theirs).replace(r"\{\}", r"(\d+)")
-            if match := re.fullmatch(pattern, name):
-                return part, [ours.format(*match.groups()) for ours in part.names]
-            if match := re.fullmatch(pattern, module):
-                return part, [f"{ours.format(*match.groups())}.{leaf}" for ours in part.names]
+        for whole, suffix in ((name, ""), (module, f".{leaf}")):
+            for part in self.parts:
+                if match := re.fullmatch(_pattern(part.theirs), whole):
+                    return part, [ours.format(*match.groups()) + suffix for ours in part.names]
         return None
 
     def skips(self, name: str) -> bool:
@@ -161,20 +159,22 @@ OWN = Layout("oneflow", (Part("{}", "{}"),))
 def _fill(part: Part, name: str) -> tuple[str, list[str]] | None:
     """``theirs`` and all of ``ours`` if ``name`` is the first of the model's names of a part."""
     module, _, leaf = name.rpartition(".")
-    pattern = re.escape(part.names[0]).replace(r"\{\}", r"(\d+)")
-    if match := re.fullmatch(pattern, name):
-        return part.theirs.format(*match.groups()), [ours.format(*match.groups()) for ours in part.names]
-    if match := re.fullmatch(pattern, module):
-        numbers = match.groups()
-        return f"{part.theirs.format(*numbers)}.{leaf}", [f"{ours.format(*numbers)}.{leaf}" for ours in part.names]
+    for whole, suffix in ((name, ""), (module, f".{leaf}")):
+        if match := re.fullmatch(_pattern(part.names[0]), whole):
+            numbers = match.groups()
+            return part.theirs.format(*numbers) + suffix, [ours.format(*numbers) + suffix for ours in part.names]
     return None
+
+
+def _pattern(name: str) -> str:
+    return re.escape(name).replace(r"\{\}", r"(\d+)")
 
 
 class Pretrained(nn.Module):
     """Base of the models: reading and writing of weights in the layouts it lists."""
 
     config_class: ClassVar[type[Config]]
-    layouts: ClassVar[tuple[Layout, ...]] = ()
+    layouts: tuple[Layout, ...] = ()
 
     config: Any
 

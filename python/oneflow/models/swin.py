@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import oneflow as torch
 import oneflow.nn.functional as F
@@ -230,7 +230,7 @@ class Swin(Pretrained):
     """
 
     config_class = SwinConfig
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import oneflow as torch
 import oneflow.nn.functional as F
@@ -202,7 +202,8 @@ class Stack(nn.Module):
         return self.dropout(self.norm(x))
 
 
-def _names(theirs: str, ours: str, is_decoder: bool) -> tuple[Part, ...]:
+def _names(theirs: str, ours: str, is_decoder: bool, gated: bool) -> list[tuple[str, str]]:
+    """Hugging Face's names of one side, and ours."""
     last = 2 if is_decoder else 1
     layer, block = theirs + ".block.{}.layer.", ours + ".blocks.{}."
 
@@ -210,20 +211,30 @@ def _names(theirs: str, ours: str, is_decoder: bool) -> tuple[Part, ...]:
         pairs = (("q", "query"), ("k", "key"), ("v", "value"), ("o", "out"))
         return [(f"{layer}{place}.{short}", f"{block}{mine}.{long}") for short, long in pairs]
 
+    network = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
     names = [
         (f"{theirs}.block.0.layer.0.SelfAttention.relative_attention_bias", f"{ours}.relative.table"),
         *attention("0.SelfAttention", "attention"),
         (layer + "0.layer_norm", block + "norm1"),
         (f"{layer}{last}.layer_norm", block + "norm2"),
-        (f"{layer}{last}.DenseReluDense.wi", block + "mlp.up"),
-        (f"{layer}{last}.DenseReluDense.wi_0", block + "mlp.gate"),
-        (f"{layer}{last}.DenseReluDense.wi_1", block + "mlp.up"),
-        (f"{layer}{last}.DenseReluDense.wo", block + "mlp.down"),
+        *((f"{layer}{last}.DenseReluDense.{short}", f"{block}mlp.{long}") for short, long in network.items()),
         (f"{theirs}.final_layer_norm", f"{ours}.norm"),
     ]
     if is_decoder:
         names += [*attention("1.EncDecAttention", "cross_attention"), (layer + "1.layer_norm", block + "cross_norm")]
-    return tuple(Part(*pair) for pair in names)
+    return names
+
+
+def _layout(gated: bool) -> Layout:
+    sides = _names("encoder", "encoder", False, gated) + _names("decoder", "decoder", True, gated)
+    copies = ("encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
+    return Layout(
+        "hugging_face",
+        tuple(Part(*pair) for pair in [("shared", "token"), *sides, ("lm_head", "head")]),
+        # In the first release's files, and used by nobody.
+        skipped=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+        tied=tuple((f"{name}.weight", "token.weight") for name in copies),
+    )
 
 
 class T5(Pretrained):
@@ -241,29 +252,11 @@ class T5(Pretrained):
     """
 
     config_class = T5Config
-    layouts: ClassVar[tuple[Layout, ...]] = (
-        Layout(
-            "hugging_face",
-            (
-                Part("shared", "token"),
-                *_names("encoder", "encoder", False),
-                *_names("decoder", "decoder", True),
-                Part("lm_head", "head"),
-            ),
-            skipped=(
-                # In the first release's files, and used by nobody.
-                r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
-            ),
-            tied=tuple(
-                (f"{name}.weight", "token.weight")
-                for name in ("encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
-            ),
-        ),
-    )
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
         self.config = config
+        self.layouts = (_layout(config.gated),)
         self.token = nn.Embedding(config.vocabulary, config.width)
         self.encoder = Stack(config, is_decoder=False)
         self.decoder = Stack(config, is_decoder=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import oneflow as torch
 from oneflow import Tensor, nn
@@ -113,7 +113,7 @@ class ViT(Pretrained):
     """
 
     config_class = ViTConfig
-    layouts: ClassVar[tuple[Layout, ...]] = (
+    layouts = (
         Layout(
             "hugging_face",
             (
