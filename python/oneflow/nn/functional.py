@@ -12,6 +12,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._extra.boxes import deform_conv2d
+from oneflow._extra.elementwise import quick_gelu, square_relu
+from oneflow._extra.losses import ctc_greedy_decoder, sparse_softmax_cross_entropy
 from oneflow.nn._activations import (
     celu,
     celu_,
@@ -81,6 +84,7 @@ from oneflow.nn._conv import (
 from oneflow.nn._distances import cdist, cosine_similarity, normalize, pairwise_distance, pdist
 from oneflow.nn._dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from oneflow.nn._embedding_bag import embedding_bag
+from oneflow.nn._linear_cross_entropy import linear_cross_entropy
 from oneflow.nn._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -155,7 +159,9 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_greedy_decoder",
     "ctc_loss",
+    "deform_conv2d",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -188,6 +194,7 @@ __all__ = [
     "leaky_relu_",
     "legacy_reduction",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -220,6 +227,7 @@ __all__ = [
     "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
+    "quick_gelu",
     "relu",
     "relu6",
     "relu_",
@@ -238,6 +246,8 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "sparse_softmax_cross_entropy",
+    "square_relu",
     "tanh",
     "tanhshrink",
     "threshold",
@@ -328,6 +338,8 @@ def embedding(
         AssertionError: ``padding_idx`` is no row.
         IndexError: an index is out of range.
     """
+    if weight.dim() != 2:
+        raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
     rows = weight.shape[0]
     if padding_idx is None:
         padding_idx = -1

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import oneflow
+from oneflow import cuda
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "select_unit", "timer"]
 
 
 def timer() -> float:
     """Seconds, after everything that was issued to a GPU is done."""
-    if oneflow.cuda.is_initialized():
-        oneflow.cuda.synchronize()
+    if cuda.is_initialized():
+        cuda.synchronize()
     return timeit.default_timer()
 
 

@@ -1,0 +1,167 @@
+"""OneFlow's functions by the names of its ``_C`` module: one flat list over the package.
+
+A name is looked up among the functions that only OneFlow has, the compiled functions, the package, ``nn.functional``
+and the modules of linear algebra, transforms and special functions, in this order.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._extra import boxes as _boxes
+
+_EXTRA = ("arrays", "attention", "boxes", "elementwise", "fused", "losses", "quantization")
+_PLACES = ("nn.functional", "linalg", "fft", "special", "nn.utils.rnn", "comm")
+_RENAMED = {
+    "comm_broadcast": "comm.broadcast",
+    "deconv1d": "nn.functional.conv_transpose1d",
+    "deconv2d": "nn.functional.conv_transpose2d",
+    "deconv3d": "nn.functional.conv_transpose3d",
+}
+
+
+def nms(boxes_of_scores: Tensor, iou_threshold: float, keep_n: int = -1) -> Tensor:
+    """Which of the boxes (N, 4), sorted by their scores, stay: (N,) as int8. :func:`oneflow.nms` gives indices."""
+    return _boxes.nms_mask(boxes_of_scores, iou_threshold)
+
+
+def avg_pool2d_nhwc(x: Tensor, kernel_size: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """``avg_pool2d`` of images whose channels come last."""
+    y = oneflow.nn.functional.avg_pool2d(x.permute(0, 3, 1, 2), kernel_size, *args, **kwargs)
+    return y.permute(0, 2, 3, 1)
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place."""
+    from oneflow.nn.functional import _renormalise_rows
+
+    _renormalise_rows(input, indices, max_norm, norm_type)
+    return input
+
+
+def T(input: Tensor) -> Tensor:
+    """The tensor with its dimensions in reverse order."""
+    return input.T
+
+
+def throw_error(x: Tensor) -> Tensor:
+    """Raise RuntimeError: for tests of how errors travel."""
+    raise RuntimeError("throw_error: an error that was asked for")
+
+
+def _resized(
+    x: Tensor, mode: str, scales: tuple[float, ...], output_size: Any, align: bool | None, order: str
+) -> Tensor:
+    """``interpolate`` by OneFlow's arguments."""
+    last = order == "channels_last"
+    x = x.movedim(-1, 1) if last else x
+    scale = None if output_size is not None else [float(s) for s in scales]
+    size = None if output_size is None else list(output_size)
+    y = oneflow.nn.functional.interpolate(x, size, scale, mode, align)
+    return y.movedim(1, -1) if last else y
+
+
+def upsample_nearest_1d(
+    x: Tensor, scale_factor: float = 0.0, output_size: Any = None, data_format: str = "channels_first"
+) -> Tensor:
+    """``interpolate`` by the nearest element."""
+    return _resized(x, "nearest", (scale_factor,), output_size, None, data_format)
+
+
+def upsample_nearest_2d(
+    x: Tensor,
+    height_scale: float = 0.0,
+    width_scale: float = 0.0,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` by the nearest element."""
+    return _resized(x, "nearest", (height_scale, width_scale), output_size, None, data_format)
+
+
+def upsample_nearest_3d(
+    x: Tensor,
+    depth_scale: float = 0.0,
+    height_scale: float = 0.0,
+    width_scale: float = 0.0,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` by the nearest element."""
+    return _resized(x, "nearest", (depth_scale, height_scale, width_scale), output_size, None, data_format)
+
+
+def upsample_linear_1d(
+    x: Tensor,
+    scale_factor: float = 0.0,
+    align_corners: bool = False,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` along lines."""
+    return _resized(x, "linear", (scale_factor,), output_size, align_corners, data_format)
+
+
+def upsample_bilinear_2d(
+    x: Tensor,
+    height_scale: float = 0.0,
+    width_scale: float = 0.0,
+    align_corners: bool = False,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` between four neighbours."""
+    return _resized(x, "bilinear", (height_scale, width_scale), output_size, align_corners, data_format)
+
+
+def upsample_bicubic_2d(
+    x: Tensor,
+    height_scale: float = 0.0,
+    width_scale: float = 0.0,
+    align_corners: bool = False,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` by cubic curves."""
+    return _resized(x, "bicubic", (height_scale, width_scale), output_size, align_corners, data_format)
+
+
+def upsample_trilinear_3d(
+    x: Tensor,
+    depth_scale: float = 0.0,
+    height_scale: float = 0.0,
+    width_scale: float = 0.0,
+    align_corners: bool = False,
+    output_size: Any = None,
+    data_format: str = "channels_first",
+) -> Tensor:
+    """``interpolate`` between eight neighbours."""
+    return _resized(x, "trilinear", (depth_scale, height_scale, width_scale), output_size, align_corners, data_format)
+
+
+def __getattr__(name: str) -> Any:
+    """Look a function up where it lives; name what is missing."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _RENAMED:
+        place, _, own = _RENAMED[name].rpartition(".")
+        return getattr(importlib.import_module(f"oneflow.{place}"), own)
+    for part in _EXTRA:
+        found = vars(importlib.import_module(f"oneflow._extra.{part}")).get(name)
+        if callable(found) and getattr(found, "__module__", "").startswith("oneflow._extra"):
+            return found
+    for held in (_oneflow._C, oneflow):
+        if hasattr(held, name):
+            return getattr(held, name)
+    for place in _PLACES:
+        module = importlib.import_module(f"oneflow.{place}")
+        if hasattr(module, name):
+            return getattr(module, name)
+    if callable(getattr(Tensor, name, None)):
+        return getattr(Tensor, name)
+    raise AttributeError(
+        f"module 'oneflow._C' has no attribute '{name}': oneflow {oneflow.__version__} does not provide it"
+    )
