@@ -305,7 +305,7 @@ def accelerate() -> Iterator[dict[str, Any]]:
                 schedule.step()
                 optimizer.zero_grad()
             losses.append(accelerator.gather(loss.detach()).mean().item())
-    yield {"accelerate/losses": np.array(losses), "accelerate/rate": np.array(schedule.get_last_lr())}
+    yield {"accelerate/losses": np.array(losses, "f4"), "accelerate/rate": np.array(schedule.get_last_lr())}
     for key, value in accelerator.unwrap_model(model).state_dict().items():
         yield {f"accelerate/weight {key}": array(value)}
 
