@@ -13,6 +13,7 @@ def refuse(name: str, instead: str) -> Callable[..., Any]:
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(text)
 
+    refused._instead = instead  # type: ignore[attr-defined]
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
     refused.__doc__ = f"Raises NotImplementedError. {instead[0].upper()}{instead[1:]}."
     return refused
@@ -21,5 +22,5 @@ def refuse(name: str, instead: str) -> Callable[..., Any]:
 def refuse_class(name: str, instead: str) -> type:
     """A class that has no objects: ``isinstance`` is False of everything, making one raises."""
     made = refuse(name, instead)
-    body = {"__new__": made, "__doc__": made.__doc__, "__module__": name.rpartition(".")[0]}
+    body = {"__new__": made, "_instead": instead, "__doc__": made.__doc__, "__module__": name.rpartition(".")[0]}
     return type(name.rpartition(".")[2], (), body)

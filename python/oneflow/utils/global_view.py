@@ -57,7 +57,8 @@ def _makers() -> frozenset[str]:
     """The functions that take ``placement`` and ``sbp``."""
     from oneflow import _oneflow
 
-    names = [op["name"] for op in _oneflow._C._ops()]
+    compiled: Any = _oneflow._C
+    names = [op["name"] for op in compiled._ops()]
     return frozenset(name.removesuffix(".global") for name in names if name.endswith(".global"))
 
 

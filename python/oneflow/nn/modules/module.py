@@ -655,8 +655,21 @@ class Module(StateDictMixin):
             return f"{self._get_name()}({''.join(extra)})"
         return self._get_name() + "(\n  " + "\n  ".join(extra + children) + "\n)"
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the forward in place: later calls run its programs. Arguments as for :func:`oneflow.compile`.
+
+        Copies and pickles of the module are not compiled.
+        """
+        from oneflow.compiler import compile
+
+        self.__dict__.pop("forward", None)
+        self.__dict__["forward"] = self.__dict__["_compiled_call_impl"] = compile(self.forward, *args, **kwargs)
+
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        if state.pop("_compiled_call_impl", None) is not None:
+            del state["forward"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -81,7 +81,7 @@ class CombinedMarginLoss(Module):
 
 
 class _FusedNorm(Module):
-    def forward(self, x: Tensor, addend: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """Normalise ``x``, add ``addend`` and take relu."""
         y = super().forward(x)
         return (y if addend is None else y + addend).relu()
