@@ -1,4 +1,4 @@
-"""Which names of PyTorch and OneFlow the package has: looked up, counted by use, written to docs/api/coverage.md.
+"""Which names of PyTorch and OneFlow the package has: looked up, counted by use, written to docs/coverage.md.
 
 python -m api.names --write        (from the folder `tests`, with the package on the path)
 """
@@ -24,8 +24,7 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent.parent / "docs" / "api"
-PAGE = DOCS / "coverage.md"
+PAGE = HERE.parent.parent / "docs" / "coverage.md"
 # Used by so many projects a name is expected.
 ENOUGH = 5
 # Names that are no names of the library: attributes of instances that only look like it.
@@ -42,8 +41,8 @@ class Name(NamedTuple):
 
 @functools.cache
 def rules() -> dict[str, dict[str, str]]:
-    """The sections of docs/api/excluded.toml."""
-    return tomllib.loads((DOCS / "excluded.toml").read_text())
+    """The sections of excluded.toml."""
+    return tomllib.loads((HERE / "excluded.toml").read_text())
 
 
 def rule(section: str, text: str) -> str | None:
@@ -132,15 +131,15 @@ def verdict(text: str) -> Verdict:
 
 
 def page() -> str:
-    """The text of docs/api/coverage.md."""
+    """The text of docs/coverage.md."""
     lines = [
         "# Names of PyTorch and OneFlow",
         "",
-        "Written by `tests/api/names.py`, and checked by a test. PyTorch's names are those that thirty-three open-source",
-        "projects use, with the number of projects that use each and of the places where they do; OneFlow's are those of",
-        "its documentation and of its flat list `_C`. *Partial* names are there and do less, *excluded* ones are not,",
-        "for a reason: both stand in [excluded.toml](excluded.toml). A name that is not there raises AttributeError, a",
-        "partial one that cannot do its work NotImplementedError; both say so.",
+        "Written by `tests/api/names.py`, and checked by a test. PyTorch's names are those that thirty-three",
+        "open-source projects use, with the number of projects that use each and of the places where they do; OneFlow's",
+        "are those of its documentation and of its flat list `_C`. *Partial* names are there and do less, *excluded*",
+        "ones are not, for a reason: both stand in `tests/api/excluded.toml`. A name that is not there raises",
+        "AttributeError, a partial one that cannot do its work NotImplementedError; both say so.",
         "",
         "| list | names | present | partial | excluded | missing | uses covered |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -18,7 +18,7 @@ def test_every_name_is_there_or_has_a_reason_not_to_be(title):
 def test_no_excluded_name_is_there():
     everything = [n.text for found in LISTS.values() for n in found]
     there = [t for t in everything if names.rule("excluded", t) and names.find(t) is not names.MISSING]
-    assert there == [], "take them out of docs/api/excluded.toml"
+    assert there == [], "take them out of tests/api/excluded.toml"
 
 
 def test_every_rule_speaks_of_a_name_and_says_why():
