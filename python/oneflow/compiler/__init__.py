@@ -17,15 +17,29 @@ from oneflow.compiler._compile import (
     reset,
     set_stance,
 )
+from oneflow.compiler._hints import (
+    allow_in_graph,
+    assume_constant_result,
+    is_exporting,
+    nested_compile_region,
+    nonstrict_trace,
+    substitute_in_graph,
+)
 
 __all__ = [
     "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
     "is_dynamo_compiling",
+    "is_exporting",
     "list_backends",
+    "nested_compile_region",
+    "nonstrict_trace",
     "reset",
     "set_stance",
+    "substitute_in_graph",
 ]

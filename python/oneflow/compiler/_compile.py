@@ -120,7 +120,12 @@ class CompiledFunction:
         _all.add(self)
 
     def reset(self) -> None:
-        """Forget all programs."""
+        """Forget all programs.
+
+        Example::
+
+            >>> oneflow.compiler.reset()
+        """
         self._programs.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
@@ -303,7 +308,13 @@ def _memory(function: Any) -> list[Tensor]:
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return ``fn`` as it is: what is not compiled runs eagerly anyway. Also a decorator."""
+    """Return ``fn`` as it is: what is not compiled runs eagerly anyway. Also a decorator.
+
+    Example::
+
+        >>> oneflow.compiler.disable(lambda x: x + 1)(1)
+        2
+    """
     if fn is None:
         return lambda f: f
     return fn
@@ -316,7 +327,13 @@ def reset() -> None:
 
 
 def is_compiling() -> bool:
-    """Whether this thread is tracing a function or a graph."""
+    """Whether this thread is tracing a function or a graph.
+
+    Example::
+
+        >>> oneflow.compiler.is_compiling()
+        False
+    """
     return bool(_oneflow._is_tracing())
 
 
@@ -324,7 +341,13 @@ is_dynamo_compiling = is_compiling
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """Return the names of backends that compile."""
+    """Return the names of backends that compile.
+
+    Example::
+
+        >>> isinstance(oneflow.compiler.list_backends(), list)
+        True
+    """
     return ["oneflow"]
 
 

@@ -14,6 +14,8 @@ from oneflow import Tensor
 
 __all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
 
+# The size of blocks that masks are told in.
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 # (batch, head, query, key) -> bool, and (score, batch, head, query, key) -> score
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -116,7 +118,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     **_: Any,
 ) -> BlockMask:

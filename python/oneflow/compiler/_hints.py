@@ -1,0 +1,38 @@
+"""Hints to PyTorch's compiler that programs give. A trace here holds the ops that ran, so none changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def allow_in_graph(fn: T) -> T:
+    """Return ``fn`` itself: its ops are traced."""
+    return fn
+
+
+def nonstrict_trace(traceable_fn: T) -> T:
+    """Return the function itself: its ops are traced."""
+    return traceable_fn
+
+
+def assume_constant_result(fn: T) -> T:
+    """Return ``fn`` itself: what is no tensor is a constant of the trace."""
+    return fn
+
+
+def nested_compile_region(fn: T = None) -> Any:  # type: ignore[assignment]
+    """Return ``fn`` itself. Also a decorator with arguments."""
+    return nested_compile_region if fn is None else fn
+
+
+def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[T], T]:
+    """A decorator that returns the function itself: Python runs as it is."""
+    return lambda replacement: replacement
+
+
+def is_exporting() -> bool:
+    """False: programs are saved with ``Graph.save_plan``, by running them."""
+    return False
