@@ -12,49 +12,103 @@ from oneflow._oneflow import dtype as DType
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor."""
+    """Whether ``obj`` is a Tensor.
+
+    Example::
+
+        >>> oneflow.is_tensor(oneflow.ones(2)), oneflow.is_tensor([1.0])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage object."""
+    """Whether ``obj`` is a storage object.
+
+    Example::
+
+        >>> oneflow.is_storage(oneflow.ones(2).untyped_storage())
+        True
+    """
     from oneflow.storage import TypedStorage, UntypedStorage
 
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` is floating-point."""
+    """Whether the dtype of ``input`` is floating-point.
+
+    Example::
+
+        >>> oneflow.is_floating_point(oneflow.ones(1))
+        True
+    """
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` is complex."""
+    """Whether the dtype of ``input`` is complex.
+
+    Example::
+
+        >>> oneflow.is_complex(oneflow.ones(1, dtype=oneflow.complex64))
+        True
+    """
     return input.is_complex()
 
 
 def is_conj(input: Tensor) -> bool:
-    """Always False: conjugates are computed, never flags on a tensor."""
+    """Always False: conjugates are computed, never flags on a tensor.
+
+    Example::
+
+        >>> oneflow.is_conj(oneflow.ones(1))
+        False
+    """
     return False
 
 
 def is_neg(input: Tensor) -> bool:
-    """Always False: negations are computed, never flags on a tensor."""
+    """Always False: negations are computed, never flags on a tensor.
+
+    Example::
+
+        >>> oneflow.is_neg(oneflow.ones(1))
+        False
+    """
     return False
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """``input`` itself: it has no flag to resolve."""
+    """``input`` itself: it has no flag to resolve.
+
+    Example::
+
+        >>> oneflow.resolve_conj(oneflow.ones(1))
+        tensor([1.])
+    """
     return input
 
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """``input`` itself: it has no flag to resolve."""
+    """``input`` itself: it has no flag to resolve.
+
+    Example::
+
+        >>> oneflow.resolve_neg(oneflow.ones(1))
+        tensor([1.])
+    """
     return input
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the single element of ``input`` is not zero."""
+    """Whether the single element of ``input`` is not zero.
+
+    Example::
+
+        >>> oneflow.is_nonzero(oneflow.tensor(2.0))
+        True
+    """
     if input.numel() != 1:
         raise RuntimeError(
             "Boolean value of Tensor with no values is ambiguous"
@@ -65,7 +119,13 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``."""
+    """Whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``.
+
+    Example::
+
+        >>> oneflow.allclose(oneflow.tensor([1.0]), oneflow.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(input.isclose(other, rtol, atol, equal_nan).all())
 
 
@@ -87,7 +147,13 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same shape."""
+    """Whether both tensors have the same shape.
+
+    Example::
+
+        >>> oneflow.is_same_size(oneflow.ones(2), oneflow.zeros(2))
+        True
+    """
     return input.shape == other.shape
 
 
@@ -106,7 +172,13 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 
 def numel(input: Tensor) -> int:
-    """Number of elements of ``input``."""
+    """Number of elements of ``input``.
+
+    Example::
+
+        >>> oneflow.numel(oneflow.ones(2, 3))
+        6
+    """
     return input.numel()
 
 
@@ -116,6 +188,11 @@ class finfo:
 
     Args:
         type: the dtype; the default dtype if left out.
+
+    Example::
+
+        >>> oneflow.finfo(oneflow.float32).max > 1e38
+        True
     """
 
     bits: int
@@ -154,7 +231,13 @@ class finfo:
 
 @dataclass(frozen=True, repr=False)
 class iinfo:
-    """Limits of an integer dtype: ``bits, min, max, dtype``."""
+    """Limits of an integer dtype: ``bits, min, max, dtype``.
+
+    Example::
+
+        >>> oneflow.iinfo(oneflow.int8).max
+        127
+    """
 
     bits: int
     max: int

@@ -53,27 +53,61 @@ def norm(
 
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """:func:`oneflow.linalg.cholesky`."""
+    """:func:`oneflow.linalg.cholesky`.
+
+    Example::
+
+        >>> oneflow.cholesky(oneflow.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
+    """
     return linalg.cholesky(input, upper=upper, out=out)
 
 
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inverse matrices: :func:`oneflow.linalg.inv`."""
+    """Inverse matrices: :func:`oneflow.linalg.inv`.
+
+    Example::
+
+        >>> oneflow.inverse(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return linalg.inv(input, out=out)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """Pseudo-inverses: :func:`oneflow.linalg.pinv`."""
+    """Pseudo-inverses: :func:`oneflow.linalg.pinv`.
+
+    Example::
+
+        >>> oneflow.pinverse(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return linalg.pinv(input, rtol=rcond)
 
 
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
-    """:func:`oneflow.linalg.qr`, complete with ``some=False``."""
+    """:func:`oneflow.linalg.qr`, complete with ``some=False``.
+
+    Example::
+
+        >>> q, r = oneflow.qr(oneflow.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> oneflow.allclose(q @ r, oneflow.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        True
+    """
     return linalg.qr(input, "reduced" if some else "complete", out=out)
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """``input = U diag(S) V^H``; note ``V``, not its adjoint."""
+    """``input = U diag(S) V^H``; note ``V``, not its adjoint.
+
+    Example::
+
+        >>> oneflow.svd(oneflow.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+        tensor([4., 3.])
+    """
     if compute_uv:
         u, s, vh = _C.linalg_svd(input, not some)
         return _given(_SVD(u, s, vh.mH), out)
@@ -85,7 +119,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    """The solution of ``A X = input`` with a triangular ``A``, and a copy of ``A``."""
+    """The solution of ``A X = input`` with a triangular ``A``, and a copy of ``A``.
+
+    Example::
+
+        >>> oneflow.triangular_solve(oneflow.tensor([[4.0]]), oneflow.tensor([[2.0]])).solution
+        tensor([[2.]])
+    """
     matrix = A.mT if transpose else A
     solution = linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     copy = A.expand(*solution.shape[:-2], *A.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
@@ -93,25 +133,57 @@ def triangular_solve(
 
 
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """:func:`oneflow.linalg.lu_solve` with the right-hand side first."""
+    """:func:`oneflow.linalg.lu_solve` with the right-hand side first.
+
+    Example::
+
+        >>> factors = oneflow.linalg.lu_factor(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> oneflow.lu_solve(oneflow.tensor([[2.0], [8.0]]), *factors)
+        tensor([[1.],
+                [2.]])
+    """
     return _lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """The packed LU factorisation: ``(LU, pivots)``, and where it met a zero with ``get_infos``."""
+    """The packed LU factorisation: ``(LU, pivots)``, and where it met a zero with ``get_infos``.
+
+    Example::
+
+        >>> factors, pivots = oneflow.lu(oneflow.tensor([[2.0, 1.0], [1.0, 3.0]]))
+        >>> factors, pivots
+        (tensor([[2.0000, 1.0000],
+                [0.5000, 2.5000]]), tensor([1, 2], dtype=oneflow.int32))
+    """
     packed, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
     return _given((packed, pivots, info) if get_infos else (packed, pivots), out)
 
 
 def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """:func:`oneflow.linalg.householder_product`."""
+    """:func:`oneflow.linalg.householder_product`.
+
+    Example::
+
+        >>> a, tau = oneflow.geqrf(oneflow.tensor([[3.0], [4.0]]))
+        >>> oneflow.orgqr(a, tau)
+        tensor([[-0.6000],
+                [-0.8000]])
+    """
     return linalg.householder_product(input, tau, out=out)
 
 
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """A matrix times the product of Householder reflections (or its adjoint), from the left or the right."""
+    """A matrix times the product of Householder reflections (or its adjoint), from the left or the right.
+
+    Example::
+
+        >>> a, tau = oneflow.geqrf(oneflow.tensor([[3.0], [4.0]]))
+        >>> oneflow.ormqr(a, tau, oneflow.tensor([[1.0], [0.0]]))
+        tensor([[-0.6000],
+                [-0.8000]])
+    """
     rows = other.shape[-2 if left else -1]
     if input.shape[-2] != rows:
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
@@ -128,12 +200,26 @@ def ormqr(
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """:func:`oneflow.linalg.matrix_power`."""
+    """:func:`oneflow.linalg.matrix_power`.
+
+    Example::
+
+        >>> oneflow.matrix_power(oneflow.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+        tensor([[1., 3.],
+                [0., 1.]])
+    """
     return linalg.matrix_power(input, n, out=out)
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of matrices, in the order of least work."""
+    """The product of matrices, in the order of least work.
+
+    Example::
+
+        >>> oneflow.chain_matmul(oneflow.ones(2, 3), oneflow.ones(3, 4), oneflow.ones(4, 1))
+        tensor([[12.],
+                [12.]])
+    """
     for matrix in matrices:
         if matrix.dim() != 2:
             raise RuntimeError(f"chain_matmul(): Tensor dimension is {matrix.dim()}, expected 2 instead.")
@@ -143,7 +229,13 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Cross products along ``dim``, or along the first dimension of size three."""
+    """Cross products along ``dim``, or along the first dimension of size three.
+
+    Example::
+
+        >>> oneflow.cross(oneflow.tensor([1.0, 0.0, 0.0]), oneflow.tensor([0.0, 1.0, 0.0]), dim=0)
+        tensor([0., 0., 1.])
+    """
     if dim is None:
         warnings.warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
@@ -216,7 +308,13 @@ def _range_finder(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
 
 
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """About the ``q`` greatest singular values and their vectors, by random projection."""
+    """About the ``q`` greatest singular values and their vectors, by random projection.
+
+    Example::
+
+        >>> [t.shape for t in oneflow.svd_lowrank(oneflow.eye(4), q=2)]
+        [oneflow.Size([4, 2]), oneflow.Size([2]), oneflow.Size([4, 2])]
+    """
     q = 6 if q is None else q
     rows, columns = A.shape[-2:]
     wide = rows < columns
@@ -229,7 +327,13 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components by :func:`svd_lowrank`, of columns made to have mean zero with ``center``."""
+    """Principal components by :func:`svd_lowrank`, of columns made to have mean zero with ``center``.
+
+    Example::
+
+        >>> [t.shape for t in oneflow.pca_lowrank(oneflow.eye(4), q=2)]
+        [oneflow.Size([4, 2]), oneflow.Size([2]), oneflow.Size([4, 2])]
+    """
     rows, columns = A.shape[-2:]
     q = min(6, rows, columns) if q is None else q
     if not 0 <= q <= min(rows, columns):

@@ -31,6 +31,13 @@ def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tens
         The last layer's output, the final h and the final c.
 
     (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997; Sak et al., 2014, for projections.)
+
+    Example::
+
+        >>> x, h = oneflow.zeros(5, 1, 2), oneflow.zeros(1, 1, 3)
+        >>> weights = [oneflow.zeros(12, 2), oneflow.zeros(12, 3)]
+        >>> [t.shape for t in oneflow.lstm(x, (h, h), weights, False, 1, 0.0, False, False, False)]
+        [oneflow.Size([5, 1, 3]), oneflow.Size([1, 1, 3]), oneflow.Size([1, 1, 3])]
     """
     packed = len(args) > 1 and isinstance(args[0], Tensor)
     output, states = _run("LSTM", input, packed, args, kwargs)
@@ -38,17 +45,41 @@ def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tens
 
 
 def gru(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """Gated recurrent units; arguments as of :func:`lstm` with one state. (Cho et al., 2014.)"""
+    """Gated recurrent units; arguments as of :func:`lstm` with one state. (Cho et al., 2014.)
+
+    Example::
+
+        >>> x, h = oneflow.zeros(5, 1, 2), oneflow.zeros(1, 1, 3)
+        >>> weights = [oneflow.zeros(9, 2), oneflow.zeros(9, 3)]
+        >>> [t.shape for t in oneflow.gru(x, h, weights, False, 1, 0.0, False, False, False)]
+        [oneflow.Size([5, 1, 3]), oneflow.Size([1, 1, 3])]
+    """
     return _one_state("GRU", input, args, kwargs)
 
 
 def rnn_tanh(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """Elman layers with tanh; arguments as of :func:`lstm` with one state. (Elman, 1990.)"""
+    """Elman layers with tanh; arguments as of :func:`lstm` with one state. (Elman, 1990.)
+
+    Example::
+
+        >>> x, h = oneflow.zeros(5, 1, 2), oneflow.zeros(1, 1, 3)
+        >>> weights = [oneflow.zeros(3, 2), oneflow.zeros(3, 3)]
+        >>> [t.shape for t in oneflow.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)]
+        [oneflow.Size([5, 1, 3]), oneflow.Size([1, 1, 3])]
+    """
     return _one_state("RNN_TANH", input, args, kwargs)
 
 
 def rnn_relu(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """Elman layers with max(x, 0); arguments as of :func:`lstm` with one state."""
+    """Elman layers with max(x, 0); arguments as of :func:`lstm` with one state.
+
+    Example::
+
+        >>> x, h = oneflow.zeros(5, 1, 2), oneflow.zeros(1, 1, 3)
+        >>> weights = [oneflow.zeros(3, 2), oneflow.zeros(3, 3)]
+        >>> [t.shape for t in oneflow.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)]
+        [oneflow.Size([5, 1, 3]), oneflow.Size([1, 1, 3])]
+    """
     return _one_state("RNN_RELU", input, args, kwargs)
 
 
@@ -182,7 +213,14 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """One step of an LSTM: input (B, I), hx a pair of (B, H); the next pair."""
+    """One step of an LSTM: input (B, I), hx a pair of (B, H); the next pair.
+
+    Example::
+
+        >>> state = (oneflow.zeros(1, 3), oneflow.zeros(1, 3))
+        >>> [t.shape for t in oneflow.lstm_cell(oneflow.ones(1, 2), state, oneflow.zeros(12, 2), oneflow.zeros(12, 3))]
+        [oneflow.Size([1, 3]), oneflow.Size([1, 3])]
+    """
     if not isinstance(hx, (tuple, list)) or len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     h, c = _cell("LSTM", input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
@@ -192,21 +230,39 @@ def lstm_cell(
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """One step of a GRU: input (B, I), hx (B, H); the next state."""
+    """One step of a GRU: input (B, I), hx (B, H); the next state.
+
+    Example::
+
+        >>> oneflow.gru_cell(oneflow.ones(1, 2), oneflow.zeros(1, 3), oneflow.zeros(9, 2), oneflow.zeros(9, 3))
+        tensor([[0., 0., 0.]])
+    """
     return _cell("GRU", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """``tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)``: input (B, I), hx (B, H)."""
+    """``tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)``: input (B, I), hx (B, H).
+
+    Example::
+
+        >>> oneflow.rnn_tanh_cell(oneflow.ones(1, 2), oneflow.zeros(1, 3), oneflow.zeros(3, 2), oneflow.zeros(3, 3))
+        tensor([[0., 0., 0.]])
+    """
     return _cell("RNN_TANH", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """As :func:`rnn_tanh_cell` with max(x, 0)."""
+    """As :func:`rnn_tanh_cell` with max(x, 0).
+
+    Example::
+
+        >>> oneflow.rnn_relu_cell(oneflow.ones(1, 2), oneflow.zeros(1, 3), oneflow.zeros(3, 2), oneflow.zeros(3, 3))
+        tensor([[0., 0., 0.]])
+    """
     return _cell("RNN_RELU", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
 

@@ -174,6 +174,12 @@ def histogramdd(
         range: lower and upper bound of each dimension, one after the other; the data's bounds if left out.
         weight: what each point counts, of the size of ``input`` without the last dimension.
         density: divide by the total and by the bins' volumes.
+
+    Example::
+
+        >>> oneflow.histogramdd(oneflow.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2]).hist
+        tensor([[0., 1.],
+                [1., 0.]])
     """
     if input.dim() < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")

@@ -12,22 +12,47 @@ _state: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back."""
+    """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back.
+
+    Example::
+
+        >>> oneflow.use_deterministic_algorithms(True)
+        >>> oneflow.are_deterministic_algorithms_enabled()
+        True
+        >>> oneflow.use_deterministic_algorithms(False)
+    """
     _state.update(deterministic=bool(mode), warn_only=bool(warn_only))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether :func:`use_deterministic_algorithms` was asked for."""
+    """Whether :func:`use_deterministic_algorithms` was asked for.
+
+    Example::
+
+        >>> oneflow.are_deterministic_algorithms_enabled()
+        False
+    """
     return _state["deterministic"]
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was asked for with ``warn_only``."""
+    """Whether it was asked for with ``warn_only``.
+
+    Example::
+
+        >>> oneflow.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return _state["warn_only"]
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same switch by another name: "default" or 0, "warn" or 1, "error" or 2."""
+    """The same switch by another name: "default" or 0, "warn" or 1, "error" or 2.
+
+    Example::
+
+        >>> oneflow.set_deterministic_debug_mode("default")
+    """
     modes = {"default": 0, "warn": 1, "error": 2}
     mode = modes.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
@@ -38,7 +63,13 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 (warn) or 2 (error)."""
+    """0, 1 (warn) or 2 (error).
+
+    Example::
+
+        >>> oneflow.get_deterministic_debug_mode()
+        0
+    """
     return 0 if not _state["deterministic"] else 1 if _state["warn_only"] else 2
 
 
@@ -47,6 +78,10 @@ def set_float32_matmul_precision(precision: str) -> None:
 
     Raises:
         RuntimeError: another word.
+
+    Example::
+
+        >>> oneflow.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"Unknown precision: {precision}; use 'highest', 'high' or 'medium'")
@@ -54,27 +89,56 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What :func:`set_float32_matmul_precision` was given; "highest" at first."""
+    """What :func:`set_float32_matmul_precision` was given; "highest" at first.
+
+    Example::
+
+        >>> oneflow.get_float32_matmul_precision()
+        'highest'
+    """
     return _state["precision"]
 
 
 def set_warn_always(b: bool) -> None:
-    """Repeat warnings that are usually given once a process. Python's own filter decides which are shown."""
+    """Repeat warnings that are usually given once a process. Python's own filter decides which are shown.
+
+    Example::
+
+        >>> oneflow.set_warn_always(False)
+    """
     _state["warn_always"] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """What :func:`set_warn_always` was given."""
+    """What :func:`set_warn_always` was given.
+
+    Example::
+
+        >>> oneflow.is_warn_always_enabled()
+        False
+    """
     return _state["warn_always"]
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: numbers below the smallest normal one are always kept."""
+    """False: numbers below the smallest normal one are always kept.
+
+    Example::
+
+        >>> oneflow.set_flush_denormal(False)
+        False
+    """
     return False
 
 
 def get_num_interop_threads() -> int:
-    """1: independent ops do not run side by side in eager execution."""
+    """1: independent ops do not run side by side in eager execution.
+
+    Example::
+
+        >>> oneflow.get_num_interop_threads() >= 1
+        True
+    """
     return 1
 
 
@@ -98,7 +162,13 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def typename(obj: Any) -> str:
-    """The name of an object's type: of a tensor its type with dtype, such as "oneflow.FloatTensor"."""
+    """The name of an object's type: of a tensor its type with dtype, such as "oneflow.FloatTensor".
+
+    Example::
+
+        >>> oneflow.typename(oneflow.ones(1))
+        'oneflow.FloatTensor'
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
@@ -107,7 +177,13 @@ def typename(obj: Any) -> str:
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` has negative numbers."""
+    """Whether the dtype of ``input`` has negative numbers.
+
+    Example::
+
+        >>> oneflow.is_signed(oneflow.tensor([1]))
+        True
+    """
     return input.is_signed()
 
 
@@ -122,7 +198,13 @@ def is_distributed(input: Tensor) -> bool:
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the GPU that ``input`` is on, -1 on the CPU."""
+    """The number of the GPU that ``input`` is on, -1 on the CPU.
+
+    Example::
+
+        >>> oneflow.get_device(oneflow.ones(1))
+        -1
+    """
     return input.get_device()
 
 
@@ -152,7 +234,13 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True: the package holds no C++ whose ABI could matter."""
+    """True: the package holds no C++ whose ABI could matter.
+
+    Example::
+
+        >>> oneflow.compiled_with_cxx11_abi()
+        True
+    """
     return True
 
 

@@ -112,25 +112,55 @@ def _at_least(op: Any, tensors: tuple[Any, ...]) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """The tensors with one dimension at least."""
+    """The tensors with one dimension at least.
+
+    Example::
+
+        >>> oneflow.atleast_1d(oneflow.tensor(1.0))
+        tensor([1.])
+    """
     return _at_least(_oneflow._C.atleast_1d, tensors)
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """The tensors with two dimensions at least: vectors become rows."""
+    """The tensors with two dimensions at least: vectors become rows.
+
+    Example::
+
+        >>> oneflow.atleast_2d(oneflow.tensor([1.0, 2.0]))
+        tensor([[1., 2.]])
+    """
     return _at_least(_oneflow._C.atleast_2d, tensors)
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """The tensors with three dimensions at least."""
+    """The tensors with three dimensions at least.
+
+    Example::
+
+        >>> oneflow.atleast_3d(oneflow.tensor([1.0, 2.0])).shape
+        oneflow.Size([1, 2, 1])
+    """
     return _at_least(_oneflow._C.atleast_3d, tensors)
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """In place: the sizes of another tensor, with more memory where needed."""
+    """In place: the sizes of another tensor, with more memory where needed.
+
+    Example::
+
+        >>> oneflow.resize_as_(oneflow.ones(4), oneflow.ones(2, 2)).shape
+        oneflow.Size([2, 2])
+    """
     return input.resize_as_(the_template, memory_format=memory_format)
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Fill ``input`` with zeros in place."""
+    """Fill ``input`` with zeros in place.
+
+    Example::
+
+        >>> oneflow.zero_(oneflow.ones(2))
+        tensor([0., 0.])
+    """
     return input.zero_()

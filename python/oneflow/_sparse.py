@@ -188,12 +188,26 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
 
 
 def mm(sparse: Tensor, dense: Tensor) -> Tensor:
-    """The product of two matrices, one of them sparse; differentiable by the dense one."""
+    """The product of two matrices, one of them sparse; differentiable by the dense one.
+
+    Example::
+
+        >>> a = oneflow.eye(2).to_sparse()
+        >>> oneflow.sparse.mm(a, oneflow.ones(2, 1))
+        tensor([[1.],
+                [1.]])
+    """
     return oneflow.mm(sparse, dense)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum of all entries, or over dimensions, then dense."""
+    """The sum of all entries, or over dimensions, then dense.
+
+    Example::
+
+        >>> oneflow.sparse.sum(oneflow.eye(2).to_sparse())
+        tensor(2.)
+    """
     total = input.sum() if dim is None else input.sum(dim)
     return total if dtype is None else total.to(dtype)
 

@@ -44,6 +44,13 @@ def set_printoptions(
         linewidth: characters a line (80).
         profile: "default", "short" or "full", applied before the other arguments.
         sci_mode: scientific notation always (True), never (False), or where it helps (None).
+
+    Example::
+
+        >>> oneflow.set_printoptions(precision=2)
+        >>> oneflow.tensor([3.14159])
+        tensor([3.14])
+        >>> oneflow.set_printoptions(profile="default")
     """
     global _options
     options = _options

@@ -22,7 +22,16 @@ _user_globals: dict[str, Any] = {}
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let ``load`` build these classes and call these functions; an entry may be (object, "module.name")."""
+    """Let ``load`` build these classes and call these functions; an entry may be (object, "module.name").
+
+    Example::
+
+        >>> import collections
+        >>> oneflow.serialization.add_safe_globals([collections.deque])
+        >>> collections.deque in oneflow.serialization.get_safe_globals()
+        True
+        >>> oneflow.serialization.clear_safe_globals()
+    """
     for entry in safe_globals:
         if isinstance(entry, tuple):
             _user_globals[entry[1]] = entry[0]
@@ -31,17 +40,38 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Forget everything that was added."""
+    """Forget everything that was added.
+
+    Example::
+
+        >>> oneflow.serialization.clear_safe_globals()
+        >>> oneflow.serialization.get_safe_globals()
+        []
+    """
     _user_globals.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what was added."""
+    """Return what was added.
+
+    Example::
+
+        >>> oneflow.serialization.get_safe_globals()
+        []
+    """
     return list(_user_globals.values())
 
 
 class safe_globals:
-    """Context manager: ``add_safe_globals`` for the time of a block."""
+    """Context manager: ``add_safe_globals`` for the time of a block.
+
+    Example::
+
+        >>> import collections
+        >>> with oneflow.serialization.safe_globals([collections.deque]):
+        ...     len(oneflow.serialization.get_safe_globals())
+        1
+    """
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self.added = list(safe_globals)

@@ -25,7 +25,13 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator."""
+    """Whether there is an accelerator.
+
+    Example::
+
+        >>> isinstance(oneflow.accelerator.is_available(), bool)
+        True
+    """
     return cuda.is_available()
 
 
@@ -35,7 +41,13 @@ def current_accelerator(check_available: bool = False) -> Any:
 
 
 def device_count() -> int:
-    """How many accelerators there are."""
+    """How many accelerators there are.
+
+    Example::
+
+        >>> oneflow.accelerator.device_count() >= 0
+        True
+    """
     return cuda.device_count()
 
 

@@ -155,7 +155,13 @@ def fft(
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`fft`."""
+    """The inverse of :func:`fft`.
+
+    Example::
+
+        >>> oneflow.fft.ifft(oneflow.fft.fft(oneflow.tensor([1.0, 2.0]))).real
+        tensor([1., 2.])
+    """
     if _is_complex(input):
         return _given(_c2c(input, n, dim, norm, False), out)
     x = _real(input, "ifft")
@@ -181,28 +187,52 @@ def _c2r(x: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) ->
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The transform of a real tensor: the first half, which says all."""
+    """The transform of a real tensor: the first half, which says all.
+
+    Example::
+
+        >>> oneflow.fft.rfft(oneflow.ones(4)).real
+        tensor([4., 0., 0.])
+    """
     return _given(_r2c("rfft", input, n, dim, norm, True), out)
 
 
 def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`rfft`, of ``n`` real points (an even number if left out)."""
+    """The inverse of :func:`rfft`, of ``n`` real points (an even number if left out).
+
+    Example::
+
+        >>> oneflow.fft.irfft(oneflow.fft.rfft(oneflow.tensor([1.0, 2.0, 3.0, 4.0])))
+        tensor([1., 2., 3., 4.])
+    """
     return _given(_c2r(input, n, dim, norm, False), out)
 
 
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real transform of a half-given Hermitian tensor."""
+    """The real transform of a half-given Hermitian tensor.
+
+    Example::
+
+        >>> oneflow.fft.hfft(oneflow.ones(3))
+        tensor([4., 0., 0., 0.])
+    """
     return _given(_c2r(input, n, dim, norm, True), out)
 
 
 def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`hfft`."""
+    """The inverse of :func:`hfft`.
+
+    Example::
+
+        >>> oneflow.fft.ihfft(oneflow.ones(4)).real
+        tensor([1., 0., 0.])
+    """
     return _given(_r2c("ihfft", input, n, dim, norm, False), out)
 
 
@@ -232,14 +262,27 @@ def fftn(
 def ifftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`fftn`."""
+    """The inverse of :func:`fftn`.
+
+    Example::
+
+        >>> oneflow.fft.ifftn(oneflow.ones(2, 2)).real
+        tensor([[1., 0.],
+                [0., 0.]])
+    """
     return _given(_n_c2c(input, s, dim, norm, False), out)
 
 
 def rfftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The transform of a real tensor over several dimensions: half of the last one."""
+    """The transform of a real tensor over several dimensions: half of the last one.
+
+    Example::
+
+        >>> oneflow.fft.rfftn(oneflow.ones(2, 4)).shape
+        oneflow.Size([2, 3])
+    """
     x = _real(input, "rfftn")
     sizes, dims = _many(x, s, dim)
     if not dims:
@@ -261,7 +304,13 @@ def _half_sizes(name: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list
 def irfftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`rfftn`."""
+    """The inverse of :func:`rfftn`.
+
+    Example::
+
+        >>> oneflow.fft.irfftn(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
+    """
     x = _complex(input)
     sizes, dims, last = _half_sizes("irfftn", x, s, dim)
     return _given(_C.fft_c2r(_resized(x, sizes, dims), dims, _normalization(norm, False), last), out)
@@ -270,7 +319,13 @@ def irfftn(
 def hfftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real transform over several dimensions of a tensor that is Hermitian, given by half of the last one."""
+    """The real transform over several dimensions of a tensor that is Hermitian, given by half of the last one.
+
+    Example::
+
+        >>> oneflow.fft.hfftn(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
+    """
     x = _complex(input)
     sizes, dims, last = _half_sizes("hfftn", x, s, dim)
     x = _resized(x, sizes, dims)
@@ -283,7 +338,13 @@ def hfftn(
 def ihfftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of :func:`hfftn`."""
+    """The inverse of :func:`hfftn`.
+
+    Example::
+
+        >>> oneflow.fft.ihfftn(oneflow.ones(2, 4)).shape
+        oneflow.Size([2, 3])
+    """
     x = _real(input, "ihfftn")
     sizes, dims = _many(x, s, dim)
     if not dims:
@@ -296,42 +357,80 @@ def ihfftn(
 def fft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`fftn` over the last two dimensions."""
+    """:func:`fftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.fft2(oneflow.ones(2, 2)).real
+        tensor([[4., 0.],
+                [0., 0.]])
+    """
     return fftn(input, s, dim, norm, out=out)
 
 
 def ifft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`ifftn` over the last two dimensions."""
+    """:func:`ifftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.ifft2(oneflow.ones(2, 2)).real
+        tensor([[1., 0.],
+                [0., 0.]])
+    """
     return ifftn(input, s, dim, norm, out=out)
 
 
 def rfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`rfftn` over the last two dimensions."""
+    """:func:`rfftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.rfft2(oneflow.ones(2, 4)).shape
+        oneflow.Size([2, 3])
+    """
     return rfftn(input, s, dim, norm, out=out)
 
 
 def irfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`irfftn` over the last two dimensions."""
+    """:func:`irfftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.irfft2(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
+    """
     return irfftn(input, s, dim, norm, out=out)
 
 
 def hfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`hfftn` over the last two dimensions."""
+    """:func:`hfftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.hfft2(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
+    """
     return hfftn(input, s, dim, norm, out=out)
 
 
 def ihfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """:func:`ihfftn` over the last two dimensions."""
+    """:func:`ihfftn` over the last two dimensions.
+
+    Example::
+
+        >>> oneflow.fft.ihfft2(oneflow.ones(2, 4)).shape
+        oneflow.Size([2, 3])
+    """
     return ihfftn(input, s, dim, norm, out=out)
 
 
@@ -356,7 +455,13 @@ def fftfreq(
 def rfftfreq(
     n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any
 ) -> Tensor:
-    """The frequencies of :func:`rfft`'s results, for samples ``d`` apart."""
+    """The frequencies of :func:`rfft`'s results, for samples ``d`` apart.
+
+    Example::
+
+        >>> oneflow.fft.rfftfreq(4)
+        tensor([0.0000, 0.2500, 0.5000])
+    """
     half = oneflow.arange(n // 2 + 1, dtype=dtype or oneflow.get_default_dtype(), device=device)
     return _given(_optioned(half * (1.0 / (n * d)), options), out)
 
@@ -376,10 +481,22 @@ def _shifted(x: Tensor, dim: Any, back: bool) -> Tensor:
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """Moves the frequency zero to the middle."""
+    """Moves the frequency zero to the middle.
+
+    Example::
+
+        >>> oneflow.fft.fftshift(oneflow.arange(4))
+        tensor([2, 3, 0, 1])
+    """
     return _shifted(input, dim, back=False)
 
 
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The inverse of :func:`fftshift`."""
+    """The inverse of :func:`fftshift`.
+
+    Example::
+
+        >>> oneflow.fft.ifftshift(oneflow.arange(4))
+        tensor([2, 3, 0, 1])
+    """
     return _shifted(input, dim, back=True)

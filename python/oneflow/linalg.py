@@ -147,18 +147,36 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
-    """:func:`cholesky` that reports failures in ``info`` instead of raising."""
+    """:func:`cholesky` that reports failures in ``info`` instead of raising.
+
+    Example::
+
+        >>> oneflow.linalg.cholesky_ex(oneflow.eye(2)).info
+        tensor(0, dtype=oneflow.int32)
+    """
     return _given(_Cholesky(*_C.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors)), out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
-    """LU factorisation with partial pivoting, in the packed form that :func:`lu_solve` takes."""
+    """LU factorisation with partial pivoting, in the packed form that :func:`lu_solve` takes.
+
+    Example::
+
+        >>> oneflow.linalg.lu_factor(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]])).pivots
+        tensor([1, 2], dtype=oneflow.int32)
+    """
     lu, pivots, _ = _C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU)
     return _given(_LUFactor(lu, pivots), out)
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
-    """:func:`lu_factor` that reports a zero pivot in ``info`` instead of raising."""
+    """:func:`lu_factor` that reports a zero pivot in ``info`` instead of raising.
+
+    Example::
+
+        >>> oneflow.linalg.lu_factor_ex(oneflow.eye(2)).info
+        tensor(0, dtype=oneflow.int32)
+    """
     return _given(_LUFactorEx(*_C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU * check_errors)), out)
 
 
@@ -191,7 +209,15 @@ def _permutation(pivots: Tensor, rows: int, dtype: DType) -> Tensor:
 
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """The factors ``P, L, U`` of a packed LU factorisation."""
+    """The factors ``P, L, U`` of a packed LU factorisation.
+
+    Example::
+
+        >>> p, l, u = oneflow.lu_unpack(*oneflow.linalg.lu_factor(oneflow.tensor([[2.0, 1.0], [1.0, 3.0]])))
+        >>> p @ l @ u
+        tensor([[2., 1.],
+                [1., 3.]])
+    """
     nothing = LU_data.new_empty((0,))
     lower, upper = _unpack(LU_data) if unpack_data else (nothing, nothing)
     permutation = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else nothing
@@ -201,7 +227,15 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The solution of ``A X = B`` (``X A = B``) from the packed factors of ``A``; with ``adjoint`` of ``A^H``."""
+    """The solution of ``A X = B`` (``X A = B``) from the packed factors of ``A``; with ``adjoint`` of ``A^H``.
+
+    Example::
+
+        >>> factors = oneflow.linalg.lu_factor(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> oneflow.linalg.lu_solve(*factors, oneflow.tensor([[2.0], [8.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     _need_square(LU, "torch.linalg.lu_solve")
     if LU.dtype != B.dtype:
         raise RuntimeError(
@@ -248,7 +282,15 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of reflections that :func:`oneflow.geqrf` leaves."""
+    """The first columns of the product of reflections that :func:`oneflow.geqrf` leaves.
+
+    Example::
+
+        >>> a, tau = oneflow.geqrf(oneflow.tensor([[3.0], [4.0]]))
+        >>> oneflow.linalg.householder_product(a, tau)
+        tensor([[-0.6000],
+                [-0.8000]])
+    """
     if _wants_grad(input, tau):
         return _given(_columns(_reflections(input, tau, input.shape[-1])), out)
     return _given(_C.linalg_householder_product(input, tau), out)
@@ -280,17 +322,35 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of :func:`eigh`."""
+    """The eigenvalues of :func:`eigh`.
+
+    Example::
+
+        >>> oneflow.linalg.eigvalsh(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([2., 4.])
+    """
     return _given(_C.linalg_eigh(A, UPLO, compute_v=_wants_grad(A))[0], out)
 
 
 def eig(A: Tensor, *, out: Any = None) -> Any:
-    """Eigenvalues and eigenvectors of square matrices, complex."""
+    """Eigenvalues and eigenvectors of square matrices, complex.
+
+    Example::
+
+        >>> oneflow.linalg.eig(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]])).eigenvalues
+        tensor([2.+0.j, 4.+0.j])
+    """
     return _given(_Eig(*_C.linalg_eig(A)), out)
 
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of :func:`eig`."""
+    """The eigenvalues of :func:`eig`.
+
+    Example::
+
+        >>> oneflow.linalg.eigvals(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([2.+0.j, 4.+0.j])
+    """
     return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out)
 
 
@@ -309,7 +369,13 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """The singular values of :func:`svd`."""
+    """The singular values of :func:`svd`.
+
+    Example::
+
+        >>> oneflow.linalg.svdvals(oneflow.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor([4., 3.])
+    """
     if driver is not None and not A.is_cuda:
         raise RuntimeError(
             "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
@@ -334,7 +400,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
-    """:func:`solve` that reports singular matrices in ``info`` instead of raising."""
+    """:func:`solve` that reports singular matrices in ``info`` instead of raising.
+
+    Example::
+
+        >>> oneflow.linalg.solve_ex(oneflow.eye(2), oneflow.ones(2)).result
+        tensor([1., 1.])
+    """
     return _given(_Solved(*_C.linalg_solve_ex(A, B, left=left, check=_CHECK_SOLVE * check_errors)), out)
 
 
@@ -353,14 +425,28 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
-    """:func:`inv` that reports singular matrices in ``info`` instead of raising."""
+    """:func:`inv` that reports singular matrices in ``info`` instead of raising.
+
+    Example::
+
+        >>> oneflow.linalg.inv_ex(oneflow.eye(2)).info
+        tensor(0, dtype=oneflow.int32)
+    """
     return _given(_Inverse(*_C.linalg_inv_ex(A, check=_CHECK_INV * check_errors)), out)
 
 
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The solution of ``A X = B`` (``X A = B``) with a triangular ``A``, whose other triangle is not read."""
+    """The solution of ``A X = B`` (``X A = B``) with a triangular ``A``, whose other triangle is not read.
+
+    Example::
+
+        >>> oneflow.linalg.solve_triangular(oneflow.tensor([[2.0, 1.0], [0.0, 4.0]]), oneflow.tensor([[4.0],
+        ...     [8.0]]), upper=True)
+        tensor([[1.],
+                [2.]])
+    """
     return _given(_C.linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular), out)
 
 
@@ -401,7 +487,14 @@ def pinv(
     hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Moore-Penrose inverses. Singular values up to ``max(atol, rtol * largest)`` count as zero."""
+    """Moore-Penrose inverses. Singular values up to ``max(atol, rtol * largest)`` count as zero.
+
+    Example::
+
+        >>> oneflow.linalg.pinv(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     if isinstance(rcond, bool):
         hermitian, rcond = rcond, None
     if rcond is not None:
@@ -444,6 +537,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     """The least-squares solution of ``A X = B``, of least norm where there are many.
 
     Returns ``(solution, residuals, rank, singular_values)``, empty where torch leaves them so for the driver.
+
+    Example::
+
+        >>> oneflow.linalg.lstsq(oneflow.tensor([[1.0], [1.0]]), oneflow.tensor([[1.0], [3.0]])).solution
+        tensor([[2.]])
     """
     if A.ndim < 2:
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
@@ -488,22 +586,48 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Determinants of square matrices."""
+    """Determinants of square matrices.
+
+    Example::
+
+        >>> oneflow.linalg.det(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor(8.)
+    """
     return _given(oneflow.det(A), out)
 
 
 def slogdet(A: Tensor, *, out: Any = None) -> Any:
-    """Signs of determinants and the logarithms of their magnitudes."""
+    """Signs of determinants and the logarithms of their magnitudes.
+
+    Example::
+
+        >>> oneflow.linalg.slogdet(oneflow.tensor([[2.0, 0.0], [0.0, -4.0]]))
+        _Slogdet(sign=tensor(-1.), logabsdet=tensor(2.0794))
+    """
     return _given(_Slogdet(*oneflow.slogdet(A)), out)
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """Exponentials of square matrices."""
+    """Exponentials of square matrices.
+
+    Example::
+
+        >>> oneflow.linalg.matrix_exp(oneflow.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     return oneflow.matrix_exp(A)
 
 
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """``A`` times itself ``n`` times; the inverse that often for a negative ``n``."""
+    """``A`` times itself ``n`` times; the inverse that often for a negative ``n``.
+
+    Example::
+
+        >>> oneflow.linalg.matrix_power(oneflow.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+        tensor([[1., 3.],
+                [0., 1.]])
+    """
     _need_square(A, "linalg.matrix_power")
     return _given(_power(A, n), out)
 
@@ -536,7 +660,13 @@ def matrix_rank(
     rtol: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values are greater than ``max(atol, rtol * largest)``."""
+    """How many singular values are greater than ``max(atol, rtol * largest)``.
+
+    Example::
+
+        >>> oneflow.linalg.matrix_rank(oneflow.tensor([[1.0, 1.0], [2.0, 2.0]]))
+        tensor(1)
+    """
     if isinstance(tol, bool):
         hermitian, tol = tol, None
     if tol is not None:
@@ -555,7 +685,13 @@ def matrix_rank(
 
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Condition numbers: the norm of ``A`` times the norm of its inverse."""
+    """Condition numbers: the norm of ``A`` times the norm of its inverse.
+
+    Example::
+
+        >>> oneflow.linalg.cond(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor(2.)
+    """
     _need_matrix(A, "linalg.cond")
     if p not in (None, 2, -2, 1, -1, math.inf, -math.inf, "fro", "nuc"):
         raise ValueError(f"linalg.cond got an invalid norm type: {p}")
@@ -606,7 +742,13 @@ def matrix_norm(
     dtype: DType | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of matrices in two dimensions: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
+    """The norm of matrices in two dimensions: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+
+    Example::
+
+        >>> oneflow.linalg.matrix_norm(oneflow.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor(5.)
+    """
     name = "linalg.matrix_norm"
     _need_matrix(A, name)
     _need_float(A, name)
@@ -685,7 +827,14 @@ def norm(
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """The product of matrices, in the order of least work; the first and the last may be vectors."""
+    """The product of matrices, in the order of least work; the first and the last may be vectors.
+
+    Example::
+
+        >>> oneflow.linalg.multi_dot([oneflow.ones(2, 3), oneflow.ones(3, 4), oneflow.ones(4, 1)])
+        tensor([[12.],
+                [12.]])
+    """
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
@@ -736,7 +885,13 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Inner products along a dimension, conjugating ``x``."""
+    """Inner products along a dimension, conjugating ``x``.
+
+    Example::
+
+        >>> oneflow.linalg.vecdot(oneflow.tensor([1.0, 2.0]), oneflow.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     if not (x.is_floating_point() or _is_complex(x.dtype)):
         return _given((x * y).sum(dim), out)
     return _given((x.conj() * y).sum(dim), out)
@@ -753,12 +908,26 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonal of matrices, as a view."""
+    """The diagonal of matrices, as a view.
+
+    Example::
+
+        >>> oneflow.linalg.diagonal(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """Powers of each element: rows ``1, x, x**2, ...`` of ``N`` columns."""
+    """Powers of each element: rows ``1, x, x**2, ...`` of ``N`` columns.
+
+    Example::
+
+        >>> oneflow.linalg.vander(oneflow.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [1, 2, 4],
+                [1, 3, 9]])
+    """
     if N is not None and N <= 1:
         raise RuntimeError("N must be greater than 1.")
     n = (x.shape[-1] if x.ndim else 1) if N is None else N
@@ -772,7 +941,13 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse for ``tensordot`` over the first ``ind`` dimensions."""
+    """The inverse for ``tensordot`` over the first ``ind`` dimensions.
+
+    Example::
+
+        >>> oneflow.linalg.tensorinv(oneflow.eye(4).reshape(4, 2, 2), ind=1).shape
+        oneflow.Size([2, 2, 4])
+    """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, rest = A.shape[:ind], A.shape[ind:]
@@ -786,7 +961,13 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The solution of ``tensordot(A, X, X.ndim) = B``; ``dims`` of ``A`` are moved to its end first."""
+    """The solution of ``tensordot(A, X, X.ndim) = B``; ``dims`` of ``A`` are moved to its end first.
+
+    Example::
+
+        >>> oneflow.linalg.tensorsolve(oneflow.eye(4).reshape(2, 2, 4), oneflow.ones(2, 2))
+        tensor([1., 1., 1., 1.])
+    """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     shape = A.shape[B.ndim :]

@@ -10,12 +10,24 @@ _INSTEAD = "there is no provider for Apple's GPUs; oneflow.backends.mps.is_avail
 
 
 def is_available() -> bool:
-    """False: there is no provider for them."""
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.mps.is_available()
+        False
+    """
     return False
 
 
 def device_count() -> int:
-    """0: there is no provider for them."""
+    """0: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.mps.device_count()
+        0
+    """
     return 0
 
 

@@ -13,5 +13,11 @@ dynamo_export = refuse("oneflow.onnx.dynamo_export", _INSTEAD)
 
 
 def is_in_onnx_export() -> bool:
-    """False."""
+    """False.
+
+    Example::
+
+        >>> oneflow.onnx.is_in_onnx_export()
+        False
+    """
     return False

@@ -32,12 +32,24 @@ _disabled_torch_function_impl = _C._disabled_torch_function_impl
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether one of the arguments wants to answer the call it is part of."""
+    """Whether one of the arguments wants to answer the call it is part of.
+
+    Example::
+
+        >>> oneflow.overrides.has_torch_function((oneflow.ones(1), 2))
+        False
+    """
     return _C._has_torch_function(*relevant_args)
 
 
 def has_torch_function_unary(arg: Any) -> bool:
-    """As :func:`has_torch_function`, of one argument."""
+    """As :func:`has_torch_function`, of one argument.
+
+    Example::
+
+        >>> oneflow.overrides.has_torch_function_unary(oneflow.ones(1))
+        False
+    """
     return _C._has_torch_function(arg)
 
 
@@ -45,7 +57,13 @@ has_torch_function_variadic: Callable[..., bool] = _C._has_torch_function
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether ``inp`` is a Tensor or has ``__torch_function__``."""
+    """Whether ``inp`` is a Tensor or has ``__torch_function__``.
+
+    Example::
+
+        >>> oneflow.overrides.is_tensor_like(oneflow.ones(1))
+        True
+    """
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 

@@ -26,22 +26,50 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed from the operating system and return the seed drawn."""
+    """Seed from the operating system and return the seed drawn.
+
+    Example::
+
+        >>> isinstance(oneflow.seed(), int)
+        True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """Return the seed in use."""
+    """Return the seed in use.
+
+    Example::
+
+        >>> _ = oneflow.manual_seed(3)
+        >>> oneflow.initial_seed()
+        3
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """Return the state of the default generator as a tensor of bytes."""
+    """Return the state of the default generator as a tensor of bytes.
+
+    Example::
+
+        >>> oneflow.get_rng_state().dtype
+        oneflow.uint8
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Put a state from :func:`get_rng_state` back."""
+    """Put a state from :func:`get_rng_state` back.
+
+    Example::
+
+        >>> state = oneflow.get_rng_state()
+        >>> x = oneflow.rand(2)
+        >>> oneflow.set_rng_state(state)
+        >>> oneflow.equal(x, oneflow.rand(2))
+        True
+    """
     default_generator.set_state(new_state)
 
 
@@ -58,6 +86,11 @@ def fork_rng(
     Args:
         devices: accepted: all devices draw from one generator.
         enabled: False does nothing.
+
+    Example::
+
+        >>> with oneflow.random.fork_rng():
+        ...     x = oneflow.rand(2)
     """
     if not enabled:
         yield

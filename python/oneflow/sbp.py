@@ -18,5 +18,11 @@ partial_sum = sbp("P")
 
 
 def split(dim: int) -> sbp:
-    """Return the layout in which every rank holds a slice along ``dim``; the first ranks get the extra elements."""
+    """Return the layout in which every rank holds a slice along ``dim``; the first ranks get the extra elements.
+
+    Example::
+
+        >>> oneflow.sbp.split(1)
+        oneflow.sbp.split(dim=1)
+    """
     return sbp("S", dim)

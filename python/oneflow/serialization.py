@@ -486,6 +486,12 @@ def load(
         FileNotFoundError: there is no such file.
         RuntimeError: the archive is damaged, or a tensor lies outside its storage.
         pickle.UnpicklingError: the pickle is broken or wants a name that is not allowed.
+
+    Example::
+
+        >>> oneflow.save({"w": oneflow.ones(2)}, "w.pt")
+        >>> oneflow.load("w.pt")
+        {'w': tensor([1., 1.])}
     """
     if pickle_module not in (None, pickle):
         raise ValueError("load uses Python's own pickle only")

@@ -39,17 +39,35 @@ modified_bessel_i1 = _C.special_i1
 
 
 def softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
-    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> oneflow.special.softmax(oneflow.zeros(2), dim=0)
+        tensor([0.5000, 0.5000])
+    """
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
 def log_softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
-    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> oneflow.special.log_softmax(oneflow.zeros(2), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
 
 def logsumexp(
     input: oneflow.Tensor, dim: int | tuple[int, ...], keepdim: bool = False, *, out: oneflow.Tensor | None = None
 ) -> oneflow.Tensor:
-    """``log(sum(exp(input)))`` over ``dim``, without overflow."""
+    """``log(sum(exp(input)))`` over ``dim``, without overflow.
+
+    Example::
+
+        >>> oneflow.special.logsumexp(oneflow.zeros(2), dim=0)
+        tensor(0.6931)
+    """
     return oneflow.logsumexp(input, dim, keepdim) if out is None else oneflow.logsumexp(input, dim, keepdim, out=out)

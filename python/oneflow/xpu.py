@@ -12,7 +12,13 @@ _INSTEAD = "there is no provider for Intel's GPUs; oneflow.xpu.is_available() is
 
 
 def is_available() -> bool:
-    """False: there is no provider for them."""
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.xpu.is_available()
+        False
+    """
     return False
 
 
@@ -22,7 +28,13 @@ def is_initialized() -> bool:
 
 
 def device_count() -> int:
-    """0: there is no provider for them."""
+    """0: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.xpu.device_count()
+        0
+    """
     return 0
 
 

@@ -16,7 +16,13 @@ _DEVICES = ("cpu", "cuda")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast knows the device type."""
+    """Whether autocast knows the device type.
+
+    Example::
+
+        >>> oneflow.amp.is_autocast_available("cpu")
+        True
+    """
     return device_type in _DEVICES
 
 

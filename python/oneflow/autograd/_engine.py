@@ -58,6 +58,13 @@ def backward(
 
     Raises:
         RuntimeError: nothing requires a gradient, shapes differ, or what was saved is gone.
+
+    Example::
+
+        >>> x = oneflow.ones(2, requires_grad=True)
+        >>> oneflow.autograd.backward((x * 3).sum())
+        >>> x.grad
+        tensor([3., 3.])
     """
     outputs = _as_list(tensors)
     gradients = _initial_gradients(outputs, grad_variables if grad_tensors is None else grad_tensors, "grad_output")

@@ -11,12 +11,24 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Whether anomaly mode is on.
+
+    Example::
+
+        >>> oneflow.is_anomaly_enabled()
+        False
+    """
     return _oneflow._C._anomaly()[0]
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN."""
+    """Whether anomaly mode looks for NaN.
+
+    Example::
+
+        >>> oneflow.is_anomaly_check_nan_enabled()
+        False
+    """
     return _oneflow._C._anomaly()[1]
 
 
@@ -28,6 +40,12 @@ class set_detect_anomaly:
         check_nan: also raise where a gradient holds NaN.
 
     The mode is slow; it is for finding an error only.
+
+    Example::
+
+        >>> with oneflow.autograd.set_detect_anomaly(True):
+        ...     oneflow.is_anomaly_enabled()
+        True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

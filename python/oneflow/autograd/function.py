@@ -17,6 +17,21 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate the ``backward`` of a :class:`Function` that is not itself made of differentiable calls.
 
     It runs without recording; differentiating what it returns raises RuntimeError.
+
+    Example::
+
+        >>> class Double(oneflow.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @oneflow.autograd.function.once_differentiable
+        ...     def backward(ctx, g):
+        ...         return g * 2
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
     """
 
     @functools.wraps(fn)

@@ -128,6 +128,11 @@ def vjp(
         v: of the shapes of the output; may be left out for one output of one element.
         create_graph: make the result differentiable.
         strict: raise where an output does not depend on an input, instead of zeros.
+
+    Example::
+
+        >>> oneflow.autograd.functional.vjp(lambda x: x**2, oneflow.tensor([1.0, 3.0]), oneflow.ones(2))[1]
+        tensor([2., 6.])
     """
     with oneflow.enable_grad():
         many, xs = _as_tuple(inputs, "inputs", "vjp")
@@ -146,6 +151,11 @@ def jvp(
     """Return ``func(*inputs)`` and the product of the Jacobian of ``func`` at ``inputs`` with ``v``.
 
     Computed by differentiating a backward. Arguments as for :func:`vjp`; ``v`` has the shapes of the inputs.
+
+    Example::
+
+        >>> oneflow.autograd.functional.jvp(lambda x: x**2, oneflow.tensor([1.0, 3.0]), oneflow.ones(2))[1]
+        tensor([2., 6.])
     """
     with oneflow.enable_grad():
         many, xs = _as_tuple(inputs, "inputs", "jvp")
@@ -180,6 +190,12 @@ def jacobian(
 
     Returns:
         a tensor; nested in tuples, outputs outermost, where there are several outputs or inputs.
+
+    Example::
+
+        >>> oneflow.autograd.functional.jacobian(lambda x: x**2, oneflow.tensor([1.0, 3.0]))
+        tensor([[2., 0.],
+                [0., 6.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got {strategy}.')
@@ -239,6 +255,12 @@ def hessian(
 
     Arguments as for :func:`jacobian`. With several inputs a tuple of tuples: entry [i][j] is the derivative by input i
     and then by input j.
+
+    Example::
+
+        >>> oneflow.autograd.functional.hessian(lambda x: (x**3).sum(), oneflow.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
@@ -260,7 +282,13 @@ def hessian(
 def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return ``func(*inputs)`` and the product of ``v`` with the Hessian of ``func``; arguments as for :func:`vjp`."""
+    """Return ``func(*inputs)`` and the product of ``v`` with the Hessian of ``func``; arguments as for :func:`vjp`.
+
+    Example::
+
+        >>> oneflow.autograd.functional.vhp(lambda x: (x**3).sum(), oneflow.tensor([1.0, 2.0]), oneflow.ones(2))[1]
+        tensor([ 6., 12.])
+    """
     with oneflow.enable_grad():
         many, xs = _as_tuple(inputs, "inputs", "vhp")
         xs = _prepared(xs, create_graph)
@@ -275,7 +303,13 @@ def vhp(
 def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return ``func(*inputs)`` and the product of the Hessian of ``func`` with ``v``; arguments as for :func:`vjp`."""
+    """Return ``func(*inputs)`` and the product of the Hessian of ``func`` with ``v``; arguments as for :func:`vjp`.
+
+    Example::
+
+        >>> oneflow.autograd.functional.hvp(lambda x: (x**3).sum(), oneflow.tensor([1.0, 2.0]), oneflow.ones(2))[1]
+        tensor([ 6., 12.])
+    """
     with oneflow.enable_grad():
         many, xs = _as_tuple(inputs, "inputs", "hvp")
         xs = _prepared(xs, create_graph)

@@ -109,7 +109,14 @@ class no_grad(_SwitchGrad):
 
 
 class enable_grad(_SwitchGrad):
-    """Record for backward again, inside a :class:`no_grad` block."""
+    """Record for backward again, inside a :class:`no_grad` block.
+
+    Example::
+
+        >>> with oneflow.no_grad(), oneflow.enable_grad():
+        ...     (oneflow.ones(1, requires_grad=True) * 2).requires_grad
+        True
+    """
 
     mode = True
 
@@ -126,6 +133,12 @@ class set_grad_enabled(_GradContext):
 
     Args:
         mode: True to record, False not to.
+
+    Example::
+
+        >>> with oneflow.set_grad_enabled(False):
+        ...     (oneflow.ones(1, requires_grad=True) * 2).requires_grad
+        False
     """
 
     def __init__(self, mode: bool) -> None:
@@ -155,6 +168,12 @@ class inference_mode(_GradContext):
 
     Args:
         mode: False leaves inference mode inside the block.
+
+    Example::
+
+        >>> with oneflow.inference_mode():
+        ...     (oneflow.ones(1, requires_grad=True) * 2).requires_grad
+        False
     """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
@@ -183,7 +202,13 @@ class inference_mode(_GradContext):
 
 
 class set_multithreading_enabled(_GradContext):
-    """Accepted: backward runs on the thread that calls it."""
+    """Accepted: backward runs on the thread that calls it.
+
+    Example::
+
+        >>> with oneflow.autograd.set_multithreading_enabled(False):
+        ...     pass
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

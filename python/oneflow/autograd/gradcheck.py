@@ -176,6 +176,12 @@ def gradgradcheck(
         func, inputs, eps, atol, rtol, raise_exception, nondet_tol: as for :func:`gradcheck`.
         grad_outputs: the gradients arriving at the outputs; random ones of their shapes by default.
         gen_non_contig_grad_outputs: make the random ones non-contiguous.
+
+    Example::
+
+        >>> x = oneflow.ones(2, dtype=oneflow.float64, requires_grad=True)
+        >>> oneflow.autograd.gradgradcheck(lambda t: t**3, (x,))
+        True
     """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [output for output in _outputs(func(*arguments)) if output.requires_grad]

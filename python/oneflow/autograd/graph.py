@@ -39,12 +39,26 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
     Raises:
         RuntimeError: the tensor requires no gradient.
+
+    Example::
+
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> type(oneflow.autograd.graph.get_gradient_edge(x * 2)).__name__
+        'GradientEdge'
     """
     return GradientEdge(*_C._gradient_edge(tensor))
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Say that the data of ``tensor`` was written by something the library did not see."""
+    """Say that the data of ``tensor`` was written by something the library did not see.
+
+    Example::
+
+        >>> x = oneflow.ones(1)
+        >>> oneflow.autograd.graph.increment_version(x)
+        >>> x._version
+        1
+    """
     for t in [tensor] if isinstance(tensor, Tensor) else tensor:
         _C._increment_version(t)
 
@@ -82,6 +96,11 @@ class save_on_cpu(saved_tensors_hooks):
     Args:
         pin_memory: accepted; host memory is not pinned.
         device_type: the device the tensors come from.
+
+    Example::
+
+        >>> with oneflow.autograd.graph.save_on_cpu():
+        ...     y = oneflow.ones(1, requires_grad=True).exp()
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -97,7 +116,13 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
-    """Refuse :class:`saved_tensors_hooks` inside, with ``error_message``."""
+    """Refuse :class:`saved_tensors_hooks` inside, with ``error_message``.
+
+    Example::
+
+        >>> with oneflow.autograd.graph.disable_saved_tensors_hooks("not here"):
+        ...     y = oneflow.ones(1, requires_grad=True).exp()
+    """
     was = _C._refuse_saved_hooks(error_message)
     try:
         yield
@@ -112,7 +137,13 @@ class _Copies:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_Copies, None, None]:
-    """Inside, what is saved for backward is copied, so that tensors may be written afterwards."""
+    """Inside, what is saved for backward is copied, so that tensors may be written afterwards.
+
+    Example::
+
+        >>> with oneflow.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     y = oneflow.ones(1, requires_grad=True).exp()
+    """
     with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
         yield _Copies()
 
@@ -143,6 +174,14 @@ def register_multi_grad_hook(
         fn: with ``mode="all"`` called with a list of gradients, None for a tensor that was not reached; with
             ``mode="any"`` with one gradient.
         mode: "all" or "any".
+
+    Example::
+
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> handle = oneflow.autograd.graph.register_multi_grad_hook([x], lambda grads: print(grads))
+        >>> (x * 2).backward()
+        [tensor([2.])]
+        >>> handle.remove()
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

@@ -89,6 +89,11 @@ class emit_nvtx:
 
     Raises:
         RuntimeError: always. Record with :class:`oneflow.profiler.profile`.
+
+    Example::
+
+        >>> oneflow.autograd.profiler.emit_nvtx(enabled=False).enabled
+        False
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
@@ -111,6 +116,11 @@ class emit_itt(emit_nvtx):
 
     Raises:
         RuntimeError: always. Record with :class:`oneflow.profiler.profile`.
+
+    Example::
+
+        >>> oneflow.autograd.profiler.emit_itt(enabled=False).enabled
+        False
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:

@@ -13,7 +13,13 @@ class _VariableType(type):
 
 
 class Variable(metaclass=_VariableType):
-    """``Variable(tensor, requires_grad=False)`` returns a tensor over the same data."""
+    """``Variable(tensor, requires_grad=False)`` returns a tensor over the same data.
+
+    Example::
+
+        >>> oneflow.autograd.Variable(oneflow.ones(1), requires_grad=True).requires_grad
+        True
+    """
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
         tensor = data.detach()

@@ -38,6 +38,11 @@ class Case:
         calls: how often a script made the call; 1 for the built-in cases.
         text: what the report calls the other arguments.
         function: what was called, of a recorded call.
+
+    Example::
+
+        >>> oneflow.autoprof.Case.parse("sum rows", "sum(x, 1)", x="f32[2,3]").shapes()
+        '[2, 3]'
     """
 
     name: str
@@ -213,6 +218,12 @@ def calls_of_script(path: str, argv: list[str]) -> list[Case]:
     Args:
         path: the script.
         argv: its arguments.
+
+    Example::
+
+        >>> _ = __import__("pathlib").Path("script.py").write_text("import oneflow; oneflow.ones(2).exp()")
+        >>> [case.name for case in oneflow.autoprof.calls_of_script("script.py", [])]
+        ['exp']
     """
     recorder = _Recorder()
     before = sys.argv
@@ -229,7 +240,13 @@ def calls_of_script(path: str, argv: list[str]) -> list[Case]:
 
 
 def built_in_cases() -> list[Case]:
-    """Return the cases that are timed when nothing else is asked for."""
+    """Return the cases that are timed when nothing else is asked for.
+
+    Example::
+
+        >>> len(oneflow.autoprof.built_in_cases()) > 40
+        True
+    """
     lines = [
         ("add small", "add(x, y)", "x=f32[16] y=f32[16]"),
         ("add", "add(x, y)", "x=f32[1024,1024] y=f32[1024,1024]"),

@@ -23,7 +23,12 @@ def _record(row: Row) -> dict[str, Any]:
 
 
 def write_csv(rows: list[Row], path: Any) -> None:
-    """Write one line a case. Times are microseconds; ``ratio`` is PyTorch's time over oneflow's."""
+    """Write one line a case. Times are microseconds; ``ratio`` is PyTorch's time over oneflow's.
+
+    Example::
+
+        >>> oneflow.autoprof.write_csv([oneflow.autoprof.Row("add", "", "[2]", "float32", 3, 2.0, 5.0)], "ops.csv")
+    """
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -31,7 +36,12 @@ def write_csv(rows: list[Row], path: Any) -> None:
 
 
 def write_html(rows: list[Row], path: Any, title: str = "AutoProf") -> None:
-    """Write a page that needs no network and no other file: a table to sort and to filter."""
+    """Write a page that needs no network and no other file: a table to sort and to filter.
+
+    Example::
+
+        >>> oneflow.autoprof.write_html([oneflow.autoprof.Row("add", "", "[2]", "float32", 3, 2.0, 5.0)], "ops.html")
+    """
     data = {"columns": COLUMNS, "rows": [_record(row) for row in rows], "mean": geometric_mean(rows)}
     text = json.dumps(data).replace("</", "<\\/")
     page = _PAGE.read_text(encoding="utf-8").replace("__TITLE__", html.escape(title)).replace("__DATA__", text)

@@ -17,7 +17,13 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """False: it is not used."""
+    """False: it is not used.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cudnn.is_available(), bool)
+        True
+    """
     return False
 
 

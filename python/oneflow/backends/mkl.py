@@ -6,7 +6,13 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """False: it is not used."""
+    """False: it is not used.
+
+    Example::
+
+        >>> oneflow.backends.mkl.is_available()
+        False
+    """
     return False
 
 

@@ -15,7 +15,13 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """False: it is not used."""
+    """False: it is not used.
+
+    Example::
+
+        >>> oneflow.backends.mkldnn.is_available()
+        False
+    """
     return False
 
 

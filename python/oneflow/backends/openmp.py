@@ -6,5 +6,11 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """False: it is not used."""
+    """False: it is not used.
+
+    Example::
+
+        >>> oneflow.backends.openmp.is_available()
+        False
+    """
     return False

@@ -10,17 +10,35 @@ __all__ = ["amp", "current_device", "device_count", "is_available", "set_device"
 
 
 def is_available() -> bool:
-    """Return True."""
+    """Return True.
+
+    Example::
+
+        >>> oneflow.cpu.is_available()
+        True
+    """
     return True
 
 
 def device_count() -> int:
-    """Return one."""
+    """Return one.
+
+    Example::
+
+        >>> oneflow.cpu.device_count()
+        1
+    """
     return 1
 
 
 def current_device() -> str:
-    """Return "cpu"."""
+    """Return "cpu".
+
+    Example::
+
+        >>> oneflow.cpu.current_device()
+        'cpu'
+    """
     return "cpu"
 
 
@@ -29,4 +47,9 @@ def set_device(device: Any) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Accepted for compatibility: ops on the CPU are done when they return."""
+    """Accepted for compatibility: ops on the CPU are done when they return.
+
+    Example::
+
+        >>> oneflow.cpu.synchronize()
+    """

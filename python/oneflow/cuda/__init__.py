@@ -65,17 +65,35 @@ def unavailable_reason() -> str | None:
 
 
 def is_available() -> bool:
-    """Whether a GPU can be used. Never raises."""
+    """Whether a GPU can be used. Never raises.
+
+    Example::
+
+        >>> isinstance(oneflow.cuda.is_available(), bool)
+        True
+    """
     return unavailable_reason() is None
 
 
 def is_initialized() -> bool:
-    """Whether the provider could be opened; devices are opened on first use."""
+    """Whether the provider could be opened; devices are opened on first use.
+
+    Example::
+
+        >>> isinstance(oneflow.cuda.is_initialized(), bool)
+        True
+    """
     return is_available()
 
 
 def device_count() -> int:
-    """Return the number of GPUs, 0 where CUDA cannot be used."""
+    """Return the number of GPUs, 0 where CUDA cannot be used.
+
+    Example::
+
+        >>> oneflow.cuda.device_count() >= 0
+        True
+    """
     return _oneflow._cuda_device_count()
 
 

@@ -75,12 +75,24 @@ def _group(group: Any) -> Any:
 
 
 def is_available() -> bool:
-    """Whether process groups can be made: always."""
+    """Whether process groups can be made: always.
+
+    Example::
+
+        >>> oneflow.distributed.is_available()
+        True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Whether this process, or this thread's rank, has joined a group of its own."""
+    """Whether this process, or this thread's rank, has joined a group of its own.
+
+    Example::
+
+        >>> oneflow.distributed.is_initialized()
+        False
+    """
     return _initialized or _world().size() > 1
 
 
@@ -130,12 +142,24 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def get_rank(group: Any = None) -> int:
-    """Return this rank's number, 0 in a job of one."""
+    """Return this rank's number, 0 in a job of one.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_rank())
+        [0, 1]
+    """
     return _group(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """Return the number of ranks, 1 in a job of one."""
+    """Return the number of ranks, 1 in a job of one.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_world_size())
+        [2, 2]
+    """
     return _group(group).size()
 
 

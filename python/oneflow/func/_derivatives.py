@@ -156,7 +156,13 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
 
 
 def value_and_grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
-    """As :func:`grad_and_value`, the value first."""
+    """As :func:`grad_and_value`, the value first.
+
+    Example::
+
+        >>> oneflow.func.value_and_grad(lambda x: (x**2).sum())(oneflow.tensor([1.0, 3.0]))
+        (tensor(10.), tensor([2., 6.]))
+    """
     inner = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -327,7 +333,14 @@ def jacrev(
 def jacfwd(
     func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
 ) -> Function:
-    """The same Jacobian as :func:`jacrev`, computed the same way: there is no forward mode."""
+    """The same Jacobian as :func:`jacrev`, computed the same way: there is no forward mode.
+
+    Example::
+
+        >>> oneflow.func.jacfwd(lambda x: x**2)(oneflow.tensor([1.0, 3.0]))
+        tensor([[2., 0.],
+                [0., 6.]])
+    """
     return jacrev(func, argnums, has_aux=has_aux)
 
 

@@ -48,7 +48,13 @@ _INSTEAD = "use oneflow.compile or oneflow.nn.Graph to compile, and Graph.save_p
 
 
 def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> T:
-    """Return ``obj`` itself: functions, modules and classes run as they are."""
+    """Return ``obj`` itself: functions, modules and classes run as they are.
+
+    Example::
+
+        >>> oneflow.jit.script(lambda x: x + 1)(1)
+        2
+    """
     return obj
 
 
@@ -63,7 +69,13 @@ def script_if_tracing(fn: T) -> T:
 
 
 def export(fn: T) -> T:
-    """Return ``fn`` itself: every method can be called."""
+    """Return ``fn`` itself: every method can be called.
+
+    Example::
+
+        >>> oneflow.jit.export(lambda x: x + 1)(1)
+        2
+    """
     return fn
 
 
@@ -73,12 +85,24 @@ def interface(obj: T) -> T:
 
 
 def unused(fn: T) -> T:
-    """Return ``fn`` itself: nothing is left out."""
+    """Return ``fn`` itself: nothing is left out.
+
+    Example::
+
+        >>> oneflow.jit.unused(lambda x: x + 1)(1)
+        2
+    """
     return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Return the function itself: with or without arguments, as a decorator."""
+    """Return the function itself: with or without arguments, as a decorator.
+
+    Example::
+
+        >>> oneflow.jit.ignore(lambda x: x + 1)(1)
+        2
+    """
     return drop if callable(drop) else lambda fn: fn
 
 
@@ -93,12 +117,24 @@ def Attribute(value: T, type: Any = None) -> T:
 
 
 def is_scripting() -> bool:
-    """False: functions are never compiled as TorchScript."""
+    """False: functions are never compiled as TorchScript.
+
+    Example::
+
+        >>> oneflow.jit.is_scripting()
+        False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """False: functions are never traced as TorchScript; see :func:`oneflow.compiler.is_compiling`."""
+    """False: functions are never traced as TorchScript; see :func:`oneflow.compiler.is_compiling`.
+
+    Example::
+
+        >>> oneflow.jit.is_tracing()
+        False
+    """
     return False
 
 

@@ -38,12 +38,24 @@ init_reductions()
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways tensors can be shared."""
+    """The ways tensors can be shared.
+
+    Example::
+
+        >>> isinstance(oneflow.multiprocessing.get_all_sharing_strategies(), set)
+        True
+    """
     return {"file_descriptor"} if _sys.platform != "darwin" else {"file_system"}
 
 
 def get_sharing_strategy() -> str:
-    """The way tensors are shared: descriptors of anonymous memory, which leave nothing behind when a process dies."""
+    """The way tensors are shared: descriptors of anonymous memory, which leave nothing behind when a process dies.
+
+    Example::
+
+        >>> isinstance(oneflow.multiprocessing.get_sharing_strategy(), str)
+        True
+    """
     return next(iter(get_all_sharing_strategies()))
 
 

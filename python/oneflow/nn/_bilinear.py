@@ -6,7 +6,13 @@ from oneflow import Tensor
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1 @ weight[k] @ input2 + bias[k]`` for each k: (*, in1), (*, in2), (out, in1, in2), (out,) to (*, out)."""
+    """``input1 @ weight[k] @ input2 + bias[k]`` for each k: (*, in1), (*, in2), (out, in1, in2), (out,) to (*, out).
+
+    Example::
+
+        >>> F.bilinear(oneflow.ones(2, 3), oneflow.ones(2, 4), oneflow.ones(5, 3, 4)).shape
+        oneflow.Size([2, 5])
+    """
     if input1.dim() != input2.dim() or input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(
             f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}"

@@ -108,12 +108,24 @@ def _sizes(output_size: Any, input: Tensor, n: int) -> Any:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover (n, c, h, w) evenly; sizes of None are the input's."""
+    """Means of windows that cover (n, c, h, w) evenly; sizes of None are the input's.
+
+    Example::
+
+        >>> F.adaptive_avg_pool2d(oneflow.ones(1, 3, 8, 8), 1).shape
+        oneflow.Size([1, 3, 1, 1])
+    """
     return _oneflow.adaptive_avg_pool2d(input, _sizes(output_size, input, 2))
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover (n, c, d, h, w) evenly; sizes of None are the input's."""
+    """Means of windows that cover (n, c, d, h, w) evenly; sizes of None are the input's.
+
+    Example::
+
+        >>> F.adaptive_avg_pool3d(oneflow.ones(1, 3, 4, 4, 4), 1).shape
+        oneflow.Size([1, 3, 1, 1, 1])
+    """
     return _oneflow.adaptive_avg_pool3d(input, _sizes(output_size, input, 3))
 
 
@@ -154,21 +166,39 @@ def _lp_pool(input: Tensor, norm_type: float, kernel_size: _Size, stride: Any, c
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: _Size, stride: _Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, l) or (c, l)."""
+    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, l) or (c, l).
+
+    Example::
+
+        >>> F.lp_pool1d(oneflow.tensor([[[3.0, 4.0]]]), 2, 2)
+        tensor([[[5.]]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: _Size, stride: _Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, h, w) or (c, h, w)."""
+    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, h, w) or (c, h, w).
+
+    Example::
+
+        >>> F.lp_pool2d(oneflow.ones(1, 1, 2, 2), 2, 2)
+        tensor([[[[2.]]]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: _Size, stride: _Size | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, d, h, w) or (c, d, h, w)."""
+    """``sum(x ** p) ** (1 / p)`` over windows of (n, c, d, h, w) or (c, d, h, w).
+
+    Example::
+
+        >>> F.lp_pool3d(oneflow.ones(1, 1, 2, 2, 2), 2, 2).shape
+        oneflow.Size([1, 1, 1, 1, 1])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
@@ -240,7 +270,14 @@ def max_unpool1d(
     padding: _Size = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Put the maxima of :func:`max_pool1d` back to where they were, among zeros."""
+    """Put the maxima of :func:`max_pool1d` back to where they were, among zeros.
+
+    Example::
+
+        >>> y, at = F.max_pool1d(oneflow.tensor([[[1.0, 3.0, 7.0, 5.0]]]), 2, return_indices=True)
+        >>> F.max_unpool1d(y, at, 2)
+        tensor([[[0., 3., 7., 0.]]])
+    """
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
@@ -252,7 +289,15 @@ def max_unpool2d(
     padding: _Size = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Put the maxima of :func:`max_pool2d` back to where they were, among zeros."""
+    """Put the maxima of :func:`max_pool2d` back to where they were, among zeros.
+
+    Example::
+
+        >>> y, at = F.max_pool2d(oneflow.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
+        >>> F.max_unpool2d(y, at, 2)
+        tensor([[[[0., 0.],
+                  [0., 3.]]]])
+    """
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
@@ -264,5 +309,12 @@ def max_unpool3d(
     padding: _Size = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Put the maxima of :func:`max_pool3d` back to where they were, among zeros."""
+    """Put the maxima of :func:`max_pool3d` back to where they were, among zeros.
+
+    Example::
+
+        >>> y, at = F.max_pool3d(oneflow.ones(1, 1, 4, 4, 4), 2, return_indices=True)
+        >>> F.max_unpool3d(y, at, 2).shape
+        oneflow.Size([1, 1, 4, 4, 4])
+    """
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 3)

@@ -26,13 +26,25 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """``input`` divided by its p-norm along ``dim``, at least ``eps``."""
+    """``input`` divided by its p-norm along ``dim``, at least ``eps``.
+
+    Example::
+
+        >>> F.normalize(oneflow.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / length if out is None else oneflow.div(input, length, out=out)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``x1 . x2 / max(|x1| |x2|, eps)`` along ``dim``, with broadcasting; each length is at least ``eps``."""
+    """``x1 . x2 / max(|x1| |x2|, eps)`` along ``dim``, with broadcasting; each length is at least ``eps``.
+
+    Example::
+
+        >>> F.cosine_similarity(oneflow.tensor([[1.0, 0.0]]), oneflow.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
+    """
     dtype = oneflow.result_type(x1, x2)
     if not dtype.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtype}")
@@ -42,7 +54,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension.
+
+    Example::
+
+        >>> F.pairwise_distance(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[3.0, 4.0]]))
+        tensor([5.0000])
+    """
     return _norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -56,6 +74,11 @@ def cdist(
 
     Raises:
         RuntimeError: shapes or dtypes do not fit, or ``p`` is negative.
+
+    Example::
+
+        >>> oneflow.cdist(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
     """
     for name, x in (("X1", x1), ("X2", x2)):
         if not x.dtype.is_floating_point:
@@ -76,7 +99,13 @@ def cdist(
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """p-norm distances between every two rows of ``input`` (N, M): (N (N - 1) / 2,), the upper triangle."""
+    """p-norm distances between every two rows of ``input`` (N, M): (N (N - 1) / 2,), the upper triangle.
+
+    Example::
+
+        >>> F.pdist(oneflow.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+        tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.dim() != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
     if not input.dtype.is_floating_point:

@@ -37,7 +37,13 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, n_batch_di
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Set whole channels of (N, C, L) or (C, L) to zero with probability ``p`` and scale the rest."""
+    """Set whole channels of (N, C, L) or (C, L) to zero with probability ``p`` and scale the rest.
+
+    Example::
+
+        >>> F.dropout1d(oneflow.ones(1, 2, 3), training=False).shape
+        oneflow.Size([1, 2, 3])
+    """
     _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
@@ -49,7 +55,13 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Set whole channels of (N, C, H, W) to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``."""
+    """Set whole channels of (N, C, H, W) to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``.
+
+    Example::
+
+        >>> F.dropout2d(oneflow.ones(1, 2, 3, 3), training=False).shape
+        oneflow.Size([1, 2, 3, 3])
+    """
     _check(p)
     if input.dim() not in (3, 4):
         warnings.warn(
@@ -69,7 +81,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Set whole channels of (N, C, D, H, W) or (C, D, H, W) to zero with probability ``p`` and scale the rest."""
+    """Set whole channels of (N, C, D, H, W) or (C, D, H, W) to zero with probability ``p`` and scale the rest.
+
+    Example::
+
+        >>> F.dropout3d(oneflow.ones(1, 2, 3, 3, 3), training=False).shape
+        oneflow.Size([1, 2, 3, 3, 3])
+    """
     _check(p)
     if input.dim() not in (4, 5):
         warnings.warn(
@@ -90,7 +108,13 @@ def _alpha(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Te
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for SELU networks: dropped elements go to SELU's floor, and mean and variance stay. (Klambauer, 2017.)"""
+    """Dropout for SELU networks: dropped elements go to SELU's floor, and mean and variance stay. (Klambauer, 2017.)
+
+    Example::
+
+        >>> F.alpha_dropout(oneflow.tensor([1.0, 2.0]), training=False)
+        tensor([1., 2.])
+    """
     _check(p)
     if not training or p == 0.0 or input.numel() == 0:
         return input
@@ -98,7 +122,13 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """As :func:`alpha_dropout` for whole channels of (N, C, ...)."""
+    """As :func:`alpha_dropout` for whole channels of (N, C, ...).
+
+    Example::
+
+        >>> F.feature_alpha_dropout(oneflow.ones(1, 2, 3), training=False).shape
+        oneflow.Size([1, 2, 3])
+    """
     _check(p)
     if not training or p == 0.0 or input.numel() == 0:
         return input

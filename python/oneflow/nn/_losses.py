@@ -55,7 +55,13 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """``(input - target) ** 2``, reduced by "mean", "sum" or "none"."""
+    """``(input - target) ** 2``, reduced by "mean", "sum" or "none".
+
+    Example::
+
+        >>> F.mse_loss(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
+        tensor(2.5000)
+    """
     _warn_of_broadcast(input, target)
     return _oneflow.mse_loss(input, target, _kind(size_average, reduce, reduction), weight)
 
@@ -68,7 +74,13 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """``|input - target|``, reduced by "mean", "sum" or "none"."""
+    """``|input - target|``, reduced by "mean", "sum" or "none".
+
+    Example::
+
+        >>> F.l1_loss(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
+        tensor(1.5000)
+    """
     _warn_of_broadcast(input, target)
     return _oneflow.l1_loss(input, target, _kind(size_average, reduce, reduction), weight)
 
@@ -81,7 +93,13 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """``d ** 2 / (2 beta)`` of ``d = |input - target|`` below ``beta``, ``d - beta / 2`` above; reduced."""
+    """``d ** 2 / (2 beta)`` of ``d = |input - target|`` below ``beta``, ``d - beta / 2`` above; reduced.
+
+    Example::
+
+        >>> F.smooth_l1_loss(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
+        tensor(1.3125)
+    """
     _warn_of_broadcast(input, target)
     return _oneflow.smooth_l1_loss(input, target, _kind(size_average, reduce, reduction), beta)
 
@@ -89,7 +107,13 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """``d ** 2 / 2`` of ``d = |input - target|`` below ``delta``, ``delta * (d - delta / 2)`` above; reduced."""
+    """``d ** 2 / 2`` of ``d = |input - target|`` below ``delta``, ``delta * (d - delta / 2)`` above; reduced.
+
+    Example::
+
+        >>> F.huber_loss(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
+        tensor(1.3125)
+    """
     _warn_of_broadcast(input, target)
     return _oneflow.huber_loss(input, target, reduction, delta, weight)
 
@@ -110,6 +134,11 @@ def nll_loss(
     Raises:
         ValueError, RuntimeError: shapes do not fit.
         IndexError: a class is out of range.
+
+    Example::
+
+        >>> F.nll_loss(oneflow.tensor([[0.0, 2.0]]).log_softmax(-1), oneflow.tensor([1]))
+        tensor(0.1269)
     """
     return _oneflow.nll_loss(input, target, weight, ignore_index, _kind(size_average, reduce, reduction))
 
@@ -159,6 +188,11 @@ def binary_cross_entropy(
     """Cross entropy between probabilities of one class ``input`` and ``target``, both within [0, 1]; reduced.
 
     A loss is at most 100, where the logarithm would be infinite.
+
+    Example::
+
+        >>> F.binary_cross_entropy(oneflow.tensor([0.5, 0.9]), oneflow.tensor([0.0, 1.0]))
+        tensor(0.3993)
     """
     return _oneflow.binary_cross_entropy(input, target, weight, _kind(size_average, reduce, reduction))
 
@@ -177,6 +211,11 @@ def binary_cross_entropy_with_logits(
     Args:
         weight: a factor of each element's loss.
         pos_weight: a factor of the positive class, broadcastable to the target.
+
+    Example::
+
+        >>> F.binary_cross_entropy_with_logits(oneflow.tensor([0.0, 2.0]), oneflow.tensor([0.0, 1.0]))
+        tensor(0.4100)
     """
     reduction = _kind(size_average, reduce, reduction)
     return _oneflow.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)

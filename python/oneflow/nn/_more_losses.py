@@ -25,6 +25,11 @@ def kl_div(
     """Kullback-Leibler divergence of ``target`` (probabilities, or their logarithms) from log probabilities ``input``.
 
     ``reduction="batchmean"`` sums and divides by the first dimension, as the definition has it.
+
+    Example::
+
+        >>> F.kl_div(oneflow.tensor([[0.5, 0.5]]).log(), oneflow.tensor([[0.25, 0.75]]), reduction="batchmean")
+        tensor(0.1308)
     """
     reduction = _kind(size_average, reduce, reduction)
     if reduction == "mean":
@@ -59,6 +64,11 @@ def poisson_nll_loss(
     """Negative log likelihood of counts ``target`` under a Poisson distribution of mean ``input`` (or ``exp(input)``).
 
     ``full`` adds Stirling's approximation of ``log(target!)``.
+
+    Example::
+
+        >>> F.poisson_nll_loss(oneflow.tensor([0.0]), oneflow.tensor([2.0]))
+        tensor(1.)
     """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
@@ -84,6 +94,11 @@ def gaussian_nll_loss(
 
     Raises:
         ValueError: ``var`` is negative or of another shape.
+
+    Example::
+
+        >>> F.gaussian_nll_loss(oneflow.tensor([1.0]), oneflow.tensor([2.0]), oneflow.tensor([1.0]))
+        tensor(0.5000)
     """
     if isinstance(var, float):
         if var < 0:
@@ -117,7 +132,13 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``log(1 + exp(-target * input))`` for targets 1 and -1; reduced."""
+    """``log(1 + exp(-target * input))`` for targets 1 and -1; reduced.
+
+    Example::
+
+        >>> F.soft_margin_loss(oneflow.tensor([0.0, 2.0]), oneflow.tensor([-1.0, 1.0]))
+        tensor(0.4100)
+    """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
     return _reduce((-target * input).exp().log1p(), reduction)
@@ -132,7 +153,13 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1; reduced."""
+    """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1; reduced.
+
+    Example::
+
+        >>> F.margin_ranking_loss(oneflow.tensor([1.0]), oneflow.tensor([3.0]), oneflow.tensor([1.0]))
+        tensor(2.)
+    """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -151,7 +178,13 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced."""
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
+
+    Example::
+
+        >>> F.hinge_embedding_loss(oneflow.tensor([0.5, 0.2]), oneflow.tensor([1, -1]))
+        tensor(0.6500)
+    """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
     apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
@@ -170,6 +203,11 @@ def cosine_embedding_loss(
     """``1 - cos`` of the rows where the target is 1, ``max(0, cos - margin)`` where it is -1; reduced.
 
     Inputs are (N, D) with targets (N,), or (D,) with ().
+
+    Example::
+
+        >>> F.cosine_embedding_loss(oneflow.tensor([[1.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([1]))
+        tensor(1.)
     """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
@@ -213,6 +251,11 @@ def multi_margin_loss(
         target: int64 classes (N,) or ().
         p: 1 or 2.
         weight: a factor per class, (C,).
+
+    Example::
+
+        >>> F.multi_margin_loss(oneflow.tensor([[0.1, 0.2, 0.4]]), oneflow.tensor([2]))
+        tensor(0.5000)
     """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
@@ -252,6 +295,11 @@ def multilabel_margin_loss(
     """``sum over labels j and others i of max(0, 1 - (x[j] - x[i])) / C`` of each row; reduced.
 
     The labels of a row are its int64 targets up to the first -1. Shapes: (N, C) and (N, C), or (C,) and (C,).
+
+    Example::
+
+        >>> F.multilabel_margin_loss(oneflow.tensor([[0.1, 0.2, 0.4, 0.8]]), oneflow.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
     """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
@@ -282,7 +330,13 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross entropy of logits averaged over the classes (the last dimension); reduced over the rest."""
+    """Binary cross entropy of logits averaged over the classes (the last dimension); reduced over the rest.
+
+    Example::
+
+        >>> F.multilabel_soft_margin_loss(oneflow.tensor([[0.0, 2.0]]), oneflow.tensor([[0.0, 1.0]]))
+        tensor(0.4100)
+    """
     from oneflow.nn._losses import binary_cross_entropy_with_logits
 
     reduction = _kind(size_average, reduce, reduction)
@@ -310,6 +364,12 @@ def triplet_margin_loss(
     """``max(0, |anchor - positive| - |anchor - negative| + margin)`` in the p-norm; reduced.
 
     ``swap`` takes the distance of positive and negative where that is smaller.
+
+    Example::
+
+        >>> F.triplet_margin_loss(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([[0.0,
+        ...     0.5]]))
+        tensor(1.5000)
     """
     reduction = _kind(size_average, reduce, reduction)
     _check_reduction(reduction)
@@ -337,7 +397,14 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """As :func:`triplet_margin_loss` with a distance of one's own."""
+    """As :func:`triplet_margin_loss` with a distance of one's own.
+
+    Example::
+
+        >>> F.triplet_margin_with_distance_loss(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]),
+        ...     oneflow.tensor([[0.0, 0.5]]))
+        tensor(1.5000)
+    """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
@@ -373,6 +440,12 @@ def ctc_loss(
         zero_infinity: zero for losses that are infinite since a target is too long, and their gradients.
 
     The gradient is that of logits whose log softmax is ``log_probs``. (Graves et al., 2006.)
+
+    Example::
+
+        >>> log_probs = oneflow.zeros(4, 1, 3).log_softmax(-1)
+        >>> F.ctc_loss(log_probs, oneflow.tensor([[1, 2]]), oneflow.tensor([4]), oneflow.tensor([2]))
+        tensor(0.8432)
     """
     _check_reduction(reduction)
     if not log_probs.dtype.is_floating_point:

@@ -37,6 +37,12 @@ def batch_norm(
         ValueError: a channel has a single value in training.
 
     (Ioffe and Szegedy, "Batch Normalization", 2015.)
+
+    Example::
+
+        >>> F.batch_norm(oneflow.tensor([[0.0], [2.0]]), oneflow.zeros(1), oneflow.ones(1), training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     if training:
         _check_batch(input.shape)
@@ -61,7 +67,14 @@ def batch_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalise ``num_groups`` groups of channels of ``input`` (N, C, *), then scale and shift each channel."""
+    """Normalise ``num_groups`` groups of channels of ``input`` (N, C, *), then scale and shift each channel.
+
+    Example::
+
+        >>> F.group_norm(oneflow.tensor([[[0.0], [2.0]]]), 1)
+        tensor([[[-1.0000],
+                 [ 1.0000]]])
+    """
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     values = 1
@@ -88,6 +101,12 @@ def instance_norm(
     """Normalise each channel of each sample of ``input`` (N, C, *), then scale by ``weight`` and shift by ``bias``.
 
     Running statistics are the mean over the samples; they normalise unless ``use_input_stats``.
+
+    Example::
+
+        >>> F.instance_norm(oneflow.tensor([[[0.0, 2.0], [1.0, 5.0]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
     """
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -113,6 +132,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """``x / (k + alpha * mean of x ** 2 over size neighbouring channels) ** beta``, channels in dimension 1.
 
     Channels beyond the borders count as zero. (Krizhevsky et al., "ImageNet Classification with Deep CNNs", 2012.)
+
+    Example::
+
+        >>> F.local_response_norm(oneflow.ones(1, 3, 2), 2).shape
+        oneflow.Size([1, 3, 2])
     """
     if input.dim() < 3:
         raise ValueError(

@@ -42,6 +42,13 @@ def interpolate(
 
     Raises:
         ValueError, NotImplementedError: options do not fit each other or the input.
+
+    Example::
+
+        >>> F.interpolate(oneflow.tensor([[[0.0, 2.0]]]), scale_factor=2)
+        tensor([[[0., 0., 2., 2.]]])
+        >>> F.interpolate(oneflow.ones(1, 1, 4, 4), size=(2, 2), mode="bilinear").shape
+        oneflow.Size([1, 1, 2, 2])
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -105,13 +112,25 @@ def interpolate(
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """Deprecated name of :func:`interpolate`."""
+    """Deprecated name of :func:`interpolate`.
+
+    Example::
+
+        >>> F.interpolate(oneflow.tensor([[[0.0, 2.0]]]), scale_factor=2)  # instead
+        tensor([[[0., 0., 2., 2.]]])
+    """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Deprecated: :func:`interpolate` with mode "nearest"."""
+    """Deprecated: :func:`interpolate` with mode "nearest".
+
+    Example::
+
+        >>> F.interpolate(oneflow.ones(1, 1, 2, 2), scale_factor=2).shape  # instead
+        oneflow.Size([1, 1, 4, 4])
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -119,7 +138,13 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Deprecated: :func:`interpolate` with mode "bilinear" and aligned corners."""
+    """Deprecated: :func:`interpolate` with mode "bilinear" and aligned corners.
+
+    Example::
+
+        >>> F.interpolate(oneflow.ones(1, 1, 2, 2), scale_factor=2, mode="bilinear").shape  # instead
+        oneflow.Size([1, 1, 4, 4])
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -140,6 +165,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     Raises:
         RuntimeError, NotImplementedError: widths, mode and input do not fit.
+
+    Example::
+
+        >>> F.pad(oneflow.tensor([[1.0, 2.0]]), (1, 2), value=9.0)
+        tensor([[9., 1., 2., 9., 9.]])
     """
     pad = [int(p) for p in pad]
     if len(pad) % 2:
@@ -259,7 +289,13 @@ def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(*, C r^2, H, W) to (*, C, H r, W r): channels become pixels. (Shi et al., 2016.)"""
+    """(*, C r^2, H, W) to (*, C, H r, W r): channels become pixels. (Shi et al., 2016.)
+
+    Example::
+
+        >>> F.pixel_shuffle(oneflow.ones(1, 4, 3, 3), 2).shape
+        oneflow.Size([1, 1, 6, 6])
+    """
     r = upscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -282,7 +318,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(*, C, H r, W r) to (*, C r^2, H, W): the inverse of :func:`pixel_shuffle`."""
+    """(*, C, H r, W r) to (*, C r^2, H, W): the inverse of :func:`pixel_shuffle`.
+
+    Example::
+
+        >>> F.pixel_unshuffle(oneflow.ones(1, 1, 4, 4), 2).shape
+        oneflow.Size([1, 4, 2, 2])
+    """
     r = downscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -305,7 +347,13 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """(N, C, *) with the channels of ``groups`` groups interleaved. (Zhang et al., "ShuffleNet", 2018.)"""
+    """(N, C, *) with the channels of ``groups`` groups interleaved. (Zhang et al., "ShuffleNet", 2018.)
+
+    Example::
+
+        >>> oneflow.channel_shuffle(oneflow.arange(4).reshape(1, 4, 1, 1), 2).flatten()
+        tensor([0, 2, 1, 3])
+    """
     if input.dim() <= 2:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups <= 0:
@@ -365,7 +413,13 @@ def _window_options(kernel_size: Any, dilation: Any, padding: Any, stride: Any) 
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Windows of ``input`` (N, C, H, W) as columns: (N, C * window elements, windows). Without batch: (C, H, W)."""
+    """Windows of ``input`` (N, C, H, W) as columns: (N, C * window elements, windows). Without batch: (C, H, W).
+
+    Example::
+
+        >>> F.unfold(oneflow.ones(1, 3, 4, 4), kernel_size=2).shape
+        oneflow.Size([1, 12, 9])
+    """
     options = _window_options(kernel_size, dilation, padding, stride)
     if input.dim() not in (3, 4) or 0 in input.shape[-3:]:
         raise RuntimeError(
@@ -393,7 +447,15 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """Sums columns (N, C * window elements, windows) back into an image (N, C, *output_size): the adjoint of unfold."""
+    """Sums columns (N, C * window elements, windows) back into an image (N, C, *output_size): the adjoint of unfold.
+
+    Example::
+
+        >>> F.fold(oneflow.ones(1, 4, 4), output_size=(3, 3), kernel_size=2)
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
+    """
     options = _window_options(kernel_size, dilation, padding, stride)
     height, width = _two(output_size, "output_size")
     if input.dim() not in (2, 3) or 0 in input.shape[-2:]:
@@ -435,6 +497,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """Positions for :func:`grid_sample` of images of ``size`` (N, C, H, W) under the maps ``theta`` (N, 2, 3).
 
     In three dimensions the size is (N, C, D, H, W) and ``theta`` (N, 3, 4). The result is (N, *spatial, 2 or 3).
+
+    Example::
+
+        >>> F.affine_grid(oneflow.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 2, 2), align_corners=True).shape
+        oneflow.Size([1, 2, 2, 2])
     """
     if not theta.dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
@@ -479,6 +546,13 @@ def grid_sample(
         mode: "bilinear", "nearest" or "bicubic".
         padding_mode: beyond the border "zeros", the "border"'s values, or "reflection".
         align_corners: -1 and 1 are centres of the corner elements, else the corners' edges.
+
+    Example::
+
+        >>> grid = F.affine_grid(oneflow.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 2, 2), align_corners=True)
+        >>> F.grid_sample(oneflow.arange(4.0).reshape(1, 1, 2, 2), grid, align_corners=True)
+        tensor([[[[0., 1.],
+                  [2., 3.]]]])
     """
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(

@@ -266,34 +266,70 @@ gelu = _oneflow.gelu
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(x, 0)`` elementwise; with ``inplace`` into ``input`` itself."""
+    """``max(x, 0)`` elementwise; with ``inplace`` into ``input`` itself.
+
+    Example::
+
+        >>> F.relu(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.0000, 0.5000, 2.0000])
+    """
     return input.relu_() if inplace else input.relu()
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * sigmoid(x)`` elementwise; with ``inplace`` into ``input`` itself."""
+    """``x * sigmoid(x)`` elementwise; with ``inplace`` into ``input`` itself.
+
+    Example::
+
+        >>> F.silu(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2689,  0.3112,  1.7616])
+    """
     return _oneflow.silu_(input) if inplace else _oneflow.silu(input)
 
 
 def tanh(input: Tensor) -> Tensor:
-    """Hyperbolic tangent, elementwise."""
+    """Hyperbolic tangent, elementwise.
+
+    Example::
+
+        >>> F.tanh(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.7616,  0.4621,  0.9640])
+    """
     return input.tanh()
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-x))``, elementwise."""
+    """``1 / (1 + exp(-x))``, elementwise.
+
+    Example::
+
+        >>> F.sigmoid(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.2689, 0.6225, 0.8808])
+    """
     return input.sigmoid()
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> F.softmax(oneflow.tensor([-1.0, 0.5, 2.0]), dim=-1)
+        tensor([0.0391, 0.1753, 0.7856])
+    """
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given."""
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> F.log_softmax(oneflow.tensor([-1.0, 0.5, 2.0]), dim=-1)
+        tensor([-3.2413, -1.7413, -0.2413])
+    """
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
@@ -312,6 +348,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
+
+    Example::
+
+        >>> F.dropout(oneflow.tensor([1.0, 2.0]), p=0.5, training=False)
+        tensor([1., 2.])
+        >>> F.dropout(oneflow.tensor([1.0, 2.0]), p=1.0)
+        tensor([0., 0.])
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -337,6 +380,12 @@ def embedding(
     Raises:
         AssertionError: ``padding_idx`` is no row.
         IndexError: an index is out of range.
+
+    Example::
+
+        >>> F.embedding(oneflow.tensor([1, 0]), oneflow.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        tensor([[2., 3.],
+                [0., 1.]])
     """
     if weight.dim() != 2:
         raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
@@ -369,14 +418,27 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise the trailing ``normalized_shape`` dimensions, then scale by ``weight`` and shift by ``bias``."""
+    """Normalise the trailing ``normalized_shape`` dimensions, then scale by ``weight`` and shift by ``bias``.
+
+    Example::
+
+        >>> F.layer_norm(oneflow.tensor([[0.0, 2.0], [1.0, 5.0]]), (2,))
+        tensor([[-1.0000,  1.0000],
+                [-1.0000,  1.0000]])
+    """
     return oneflow.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divide by the root mean square over the trailing ``normalized_shape`` dimensions, then scale by ``weight``."""
+    """Divide by the root mean square over the trailing ``normalized_shape`` dimensions, then scale by ``weight``.
+
+    Example::
+
+        >>> F.rms_norm(oneflow.tensor([3.0, 4.0]), (2,))
+        tensor([0.8485, 1.1314])
+    """
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.dim() - len(shape) :]) != shape:
         raise RuntimeError(
@@ -399,6 +461,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Raises:
         RuntimeError: an index is negative or not below ``num_classes``.
+
+    Example::
+
+        >>> F.one_hot(oneflow.tensor([0, 2]), num_classes=3)
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
     if tensor.dtype != oneflow.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")

@@ -34,6 +34,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises:
         ValueError: unknown name, or a slope that is no number.
+
+    Example::
+
+        >>> nn.init.calculate_gain("relu")
+        1.4142135623730951
     """
     if nonlinearity == "leaky_relu":
         if param is None:
@@ -49,13 +54,26 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with draws from the uniform distribution on [a, b)."""
+    """Fill with draws from the uniform distribution on [a, b).
+
+    Example::
+
+        >>> nn.init.uniform_(oneflow.empty(2), 1.0, 1.0)
+        tensor([1., 1.])
+    """
     with oneflow.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with draws from the normal distribution."""
+    """Fill with draws from the normal distribution.
+
+    Example::
+
+        >>> nn.init.normal_(oneflow.empty(2, 3), mean=1.0, std=0.0)
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
     with oneflow.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -63,7 +81,13 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Fill with draws from the normal distribution cut to [a, b], by inverting its cumulative function."""
+    """Fill with draws from the normal distribution cut to [a, b], by inverting its cumulative function.
+
+    Example::
+
+        >>> nn.init.trunc_normal_(oneflow.empty(50), a=-1.0, b=1.0).abs().max() <= 1.0
+        tensor(True)
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -93,24 +117,49 @@ def _inverse_erf(y: Tensor) -> Tensor:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with ``val``."""
+    """Fill with ``val``.
+
+    Example::
+
+        >>> nn.init.constant_(oneflow.empty(2), 0.5)
+        tensor([0.5000, 0.5000])
+    """
     with oneflow.no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Example::
+
+        >>> nn.init.ones_(oneflow.empty(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Example::
+
+        >>> nn.init.zeros_(oneflow.empty(2))
+        tensor([0., 0.])
+    """
     with oneflow.no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a 2-D tensor the identity, as far as it is square."""
+    """Make a 2-D tensor the identity, as far as it is square.
+
+    Example::
+
+        >>> nn.init.eye_(oneflow.empty(2, 3))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -120,7 +169,17 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a 3-, 4- or 5-D convolution weight pass its input channels through unchanged."""
+    """Make a 3-, 4- or 5-D convolution weight pass its input channels through unchanged.
+
+    Example::
+
+        >>> nn.init.dirac_(oneflow.empty(2, 2, 3))
+        tensor([[[0., 1., 0.],
+                 [0., 0., 0.]],
+        <BLANKLINE>
+                [[0., 0., 0.],
+                 [0., 1., 0.]]])
+    """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.shape[0] % groups != 0:
@@ -147,14 +206,26 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform with variance ``gain^2 * 2 / (fan_in + fan_out)``. (Glorot and Bengio, 2010.)"""
+    """Uniform with variance ``gain^2 * 2 / (fan_in + fan_out)``. (Glorot and Bengio, 2010.)
+
+    Example::
+
+        >>> nn.init.xavier_uniform_(oneflow.empty(3, 3)).abs().max() <= 1.0
+        tensor(True)
+    """
     fan_in, fan_out = _fans(tensor)
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with variance ``gain^2 * 2 / (fan_in + fan_out)``. (Glorot and Bengio, 2010.)"""
+    """Normal with variance ``gain^2 * 2 / (fan_in + fan_out)``. (Glorot and Bengio, 2010.)
+
+    Example::
+
+        >>> nn.init.xavier_normal_(oneflow.empty(3, 5)).shape
+        oneflow.Size([3, 5])
+    """
     fan_in, fan_out = _fans(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
 
@@ -177,6 +248,11 @@ def kaiming_uniform_(
         a: negative slope of a leaky ReLU that follows.
         mode: "fan_in" keeps the variance forward, "fan_out" backward.
         nonlinearity: what follows the layer.
+
+    Example::
+
+        >>> nn.init.kaiming_uniform_(oneflow.empty(3, 6), a=0.0).abs().max() <= 1.0
+        tensor(True)
     """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
@@ -188,7 +264,13 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Normal with variance ``gain^2 / fan``; arguments as :func:`kaiming_uniform_`."""
+    """Normal with variance ``gain^2 / fan``; arguments as :func:`kaiming_uniform_`.
+
+    Example::
+
+        >>> nn.init.kaiming_normal_(oneflow.empty(100, 50), nonlinearity="relu").std() < 0.3
+        tensor(True)
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
@@ -200,6 +282,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
     Raises:
         ValueError: the tensor has fewer than two dimensions.
+
+    Example::
+
+        >>> w = nn.init.orthogonal_(oneflow.empty(3, 3))
+        >>> oneflow.allclose(w @ w.T, oneflow.eye(3), atol=1e-5)
+        True
     """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -218,7 +306,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal values with a share ``sparsity`` of every column set to zero. The tensor is 2-D."""
+    """Normal values with a share ``sparsity`` of every column set to zero. The tensor is 2-D.
+
+    Example::
+
+        >>> (nn.init.sparse_(oneflow.empty(10, 4), sparsity=0.5) == 0).sum(0)
+        tensor([5, 5, 5, 5])
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

@@ -73,6 +73,13 @@ class Buffer(Tensor):
     Args:
         data: a tensor of any shape. None makes an empty one.
         persistent: whether ``state_dict`` holds it.
+
+    Example::
+
+        >>> m = nn.Module()
+        >>> m.mean = nn.Buffer(oneflow.zeros(2))
+        >>> [name for name, _ in m.named_buffers()]
+        ['mean']
     """
 
     __torch_function__ = _oneflow._C._disabled_torch_function_impl
@@ -131,7 +138,15 @@ class _Uninitialized:
 
 
 class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
-    """A parameter without shape, for lazy modules."""
+    """A parameter without shape, for lazy modules.
+
+    Example::
+
+        >>> p = nn.UninitializedParameter()
+        >>> p.materialize((2, 3))
+        >>> p.shape
+        oneflow.Size([2, 3])
+    """
 
     _becomes = Parameter
 
@@ -140,7 +155,15 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer without shape, for lazy modules."""
+    """A buffer without shape, for lazy modules.
+
+    Example::
+
+        >>> b = nn.UninitializedBuffer()
+        >>> b.materialize((2,))
+        >>> b.shape
+        oneflow.Size([2])
+    """
 
     _becomes = Tensor
 

@@ -20,6 +20,18 @@ class MultiplicativeLR(LRScheduler):
         optimizer: whose groups get the learning rate.
         lr_lambda: a function of the step, or one for each group.
         last_epoch: as :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.MultiplicativeLR(optimizer, lr_lambda=lambda step: 0.5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.25, 0.125]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -57,6 +69,16 @@ class ChainedScheduler(LRScheduler):
     Args:
         schedulers: in the order they act.
         optimizer: theirs, by default the first one's.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> parts = [oneflow.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+        ...     oneflow.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+        >>> scheduler = oneflow.optim.lr_scheduler.ChainedScheduler(parts)
+        >>> optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
     """
 
     def __init__(self, schedulers: Sequence[Any], optimizer: Optimizer | None = None) -> None:
@@ -109,6 +131,19 @@ class CyclicLR(LRScheduler):
         scale_fn: the height's factor instead, of the cycle or of the step as ``scale_mode`` says.
         cycle_momentum: let momentum (or the first beta) go the other way, from ``max_momentum``.
         last_epoch: as :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, step_size_up=2,
+        ...     cycle_momentum=False)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.1, 0.3, 0.5, 0.3]
     """
 
     def __init__(
@@ -204,6 +239,18 @@ class CosineDecayLR(LRScheduler):
         decay_steps: steps of the fall.
         alpha: what is left, as a share of the base rate.
         last_step: as ``last_epoch`` of :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.CosineDecayLR(optimizer, decay_steps=4)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.8536, 0.5, 0.1464]
     """
 
     def __init__(self, optimizer: Optimizer, decay_steps: int, alpha: float = 0.0, last_step: int = -1) -> None:
@@ -230,6 +277,13 @@ class WarmupLR(LRScheduler):
         warmup_method: "linear" or "constant".
         warmup_prefix: begin the schedule after the warm-up, instead of letting it run along.
         last_step: as ``last_epoch`` of :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.WarmupLR(optimizer, warmup_factor=0.5, warmup_iters=2)
+        >>> scheduler.get_last_lr()
+        [0.5]
     """
 
     def __init__(

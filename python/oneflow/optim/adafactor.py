@@ -22,6 +22,15 @@ class Adafactor(Optimizer):
         weight_decay: each step first multiplies the parameter by ``1 - lr * weight_decay``.
         maximize: go uphill.
         foreach: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Adafactor([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

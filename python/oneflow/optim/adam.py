@@ -93,6 +93,15 @@ class AdamW(Adam):
     Args:
         params, lr, betas, eps, amsgrad, maximize: as :class:`Adam`.
         weight_decay: each step first multiplies the parameter by ``1 - lr * weight_decay``.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.AdamW([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

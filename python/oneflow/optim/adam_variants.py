@@ -50,6 +50,15 @@ class NAdam(_Variant):
         momentum_decay: how fast the momentum approaches ``betas[0]``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.NAdam([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -109,6 +118,15 @@ class RAdam(_Variant):
         weight_decay: added to the gradient, or with ``decoupled_weight_decay`` shrinks the parameter.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.RAdam([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -153,6 +171,15 @@ class Adamax(_Variant):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Adamax([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

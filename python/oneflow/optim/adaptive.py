@@ -21,6 +21,15 @@ class Adadelta(RuleOptimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Adadelta([w])
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -65,6 +74,15 @@ class Adagrad(RuleOptimizer):
         eps: added to the root.
         maximize: go uphill.
         foreach, fused: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Adagrad([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -138,6 +156,15 @@ class RMSprop(RuleOptimizer):
         centered: divide by the gradient's deviation instead.
         maximize: go uphill.
         capturable, foreach: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.RMSprop([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -190,6 +217,15 @@ class Rprop(RuleOptimizer):
         step_sizes: smallest and largest step.
         maximize: go uphill.
         capturable, foreach: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Rprop([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -234,6 +270,15 @@ class ASGD(RuleOptimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.ASGD([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

@@ -26,6 +26,19 @@ class LBFGS(Optimizer):
         tolerance_change: stop where loss or parameters change less.
         history_size: pairs of steps and gradient changes that are kept.
         line_search_fn: None or "strong_wolfe".
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.LBFGS([w], lr=1.0)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (w**2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> _ = optimizer.step(closure)
+        >>> oneflow.allclose(w, oneflow.zeros(2), atol=1e-4)
+        True
     """
 
     def __init__(

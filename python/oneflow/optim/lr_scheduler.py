@@ -106,6 +106,18 @@ class LambdaLR(LRScheduler):
         optimizer: whose groups get the learning rate.
         lr_lambda: a function of the step, or one per group.
         last_epoch: as :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.LambdaLR(optimizer, lr_lambda=lambda step: 1 / (step + 1))
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.3333, 0.25]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -136,7 +148,20 @@ class LambdaLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """Multiply by ``gamma`` every ``step_size`` steps."""
+    """Multiply by ``gamma`` every ``step_size`` steps.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 1.0, 0.5, 0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
@@ -153,7 +178,20 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiply by ``gamma`` at every step listed in ``milestones``."""
+    """Multiply by ``gamma`` at every step listed in ``milestones``.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -172,7 +210,20 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Initial learning rate times ``factor`` for ``total_iters`` steps, then the initial one."""
+    """Initial learning rate times ``factor`` for ``total_iters`` steps, then the initial one.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.5, 1.0, 1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -196,7 +247,20 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Initial learning rate times a factor that goes linearly from ``start_factor`` to ``end_factor``."""
+    """Initial learning rate times a factor that goes linearly from ``start_factor`` to ``end_factor``.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.75, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -232,7 +296,20 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiply by ``gamma`` every step."""
+    """Multiply by ``gamma`` every step.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -250,6 +327,18 @@ class PolynomialLR(LRScheduler):
 
     With ``decay_batch`` it is OneFlow's: fall to ``end_learning_rate`` in ``decay_batch`` steps, and with ``cycle``
     stretch the fall again and again instead of staying there.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.PolynomialLR(optimizer, 4, 0.1)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.9716, 0.933, 0.8706]
     """
 
     def __init__(
@@ -296,6 +385,18 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial learning rate to ``eta_min`` in ``T_max`` steps, then back, and so on.
 
     (Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2016; without restarts.)
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.8536, 0.5, 0.1464]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -328,6 +429,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial learning rate to ``eta_min``, begun anew after T_0, T_0 * T_mult, ... steps.
 
     (Loshchilov and Hutter, "SGDR", 2016.)
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 1.0, 0.5]
     """
 
     def __init__(
@@ -386,6 +499,15 @@ class SequentialLR(LRScheduler):
         schedulers: in order.
         milestones: the steps at which the next one takes over, one fewer than schedulers.
         last_epoch: as :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> parts = [oneflow.optim.lr_scheduler.ConstantLR(optimizer, 0.5),
+        ...     oneflow.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)]
+        >>> scheduler = oneflow.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[1])
+        >>> scheduler.get_last_lr()
+        [0.5]
     """
 
     def __init__(
@@ -452,6 +574,19 @@ class OneCycleLR(LRScheduler):
         div_factor: the start is ``max_lr / div_factor``.
         final_div_factor: the end is the start divided by this.
         three_phase: fall to the start symmetrically first.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=4,
+        ...     cycle_momentum=False)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.04, 0.8117, 0.2831, 0.0]
     """
 
     def __init__(
@@ -572,6 +707,15 @@ class ReduceLROnPlateau(LRScheduler):
         cooldown: steps after a reduction during which nothing is counted.
         min_lr: lower bound, or one per group.
         eps: smaller changes are not made.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+        >>> for loss in (1.0, 2.0):
+        ...     scheduler.step(loss)
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
     """
 
     def __init__(

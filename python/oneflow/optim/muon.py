@@ -30,6 +30,15 @@ class Muon(Optimizer):
         eps: smallest norm a gradient is divided by.
         ns_steps: iterations.
         adjust_lr_fn: how the rate depends on the shape: "original", "match_rms_adamw" or "spectral_unclamped".
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2, 2))
+        >>> optimizer = oneflow.optim.Muon([w], lr=0.1)
+        >>> w.sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

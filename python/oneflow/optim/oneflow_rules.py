@@ -22,6 +22,15 @@ class LAMB(RuleOptimizer):
         adam_w_mode: decay apart from the gradient.
         do_bias_correction: correct the moments for having begun at zero.
         amsgrad: not supported.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.LAMB([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(
@@ -90,6 +99,15 @@ class Ftrl(RuleOptimizer):
         initial_accumulator_value: where the accumulated squares start.
         lambda1, lambda2: strength of the L1 and of the L2 regularisation.
         beta: added to the power of the accumulated squares.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.optim.Ftrl([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool((w < 1).all())
+        True
     """
 
     def __init__(

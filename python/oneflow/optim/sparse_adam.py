@@ -19,6 +19,13 @@ class SparseAdam(Optimizer):
         betas: decay of the first and of the second moment.
         eps: added to the root of the second moment.
         maximize: go uphill.
+
+    Example::
+
+        >>> m = oneflow.nn.Embedding(3, 2, sparse=True)
+        >>> optimizer = oneflow.optim.SparseAdam(m.parameters())
+        >>> m(oneflow.tensor([1])).sum().backward()
+        >>> optimizer.step()
     """
 
     def __init__(

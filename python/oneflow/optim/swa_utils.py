@@ -34,7 +34,13 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """Return the function ``decay * average + (1 - decay) * new``."""
+    """Return the function ``decay * average + (1 - decay) * new``.
+
+    Example::
+
+        >>> oneflow.optim.swa_utils.get_ema_avg_fn(0.5)(oneflow.tensor(1.0), oneflow.tensor(3.0), 1)
+        tensor(2.)
+    """
     _check_decay(decay)
 
     @oneflow.no_grad()
@@ -45,7 +51,13 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tens
 
 
 def get_swa_avg_fn() -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """Return the function of the equal average of all weights so far."""
+    """Return the function of the equal average of all weights so far.
+
+    Example::
+
+        >>> oneflow.optim.swa_utils.get_swa_avg_fn()(oneflow.tensor(1.0), oneflow.tensor(3.0), 1)
+        tensor(2.)
+    """
 
     @oneflow.no_grad()
     def average(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -64,12 +76,28 @@ def _many(one: Callable[[Tensor, Tensor, Any], Tensor]) -> Callable[[list[Tensor
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list[Tensor], list[Tensor], Any], None]:
-    """As :func:`get_ema_avg_fn`, for lists, in place."""
+    """As :func:`get_ema_avg_fn`, for lists, in place.
+
+    Example::
+
+        >>> model = oneflow.nn.Linear(2, 1)
+        >>> average = oneflow.optim.swa_utils.AveragedModel(model,
+        ...     multi_avg_fn=oneflow.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+        >>> average.update_parameters(model)
+    """
     return _many(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Callable[[list[Tensor], list[Tensor], Any], None]:
-    """As :func:`get_swa_avg_fn`, for lists, in place."""
+    """As :func:`get_swa_avg_fn`, for lists, in place.
+
+    Example::
+
+        >>> model = oneflow.nn.Linear(2, 1)
+        >>> average = oneflow.optim.swa_utils.AveragedModel(model,
+        ...     multi_avg_fn=oneflow.optim.swa_utils.get_swa_multi_avg_fn())
+        >>> average.update_parameters(model)
+    """
     return _many(get_swa_avg_fn())
 
 
@@ -82,6 +110,14 @@ class AveragedModel(Module):
         avg_fn: new average of (average, weight, number averaged so far); the equal average by default.
         multi_avg_fn: the same for lists, in place.
         use_buffers: average buffers too, instead of copying them.
+
+    Example::
+
+        >>> model = oneflow.nn.Linear(1, 1, bias=False)
+        >>> average = oneflow.optim.swa_utils.AveragedModel(model)
+        >>> average.update_parameters(model)
+        >>> int(average.n_averaged)
+        1
     """
 
     def __init__(
@@ -140,6 +176,13 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         loader: batches; of a list or tuple the first element is the input.
         model: its batch norms are changed.
         device: where inputs go.
+
+    Example::
+
+        >>> model = oneflow.nn.BatchNorm1d(2)
+        >>> oneflow.optim.swa_utils.update_bn([oneflow.ones(4, 2)], model)
+        >>> model.running_mean
+        tensor([1., 1.])
     """
     norms = [m for m in model.modules() if hasattr(m, "reset_running_stats") and hasattr(m, "momentum")]
     if not norms:
@@ -168,6 +211,14 @@ class SWALR(LRScheduler):
         anneal_epochs: steps of the way.
         anneal_strategy: "cos" or "linear".
         last_epoch: as :class:`LRScheduler`.
+
+    Example::
+
+        >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+        >>> scheduler = oneflow.optim.swa_utils.SWALR(optimizer, swa_lr=0.1, anneal_epochs=2)
+        >>> optimizer.step(); scheduler.step()
+        >>> round(optimizer.param_groups[0]["lr"], 4)
+        0.55
     """
 
     def __init__(

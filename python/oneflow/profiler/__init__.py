@@ -27,7 +27,13 @@ from oneflow.profiler._profile import (
 
 
 def kineto_available() -> bool:
-    """Return whether :class:`profile` can record: always."""
+    """Return whether :class:`profile` can record: always.
+
+    Example::
+
+        >>> oneflow.profiler.kineto_available()
+        True
+    """
     return True
 
 

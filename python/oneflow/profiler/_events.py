@@ -66,7 +66,16 @@ class _Figures:
 
 
 class FunctionEvent(_Figures):
-    """One call of an op, node of a backward, instruction of a graph or named region."""
+    """One call of an op, node of a backward, instruction of a graph or named region.
+
+    Example::
+
+        >>> with oneflow.profiler.profile() as prof:
+        ...     y = oneflow.ones(2)
+        >>> event = prof.events()[0]
+        >>> event.name, event.count, event.cpu_time_total > 0
+        ('ones', 1, True)
+    """
 
     def __init__(self, raw: Any, id: int, thread: int, origin: int) -> None:
         self.id = id
@@ -106,7 +115,15 @@ class FunctionEvent(_Figures):
 
 
 class FunctionEventAvg(_Figures):
-    """What several events of one key took together."""
+    """What several events of one key took together.
+
+    Example::
+
+        >>> with oneflow.profiler.profile() as prof:
+        ...     y = oneflow.ones(2).exp().exp()
+        >>> [(average.key, average.count) for average in prof.key_averages()]
+        [('ones', 1), ('exp', 2)]
+    """
 
     def __init__(self) -> None:
         self.key: str = "Total"

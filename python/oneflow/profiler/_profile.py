@@ -23,7 +23,13 @@ os.register_at_fork(after_in_child=_oneflow._profiler_forget)
 
 
 class ProfilerActivity(Enum):
-    """What may be recorded. CUDA, XPU and the others are accepted: the host's part of their work is seen."""
+    """What may be recorded. CUDA, XPU and the others are accepted: the host's part of their work is seen.
+
+    Example::
+
+        >>> oneflow.profiler.ProfilerActivity.CPU.name
+        'CPU'
+    """
 
     CPU = 0
     XPU = 1
@@ -34,7 +40,13 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a step is for, as :func:`schedule` says."""
+    """What a step is for, as :func:`schedule` says.
+
+    Example::
+
+        >>> [action.name for action in oneflow.profiler.ProfilerAction]
+        ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -115,6 +127,14 @@ def tensorboard_trace_handler(
 
     Raises:
         RuntimeError: the directory cannot be made.
+
+    Example::
+
+        >>> with oneflow.profiler.profile(on_trace_ready=oneflow.profiler.tensorboard_trace_handler("logs")):
+        ...     y = oneflow.ones(2).exp()
+        >>> import os
+        >>> len(os.listdir("logs"))
+        1
     """
 
     def handler(prof: Any) -> None:

@@ -69,6 +69,10 @@ def assert_close(
         AssertionError: they differ; the text shows how many elements and the largest differences.
         TypeError: the types cannot be compared.
         ValueError: only one tolerance is given.
+
+    Example::
+
+        >>> oneflow.testing.assert_close(oneflow.ones(2), oneflow.ones(2) + 1e-7)
     """
     options = _Options(
         rtol,

@@ -373,6 +373,13 @@ def checkpoint_sequential(
         segments: number of parts.
         input: what the first function takes.
         use_reentrant: as for :func:`checkpoint`.
+
+    Example::
+
+        >>> m = oneflow.nn.Sequential(oneflow.nn.Linear(2, 2), oneflow.nn.ReLU())
+        >>> oneflow.utils.checkpoint.checkpoint_sequential(m, 2, oneflow.ones(1, 2, requires_grad=True),
+        ...     use_reentrant=False).shape
+        oneflow.Size([1, 2])
     """
     if use_reentrant is None:
         warnings.warn(

@@ -21,14 +21,26 @@ class _Inplace(Module):
 
 
 class ReLU(_Inplace):
-    """``max(x, 0)``."""
+    """``max(x, 0)``.
+
+    Example::
+
+        >>> nn.ReLU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.0000, 0.5000, 2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class SiLU(_Inplace):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    Example::
+
+        >>> nn.SiLU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2689,  0.3112,  1.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
@@ -41,6 +53,11 @@ class GELU(Module):
         approximate: "none" for the exact function, "tanh" for the tanh approximation.
 
     (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
+
+    Example::
+
+        >>> nn.GELU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.1587,  0.3457,  1.9545])
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -55,21 +72,39 @@ class GELU(Module):
 
 
 class Tanh(Module):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    Example::
+
+        >>> nn.Tanh()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.7616,  0.4621,  0.9640])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return oneflow.tanh(input)
 
 
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    Example::
+
+        >>> nn.Sigmoid()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.2689, 0.6225, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return oneflow.sigmoid(input)
 
 
 class Softmax(Module):
-    """``exp(x)`` divided by its sum along ``dim``."""
+    """``exp(x)`` divided by its sum along ``dim``.
+
+    Example::
+
+        >>> nn.Softmax(dim=-1)(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.0391, 0.1753, 0.7856])
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -83,7 +118,13 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """Logarithm of the softmax along ``dim``."""
+    """Logarithm of the softmax along ``dim``.
+
+    Example::
+
+        >>> nn.LogSoftmax(dim=-1)(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-3.2413, -1.7413, -0.2413])
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -106,23 +147,47 @@ class _Plain(Module):
 
 
 class Softsign(_Plain):
-    """``x / (1 + abs(x))``."""
+    """``x / (1 + abs(x))``.
+
+    Example::
+
+        >>> nn.Softsign()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.5000,  0.3333,  0.6667])
+    """
 
 
 class Tanhshrink(_Plain):
-    """``x - tanh(x)``."""
+    """``x - tanh(x)``.
+
+    Example::
+
+        >>> nn.Tanhshrink()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2384,  0.0379,  1.0360])
+    """
 
     _function = staticmethod(F.tanhshrink)
 
 
 class LogSigmoid(_Plain):
-    """``log(1 / (1 + exp(-x)))``."""
+    """``log(1 / (1 + exp(-x)))``.
+
+    Example::
+
+        >>> nn.LogSigmoid()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-1.3133, -0.4741, -0.1269])
+    """
 
     _function = staticmethod(F.logsigmoid)
 
 
 class Threshold(Module):
-    """``x`` where it is above ``threshold``, ``value`` elsewhere."""
+    """``x`` where it is above ``threshold``, ``value`` elsewhere.
+
+    Example::
+
+        >>> nn.Threshold(0.1, 20.0)(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([20.0000,  0.5000,  2.0000])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -138,7 +203,13 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """Elements limited to [min_val, max_val]."""
+    """Elements limited to [min_val, max_val].
+
+    Example::
+
+        >>> nn.Hardtanh()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -155,7 +226,13 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(x, 0), 6)``."""
+    """``min(max(x, 0), 6)``.
+
+    Example::
+
+        >>> nn.ReLU6()(oneflow.tensor([-1.0, 3.0, 8.0]))
+        tensor([0., 3., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -165,28 +242,52 @@ class ReLU6(Hardtanh):
 
 
 class Hardsigmoid(_Inplace):
-    """``(x + 3) / 6`` limited to [0, 1]."""
+    """``(x + 3) / 6`` limited to [0, 1].
+
+    Example::
+
+        >>> nn.Hardsigmoid()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.3333, 0.5833, 0.8333])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
 
 class Hardswish(_Inplace):
-    """``x * hardsigmoid(x)`` (Howard et al., "Searching for MobileNetV3", 2019)."""
+    """``x * hardsigmoid(x)`` (Howard et al., "Searching for MobileNetV3", 2019).
+
+    Example::
+
+        >>> nn.Hardswish()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.3333,  0.2917,  1.6667])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
 
 class Mish(_Inplace):
-    """``x * tanh(softplus(x))`` (Misra, "Mish", 2019)."""
+    """``x * tanh(softplus(x))`` (Misra, "Mish", 2019).
+
+    Example::
+
+        >>> nn.Mish()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.3034,  0.3752,  1.9440])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class SELU(_Inplace):
-    """The self-normalising exponential linear unit (Klambauer et al., 2017)."""
+    """The self-normalising exponential linear unit (Klambauer et al., 2017).
+
+    Example::
+
+        >>> nn.SELU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-1.1113,  0.5254,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
@@ -203,21 +304,39 @@ class _Alpha(Module):
 
 
 class ELU(_Alpha):
-    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2016)."""
+    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2016).
+
+    Example::
+
+        >>> nn.ELU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.6321,  0.5000,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_Alpha):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017)."""
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017).
+
+    Example::
+
+        >>> nn.CELU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.6321,  0.5000,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(Module):
-    """``x`` where it is positive, ``negative_slope * x`` elsewhere."""
+    """``x`` where it is positive, ``negative_slope * x`` elsewhere.
+
+    Example::
+
+        >>> nn.LeakyReLU(0.1)(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.1000,  0.5000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -232,7 +351,13 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """A random slope from [lower, upper) below zero while training, their mean otherwise."""
+    """A random slope from [lower, upper) below zero while training, their mean otherwise.
+
+    Example::
+
+        >>> nn.RReLU().eval()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2292,  0.5000,  2.0000])
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -251,6 +376,11 @@ class PReLU(Module):
     """``x`` where it is positive, a learned ``weight * x`` elsewhere; one weight or one a channel.
 
     (He et al., "Delving Deep into Rectifiers", 2015.)
+
+    Example::
+
+        >>> nn.PReLU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2500,  0.5000,  2.0000], grad_fn=<PreluKernelBackward0>)
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
@@ -282,21 +412,39 @@ class _Lambd(Module):
 
 
 class Hardshrink(_Lambd):
-    """``x`` where its absolute value is above ``lambd``, zero elsewhere."""
+    """``x`` where its absolute value is above ``lambd``, zero elsewhere.
+
+    Example::
+
+        >>> nn.Hardshrink()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Lambd):
-    """``x`` moved towards zero by ``lambd``; zero where it is closer than that."""
+    """``x`` moved towards zero by ``lambd``; zero where it is closer than that.
+
+    Example::
+
+        >>> nn.Softshrink()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
+    """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``.
+
+    Example::
+
+        >>> nn.Softplus()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.3133, 0.9741, 2.1269])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -311,7 +459,13 @@ class Softplus(Module):
 
 
 class GLU(Module):
-    """The first half along ``dim`` times the sigmoid of the second (Dauphin et al., 2017)."""
+    """The first half along ``dim`` times the sigmoid of the second (Dauphin et al., 2017).
+
+    Example::
+
+        >>> nn.GLU()(oneflow.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0.5000, 1.0000])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -325,7 +479,13 @@ class GLU(Module):
 
 
 class Softmin(Module):
-    """Softmax of ``-x`` along ``dim``."""
+    """Softmax of ``-x`` along ``dim``.
+
+    Example::
+
+        >>> nn.Softmin(dim=-1)(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.7856, 0.1753, 0.0391])
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -339,7 +499,13 @@ class Softmin(Module):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W).
+
+    Example::
+
+        >>> nn.Softmax2d()(oneflow.ones(1, 2, 1, 1)).flatten()
+        tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

@@ -137,6 +137,12 @@ class BatchNorm1d(_BatchNorm):
         bias: False leaves the shift out.
 
     Input and output: (N, C) or (N, C, L). (Ioffe and Szegedy, "Batch Normalization", 2015.)
+
+    Example::
+
+        >>> nn.BatchNorm1d(2)(oneflow.tensor([[0.0, 1.0], [2.0, 5.0]]))
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]], grad_fn=<BatchNormTrainingBackward0>)
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -145,7 +151,16 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """As :class:`BatchNorm1d`, for (N, C, H, W)."""
+    """As :class:`BatchNorm1d`, for (N, C, H, W).
+
+    Example::
+
+        >>> m = nn.BatchNorm2d(3)
+        >>> m(oneflow.ones(2, 3, 4, 4)).shape
+        oneflow.Size([2, 3, 4, 4])
+        >>> m.num_batches_tracked
+        tensor(1)
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
@@ -153,7 +168,13 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """As :class:`BatchNorm1d`, for (N, C, D, H, W)."""
+    """As :class:`BatchNorm1d`, for (N, C, D, H, W).
+
+    Example::
+
+        >>> nn.BatchNorm3d(3)(oneflow.ones(2, 3, 2, 2, 2)).shape
+        oneflow.Size([2, 3, 2, 2, 2])
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:

@@ -21,6 +21,11 @@ class Bilinear(Module):
         device, dtype: of the parameters.
 
     Shape: (*, in1), (*, in2) to (*, out).
+
+    Example::
+
+        >>> nn.Bilinear(3, 4, 5)(oneflow.ones(2, 3), oneflow.ones(2, 4)).shape
+        oneflow.Size([2, 5])
     """
 
     def __init__(

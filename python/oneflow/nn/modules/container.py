@@ -128,6 +128,18 @@ class ModuleList(_IndexedModules):
 
     Args:
         modules: the first members.
+
+    Example::
+
+        >>> m = nn.ModuleList([nn.Linear(2, 3), nn.ReLU()])
+        >>> m.append(nn.Linear(3, 1))
+        ModuleList(
+          (0): Linear(in_features=2, out_features=3, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=3, out_features=1, bias=True)
+        )
+        >>> len(m)
+        3
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -171,6 +183,14 @@ class ModuleDict(Module):
 
     Args:
         modules: a mapping, or an iterable of (name, module).
+
+    Example::
+
+        >>> m = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()})
+        >>> list(m)
+        ['a', 'b']
+        >>> m["a"]
+        ReLU()
     """
 
     def __init__(self, modules: Any = None) -> None:
@@ -232,6 +252,12 @@ class ParameterList(Module):
 
     Args:
         values: the first members.
+
+    Example::
+
+        >>> m = nn.ParameterList([nn.Parameter(oneflow.ones(2)), nn.Parameter(oneflow.ones(3))])
+        >>> len(m)
+        2
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -280,6 +306,12 @@ class ParameterDict(Module):
 
     Args:
         parameters: a mapping, or an iterable of (name, tensor).
+
+    Example::
+
+        >>> m = nn.ParameterDict({"w": nn.Parameter(oneflow.ones(2))})
+        >>> [name for name, _ in m.named_parameters()]
+        ['w']
     """
 
     def __init__(self, parameters: Any = None) -> None:

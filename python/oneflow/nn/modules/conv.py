@@ -298,6 +298,11 @@ class ConvTranspose1d(_ConvTranspose):
 
     Input (n, in_channels, l) or (in_channels, l), output (n, out_channels, l_out) with
     ``l_out = (l - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Example::
+
+        >>> nn.ConvTranspose1d(4, 2, kernel_size=3, stride=2)(oneflow.ones(1, 4, 5)).shape
+        oneflow.Size([1, 2, 11])
     """
 
     n = 1
@@ -323,6 +328,11 @@ class ConvTranspose3d(_ConvTranspose):
     """Transposed convolution over volumes; arguments as :class:`ConvTranspose1d`, one number or three.
 
     Input (n, in_channels, d, h, w) or (in_channels, d, h, w), output (n, out_channels, d_out, h_out, w_out).
+
+    Example::
+
+        >>> nn.ConvTranspose3d(4, 2, kernel_size=2)(oneflow.ones(1, 4, 3, 3, 3)).shape
+        oneflow.Size([1, 2, 4, 4, 4])
     """
 
     n = 3

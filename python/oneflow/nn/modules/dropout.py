@@ -32,36 +32,73 @@ class Dropout(_DropoutNd):
     Args:
         p: probability of zero, within [0, 1].
         inplace: write into the input.
+
+    Example::
+
+        >>> nn.Dropout(0.5).eval()(oneflow.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+        >>> nn.Dropout(1.0)(oneflow.tensor([1.0, 2.0]))
+        tensor([0., 0.])
     """
 
     _f = staticmethod(F.dropout)
 
 
 class Dropout1d(_DropoutNd):
-    """As :class:`Dropout` for whole channels of (N, C, L) or (C, L)."""
+    """As :class:`Dropout` for whole channels of (N, C, L) or (C, L).
+
+    Example::
+
+        >>> nn.Dropout1d(0.5).eval()(oneflow.ones(1, 2, 3)).shape
+        oneflow.Size([1, 2, 3])
+    """
 
     _f = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_DropoutNd):
-    """As :class:`Dropout` for whole channels of (N, C, H, W)."""
+    """As :class:`Dropout` for whole channels of (N, C, H, W).
+
+    Example::
+
+        >>> nn.Dropout2d(0.5).eval()(oneflow.ones(1, 2, 3, 3)).shape
+        oneflow.Size([1, 2, 3, 3])
+    """
 
     _f = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_DropoutNd):
-    """As :class:`Dropout` for whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """As :class:`Dropout` for whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Example::
+
+        >>> nn.Dropout3d(0.5).eval()(oneflow.ones(1, 2, 3, 3, 3)).shape
+        oneflow.Size([1, 2, 3, 3, 3])
+    """
 
     _f = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout for SELU networks: mean and variance stay. (Klambauer et al., 2017.)"""
+    """Dropout for SELU networks: mean and variance stay. (Klambauer et al., 2017.)
+
+    Example::
+
+        >>> nn.AlphaDropout(0.5).eval()(oneflow.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+    """
 
     _f = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """As :class:`AlphaDropout` for whole channels."""
+    """As :class:`AlphaDropout` for whole channels.
+
+    Example::
+
+        >>> nn.FeatureAlphaDropout(0.5).eval()(oneflow.ones(1, 2, 3)).shape
+        oneflow.Size([1, 2, 3])
+    """
 
     _f = staticmethod(F.feature_alpha_dropout)

@@ -7,7 +7,13 @@ from oneflow.nn.modules.module import Module
 
 
 class Flatten(Module):
-    """Merge the dimensions ``start_dim`` to ``end_dim`` into one; the batch dimension stays by default."""
+    """Merge the dimensions ``start_dim`` to ``end_dim`` into one; the batch dimension stays by default.
+
+    Example::
+
+        >>> nn.Flatten()(oneflow.ones(2, 3, 4)).shape
+        oneflow.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

@@ -10,7 +10,15 @@ from oneflow.nn.modules.module import Module
 
 
 class Fold(Module):
-    """Sum columns (N, C * window elements, windows) into images (N, C, *output_size)."""
+    """Sum columns (N, C * window elements, windows) into images (N, C, *output_size).
+
+    Example::
+
+        >>> nn.Fold(output_size=(3, 3), kernel_size=2)(oneflow.ones(1, 4, 4))
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -33,7 +41,13 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Windows of images (N, C, H, W) as columns (N, C * window elements, windows)."""
+    """Windows of images (N, C, H, W) as columns (N, C * window elements, windows).
+
+    Example::
+
+        >>> nn.Unfold(kernel_size=2)(oneflow.ones(1, 3, 4, 4)).shape
+        oneflow.Size([1, 12, 9])
+    """
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()

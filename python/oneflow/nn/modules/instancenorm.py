@@ -71,6 +71,12 @@ class InstanceNorm1d(_InstanceNorm):
         device, dtype: of parameters and buffers.
 
     Input and output: (N, C, L) or (C, L). (Ulyanov et al., "Instance Normalization", 2016.)
+
+    Example::
+
+        >>> nn.InstanceNorm1d(2)(oneflow.tensor([[[0.0, 2.0], [1.0, 5.0]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
     """
 
     def _get_no_batch_dim(self) -> int:
@@ -82,7 +88,13 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """As :class:`InstanceNorm1d`, for (N, C, H, W) or (C, H, W)."""
+    """As :class:`InstanceNorm1d`, for (N, C, H, W) or (C, H, W).
+
+    Example::
+
+        >>> nn.InstanceNorm2d(3)(oneflow.ones(1, 3, 2, 2)).shape
+        oneflow.Size([1, 3, 2, 2])
+    """
 
     def _get_no_batch_dim(self) -> int:
         return 3
@@ -93,7 +105,13 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """As :class:`InstanceNorm1d`, for (N, C, D, H, W) or (C, D, H, W)."""
+    """As :class:`InstanceNorm1d`, for (N, C, D, H, W) or (C, D, H, W).
+
+    Example::
+
+        >>> nn.InstanceNorm3d(3)(oneflow.ones(1, 3, 2, 2, 2)).shape
+        oneflow.Size([1, 3, 2, 2, 2])
+    """
 
     def _get_no_batch_dim(self) -> int:
         return 4

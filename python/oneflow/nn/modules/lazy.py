@@ -77,6 +77,14 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     Args:
         out_features, bias, device, dtype: as :class:`Linear`.
+
+    Example::
+
+        >>> m = nn.LazyLinear(5)
+        >>> m(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 5])
+        >>> m
+        Linear(in_features=3, out_features=5, bias=True)
     """
 
     cls_to_become = Linear
@@ -166,37 +174,76 @@ _CONV_TRANSPOSE = (
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that takes ``in_channels`` from its first input."""
+    """A Conv1d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> m = nn.LazyConv1d(8, 3)
+        >>> m(oneflow.ones(1, 4, 9)).shape
+        oneflow.Size([1, 8, 7])
+        >>> m.in_channels
+        4
+    """
 
     cls_to_become, n_spatial = Conv1d, 1
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d that takes ``in_channels`` from its first input."""
+    """A Conv2d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> nn.LazyConv2d(8, 3)(oneflow.ones(1, 4, 9, 9)).shape
+        oneflow.Size([1, 8, 7, 7])
+    """
 
     cls_to_become, n_spatial = Conv2d, 2
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that takes ``in_channels`` from its first input."""
+    """A Conv3d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> nn.LazyConv3d(8, 3)(oneflow.ones(1, 4, 5, 5, 5)).shape
+        oneflow.Size([1, 8, 3, 3, 3])
+    """
 
     cls_to_become, n_spatial = Conv3d, 3
 
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
-    """A ConvTranspose1d that takes ``in_channels`` from its first input."""
+    """A ConvTranspose1d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> nn.LazyConvTranspose1d(8, 3)(oneflow.ones(1, 4, 9)).shape
+        oneflow.Size([1, 8, 11])
+    """
 
     cls_to_become, n_spatial, transposed_layer = ConvTranspose1d, 1, True
 
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
-    """A ConvTranspose2d that takes ``in_channels`` from its first input."""
+    """A ConvTranspose2d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> nn.LazyConvTranspose2d(8, 3)(oneflow.ones(1, 4, 5, 5)).shape
+        oneflow.Size([1, 8, 7, 7])
+    """
 
     cls_to_become, n_spatial, transposed_layer = ConvTranspose2d, 2, True
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
-    """A ConvTranspose3d that takes ``in_channels`` from its first input."""
+    """A ConvTranspose3d that takes ``in_channels`` from its first input.
+
+    Example::
+
+        >>> nn.LazyConvTranspose3d(8, 2)(oneflow.ones(1, 4, 3, 3, 3)).shape
+        oneflow.Size([1, 8, 4, 4, 4])
+    """
 
     cls_to_become, n_spatial, transposed_layer = ConvTranspose3d, 3, True
 
@@ -247,19 +294,40 @@ class _LazyNorm(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d that takes ``num_features`` from its first input."""
+    """A BatchNorm1d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> m = nn.LazyBatchNorm1d()
+        >>> m(oneflow.ones(4, 3)).shape
+        oneflow.Size([4, 3])
+        >>> m
+        BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    """
 
     cls_to_become, batched_dims = BatchNorm1d, (2, 3)
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d that takes ``num_features`` from its first input."""
+    """A BatchNorm2d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> nn.LazyBatchNorm2d()(oneflow.ones(4, 3, 2, 2)).shape
+        oneflow.Size([4, 3, 2, 2])
+    """
 
     cls_to_become, batched_dims = BatchNorm2d, (4,)
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d that takes ``num_features`` from its first input."""
+    """A BatchNorm3d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> nn.LazyBatchNorm3d()(oneflow.ones(4, 3, 2, 2, 2)).shape
+        oneflow.Size([4, 3, 2, 2, 2])
+    """
 
     cls_to_become, batched_dims = BatchNorm3d, (5,)
 
@@ -278,18 +346,36 @@ class _LazyInstanceNorm(_LazyNorm):
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    """An InstanceNorm1d that takes ``num_features`` from its first input."""
+    """An InstanceNorm1d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> nn.LazyInstanceNorm1d()(oneflow.ones(1, 3, 4)).shape
+        oneflow.Size([1, 3, 4])
+    """
 
     cls_to_become, batched_dims = InstanceNorm1d, (2, 3)
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    """An InstanceNorm2d that takes ``num_features`` from its first input."""
+    """An InstanceNorm2d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> nn.LazyInstanceNorm2d()(oneflow.ones(1, 3, 4, 4)).shape
+        oneflow.Size([1, 3, 4, 4])
+    """
 
     cls_to_become, batched_dims = InstanceNorm2d, (3, 4)
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    """An InstanceNorm3d that takes ``num_features`` from its first input."""
+    """An InstanceNorm3d that takes ``num_features`` from its first input.
+
+    Example::
+
+        >>> nn.LazyInstanceNorm3d()(oneflow.ones(1, 3, 2, 2, 2)).shape
+        oneflow.Size([1, 3, 2, 2, 2])
+    """
 
     cls_to_become, batched_dims = InstanceNorm3d, (4, 5)

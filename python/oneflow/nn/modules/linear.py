@@ -14,7 +14,13 @@ from oneflow.nn.parameter import Parameter
 
 
 class Identity(Module):
-    """Return the input as it is. Arguments are accepted and ignored, so that it can stand in for any layer."""
+    """Return the input as it is. Arguments are accepted and ignored, so that it can stand in for any layer.
+
+    Example::
+
+        >>> nn.Identity()(oneflow.ones(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

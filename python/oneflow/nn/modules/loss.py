@@ -16,14 +16,26 @@ class _Loss(Module):
 
 
 class L1Loss(_Loss):
-    """Mean (or "sum", or "none") of ``|input - target|``."""
+    """Mean (or "sum", or "none") of ``|input - target|``.
+
+    Example::
+
+        >>> nn.L1Loss()(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
+        tensor(1.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """Mean (or "sum", or "none") of ``(input - target) ** 2``."""
+    """Mean (or "sum", or "none") of ``(input - target) ** 2``.
+
+    Example::
+
+        >>> nn.MSELoss()(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
+        tensor(2.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -50,6 +62,11 @@ class NLLLoss(_WeightedLoss):
         weight: a factor per class, (C,).
         ignore_index: targets with this value count nothing.
         reduction: "mean" (weighted), "sum" or "none".
+
+    Example::
+
+        >>> nn.NLLLoss()(oneflow.tensor([[0.0, 2.0]]).log_softmax(-1), oneflow.tensor([1]))
+        tensor(0.1269)
     """
 
     def __init__(
@@ -75,6 +92,11 @@ class CrossEntropyLoss(_WeightedLoss):
         ignore_index: class targets with this value count nothing.
         reduction: "mean" (weighted), "sum" or "none".
         label_smoothing: share of the target spread evenly over all classes, within [0, 1].
+
+    Example::
+
+        >>> nn.CrossEntropyLoss()(oneflow.tensor([[0.0, 2.0], [1.0, 0.0]]), oneflow.tensor([1, 0]))
+        tensor(0.2201)
     """
 
     def __init__(
@@ -102,7 +124,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared below ``beta``, absolute above. (Girshick, "Fast R-CNN", 2015.)"""
+    """Squared below ``beta``, absolute above. (Girshick, "Fast R-CNN", 2015.)
+
+    Example::
+
+        >>> nn.SmoothL1Loss()(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
+        tensor(1.3125)
+    """
 
     def __init__(
         self,
@@ -119,7 +147,13 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared below ``delta``, absolute (times ``delta``) above. (Huber, 1964.)"""
+    """Squared below ``delta``, absolute (times ``delta``) above. (Huber, 1964.)
+
+    Example::
+
+        >>> nn.HuberLoss()(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
+        tensor(1.3125)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -130,7 +164,13 @@ class HuberLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy between probabilities; ``weight`` is a factor of each element's loss."""
+    """Binary cross entropy between probabilities; ``weight`` is a factor of each element's loss.
+
+    Example::
+
+        >>> nn.BCELoss()(oneflow.tensor([0.5, 0.9]), oneflow.tensor([0.0, 1.0]))
+        tensor(0.3993)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -143,6 +183,11 @@ class BCEWithLogitsLoss(_Loss):
         weight: a factor of each element's loss.
         reduction: "mean", "sum" or "none".
         pos_weight: a factor of the positive class.
+
+    Example::
+
+        >>> nn.BCEWithLogitsLoss()(oneflow.tensor([0.0, 2.0]), oneflow.tensor([0.0, 1.0]))
+        tensor(0.4100)
     """
 
     weight: Tensor | None
@@ -167,7 +212,13 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence of the target from log probabilities."""
+    """Kullback-Leibler divergence of the target from log probabilities.
+
+    Example::
+
+        >>> nn.KLDivLoss(reduction="batchmean")(oneflow.tensor([[0.5, 0.5]]).log(), oneflow.tensor([[0.25, 0.75]]))
+        tensor(0.1308)
+    """
 
     def __init__(
         self,
@@ -184,7 +235,13 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts under a Poisson distribution."""
+    """Negative log likelihood of counts under a Poisson distribution.
+
+    Example::
+
+        >>> nn.PoissonNLLLoss()(oneflow.tensor([0.0]), oneflow.tensor([2.0]))
+        tensor(1.)
+    """
 
     def __init__(
         self,
@@ -207,7 +264,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of the target under a Gaussian of given mean and variance."""
+    """Negative log likelihood of the target under a Gaussian of given mean and variance.
+
+    Example::
+
+        >>> nn.GaussianNLLLoss()(oneflow.tensor([1.0]), oneflow.tensor([2.0]), oneflow.tensor([1.0]))
+        tensor(0.5000)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -219,28 +282,52 @@ class GaussianNLLLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))`` for targets 1 and -1."""
+    """``log(1 + exp(-target * input))`` for targets 1 and -1.
+
+    Example::
+
+        >>> nn.SoftMarginLoss()(oneflow.tensor([0.0, 2.0]), oneflow.tensor([-1.0, 1.0]))
+        tensor(0.4100)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Margins between the labels of a row and its other classes."""
+    """Margins between the labels of a row and its other classes.
+
+    Example::
+
+        >>> nn.MultiLabelMarginLoss()(oneflow.tensor([[0.1, 0.2, 0.4, 0.8]]), oneflow.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Binary cross entropy of logits averaged over the classes; ``weight`` is a factor per class."""
+    """Binary cross entropy of logits averaged over the classes; ``weight`` is a factor per class.
+
+    Example::
+
+        >>> nn.MultiLabelSoftMarginLoss()(oneflow.tensor([[0.0, 2.0]]), oneflow.tensor([[0.0, 1.0]]))
+        tensor(0.4100)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """``max(0, margin - x[y] + x[i]) ** p`` over the other classes of each row."""
+    """``max(0, margin - x[y] + x[i]) ** p`` over the other classes of each row.
+
+    Example::
+
+        >>> nn.MultiMarginLoss()(oneflow.tensor([[0.1, 0.2, 0.4]]), oneflow.tensor([2]))
+        tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -280,7 +367,13 @@ class _MarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Example::
+
+        >>> nn.HingeEmbeddingLoss()(oneflow.tensor([0.5, 0.2]), oneflow.tensor([1, -1]))
+        tensor(0.6500)
+    """
 
     default_margin = 1.0
 
@@ -289,21 +382,40 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Example::
+
+        >>> nn.CosineEmbeddingLoss()(oneflow.tensor([[1.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([1]))
+        tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_MarginLoss):
-    """``max(0, -target * (input1 - input2) + margin)``."""
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    Example::
+
+        >>> nn.MarginRankingLoss()(oneflow.tensor([1.0]), oneflow.tensor([3.0]), oneflow.tensor([1.0]))
+        tensor(2.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, |anchor - positive| - |anchor - negative| + margin)`` in the p-norm."""
+    """``max(0, |anchor - positive| - |anchor - negative| + margin)`` in the p-norm.
+
+    Example::
+
+        >>> nn.TripletMarginLoss()(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([[0.0,
+        ...     0.5]]))
+        tensor(1.5000)
+    """
 
     def __init__(
         self,
@@ -337,7 +449,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """As :class:`TripletMarginLoss` with a distance of one's own."""
+    """As :class:`TripletMarginLoss` with a distance of one's own.
+
+    Example::
+
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=nn.PairwiseDistance())
+        >>> loss(oneflow.tensor([[0.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([[0.0, 0.5]]))
+        tensor(1.5000)
+    """
 
     def __init__(
         self,
@@ -369,7 +488,15 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification; see :func:`oneflow.nn.functional.ctc_loss`."""
+    """Connectionist temporal classification; see :func:`oneflow.nn.functional.ctc_loss`.
+
+    Example::
+
+        >>> loss = nn.CTCLoss()
+        >>> log_probs = oneflow.zeros(4, 1, 3).log_softmax(-1)
+        >>> loss(log_probs, oneflow.tensor([[1, 2]]), oneflow.tensor([4]), oneflow.tensor([2]))
+        tensor(0.8432)
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)

@@ -24,6 +24,12 @@ class LayerNorm(Module):
         device, dtype: of the parameters.
 
     Input and output: (*, *normalized_shape). (Ba, Kiros and Hinton, "Layer Normalization", 2016.)
+
+    Example::
+
+        >>> nn.LayerNorm(2)(oneflow.tensor([[0.0, 2.0], [1.0, 5.0]]))
+        tensor([[-1.0000,  1.0000],
+                [-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
     """
 
     weight: Tensor | None
@@ -78,6 +84,11 @@ class RMSNorm(Module):
         device, dtype: of the parameter.
 
     (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
+
+    Example::
+
+        >>> nn.RMSNorm(2)(oneflow.tensor([3.0, 4.0]))
+        tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
     """
 
     weight: Tensor | None
@@ -129,6 +140,11 @@ class GroupNorm(Module):
 
     Raises:
         ValueError: ``num_channels`` is not divisible by ``num_groups``.
+
+    Example::
+
+        >>> nn.GroupNorm(2, 4)(oneflow.ones(1, 4, 3)).shape
+        oneflow.Size([1, 4, 3])
     """
 
     weight: Tensor | None
@@ -181,6 +197,11 @@ class LocalResponseNorm(Module):
         alpha, beta, k: ``x / (k + alpha * mean) ** beta``.
 
     Input and output: (N, C, *). (Krizhevsky et al., "ImageNet Classification with Deep CNNs", 2012.)
+
+    Example::
+
+        >>> nn.LocalResponseNorm(2)(oneflow.ones(1, 3, 2)).shape
+        oneflow.Size([1, 3, 2])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:

@@ -67,96 +67,186 @@ class _CircularPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Widen (*, L) by ``padding`` elements of ``value``."""
+    """Widen (*, L) by ``padding`` elements of ``value``.
+
+    Example::
+
+        >>> nn.ConstantPad1d((1, 2), 9.0)(oneflow.tensor([[1.0, 2.0]]))
+        tensor([[9., 1., 2., 9., 9.]])
+    """
 
     n_dims = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """Widen (*, H, W) by ``padding`` elements of ``value``."""
+    """Widen (*, H, W) by ``padding`` elements of ``value``.
+
+    Example::
+
+        >>> nn.ConstantPad2d(1, 0.5)(oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4])
+    """
 
     n_dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Widen (*, D, H, W) by ``padding`` elements of ``value``."""
+    """Widen (*, D, H, W) by ``padding`` elements of ``value``.
+
+    Example::
+
+        >>> nn.ConstantPad3d(1, 0.5)(oneflow.ones(1, 1, 2, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4, 4])
+    """
 
     n_dims = 3
 
 
 class ZeroPad1d(_ZeroPad):
-    """Widen (*, L) by ``padding`` zeros."""
+    """Widen (*, L) by ``padding`` zeros.
+
+    Example::
+
+        >>> nn.ZeroPad1d((1, 2))(oneflow.tensor([[1.0, 2.0]]))
+        tensor([[0., 1., 2., 0., 0.]])
+    """
 
     n_dims = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Widen (*, H, W) by ``padding`` zeros."""
+    """Widen (*, H, W) by ``padding`` zeros.
+
+    Example::
+
+        >>> nn.ZeroPad2d(1)(oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4])
+    """
 
     n_dims = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Widen (*, D, H, W) by ``padding`` zeros."""
+    """Widen (*, D, H, W) by ``padding`` zeros.
+
+    Example::
+
+        >>> nn.ZeroPad3d(1)(oneflow.ones(1, 1, 2, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4, 4])
+    """
 
     n_dims = 3
 
 
 class ReflectionPad1d(_Pad):
-    """Widen (*, L) by its reflection at the border elements."""
+    """Widen (*, L) by its reflection at the border elements.
+
+    Example::
+
+        >>> nn.ReflectionPad1d(2)(oneflow.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
     mode = "reflect"
     n_dims = 1
 
 
 class ReflectionPad2d(_Pad):
-    """Widen (*, H, W) by its reflection at the border elements."""
+    """Widen (*, H, W) by its reflection at the border elements.
+
+    Example::
+
+        >>> nn.ReflectionPad2d(1)(oneflow.ones(1, 1, 3, 3)).shape
+        oneflow.Size([1, 1, 5, 5])
+    """
 
     mode = "reflect"
     n_dims = 2
 
 
 class ReflectionPad3d(_Pad):
-    """Widen (*, D, H, W) by its reflection at the border elements."""
+    """Widen (*, D, H, W) by its reflection at the border elements.
+
+    Example::
+
+        >>> nn.ReflectionPad3d(1)(oneflow.ones(1, 1, 3, 3, 3)).shape
+        oneflow.Size([1, 1, 5, 5, 5])
+    """
 
     mode = "reflect"
     n_dims = 3
 
 
 class ReplicationPad1d(_Pad):
-    """Widen (*, L) by copies of the border elements."""
+    """Widen (*, L) by copies of the border elements.
+
+    Example::
+
+        >>> nn.ReplicationPad1d(2)(oneflow.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
     mode = "replicate"
     n_dims = 1
 
 
 class ReplicationPad2d(_Pad):
-    """Widen (*, H, W) by copies of the border elements."""
+    """Widen (*, H, W) by copies of the border elements.
+
+    Example::
+
+        >>> nn.ReplicationPad2d(1)(oneflow.ones(1, 1, 3, 3)).shape
+        oneflow.Size([1, 1, 5, 5])
+    """
 
     mode = "replicate"
     n_dims = 2
 
 
 class ReplicationPad3d(_Pad):
-    """Widen (*, D, H, W) by copies of the border elements."""
+    """Widen (*, D, H, W) by copies of the border elements.
+
+    Example::
+
+        >>> nn.ReplicationPad3d(1)(oneflow.ones(1, 1, 3, 3, 3)).shape
+        oneflow.Size([1, 1, 5, 5, 5])
+    """
 
     mode = "replicate"
     n_dims = 3
 
 
 class CircularPad1d(_CircularPad):
-    """Widen (*, L) as if it repeated."""
+    """Widen (*, L) as if it repeated.
+
+    Example::
+
+        >>> nn.CircularPad1d(1)(oneflow.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[3., 1., 2., 3., 1.]]])
+    """
 
     n_dims = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Widen (*, H, W) as if it repeated."""
+    """Widen (*, H, W) as if it repeated.
+
+    Example::
+
+        >>> nn.CircularPad2d(1)(oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4])
+    """
 
     n_dims = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Widen (*, D, H, W) as if it repeated."""
+    """Widen (*, D, H, W) as if it repeated.
+
+    Example::
+
+        >>> nn.CircularPad3d(1)(oneflow.ones(1, 1, 2, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4, 4])
+    """
 
     n_dims = 3

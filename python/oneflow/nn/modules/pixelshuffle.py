@@ -8,7 +8,13 @@ from oneflow.nn.modules.module import Module
 
 
 class PixelShuffle(Module):
-    """(*, C r^2, H, W) to (*, C, H r, W r) with ``r = upscale_factor``. (Shi et al., 2016.)"""
+    """(*, C r^2, H, W) to (*, C, H r, W r) with ``r = upscale_factor``. (Shi et al., 2016.)
+
+    Example::
+
+        >>> nn.PixelShuffle(2)(oneflow.ones(1, 4, 3, 3)).shape
+        oneflow.Size([1, 1, 6, 6])
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -22,7 +28,13 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(*, C, H r, W r) to (*, C r^2, H, W) with ``r = downscale_factor``."""
+    """(*, C, H r, W r) to (*, C r^2, H, W) with ``r = downscale_factor``.
+
+    Example::
+
+        >>> nn.PixelUnshuffle(2)(oneflow.ones(1, 1, 4, 4)).shape
+        oneflow.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -36,7 +48,13 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Interleave the channels of ``groups`` groups of (N, C, *). (Zhang et al., "ShuffleNet", 2018.)"""
+    """Interleave the channels of ``groups`` groups of (N, C, *). (Zhang et al., "ShuffleNet", 2018.)
+
+    Example::
+
+        >>> nn.ChannelShuffle(2)(oneflow.arange(4).reshape(1, 4, 1, 1)).flatten()
+        tensor([0, 2, 1, 3])
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -59,6 +59,11 @@ class MaxPool1d(_MaxPool):
         ceil_mode: count windows that reach over the end.
 
     Input (n, c, l) or (c, l).
+
+    Example::
+
+        >>> nn.MaxPool1d(2)(oneflow.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+        tensor([[[3., 7.]]])
     """
 
     _f = staticmethod(F.max_pool1d)
@@ -75,6 +80,11 @@ class MaxPool2d(_MaxPool):
         ceil_mode: count windows that reach over the end.
 
     Input (n, c, h, w) or (c, h, w).
+
+    Example::
+
+        >>> nn.MaxPool2d(2)(oneflow.ones(1, 3, 4, 4)).shape
+        oneflow.Size([1, 3, 2, 2])
     """
 
     _f = staticmethod(F.max_pool2d)
@@ -91,6 +101,11 @@ class MaxPool3d(_MaxPool):
         ceil_mode: count windows that reach over the end.
 
     Input (n, c, d, h, w) or (c, d, h, w).
+
+    Example::
+
+        >>> nn.MaxPool3d(2)(oneflow.ones(1, 3, 4, 4, 4)).shape
+        oneflow.Size([1, 3, 2, 2, 2])
     """
 
     _f = staticmethod(F.max_pool3d)
@@ -114,21 +129,43 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Put the maxima of a :class:`MaxPool1d` back to where its indices say, among zeros: (n, c, l)."""
+    """Put the maxima of a :class:`MaxPool1d` back to where its indices say, among zeros: (n, c, l).
+
+    Example::
+
+        >>> y, at = nn.MaxPool1d(2, return_indices=True)(oneflow.tensor([[[1.0, 3.0, 7.0, 5.0]]]))
+        >>> nn.MaxUnpool1d(2)(y, at)
+        tensor([[[0., 3., 7., 0.]]])
+    """
 
     n = 1
     _f = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Put the maxima of a :class:`MaxPool2d` back to where its indices say, among zeros: (n, c, h, w)."""
+    """Put the maxima of a :class:`MaxPool2d` back to where its indices say, among zeros: (n, c, h, w).
+
+    Example::
+
+        >>> y, at = nn.MaxPool2d(2, return_indices=True)(oneflow.arange(4.0).reshape(1, 1, 2, 2))
+        >>> nn.MaxUnpool2d(2)(y, at)
+        tensor([[[[0., 0.],
+                  [0., 3.]]]])
+    """
 
     n = 2
     _f = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Put the maxima of a :class:`MaxPool3d` back to where its indices say, among zeros: (n, c, d, h, w)."""
+    """Put the maxima of a :class:`MaxPool3d` back to where its indices say, among zeros: (n, c, d, h, w).
+
+    Example::
+
+        >>> y, at = nn.MaxPool3d(2, return_indices=True)(oneflow.ones(1, 1, 4, 4, 4))
+        >>> nn.MaxUnpool3d(2)(y, at).shape
+        oneflow.Size([1, 1, 4, 4, 4])
+    """
 
     n = 3
     _f = staticmethod(F.max_unpool3d)
@@ -145,6 +182,11 @@ class AvgPool1d(Module):
         count_include_pad: count padded zeros.
 
     Input (n, c, l) or (c, l).
+
+    Example::
+
+        >>> nn.AvgPool1d(2)(oneflow.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+        tensor([[[2., 6.]]])
     """
 
     def __init__(
@@ -206,14 +248,26 @@ class _AvgPool(Module):
 
 class AvgPool2d(_AvgPool):
     """Means of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`AvgPool1d`;
-    ``divisor_override`` divides in place of the window's size."""
+    ``divisor_override`` divides in place of the window's size.
+
+    Example::
+
+        >>> nn.AvgPool2d(2, stride=1)(oneflow.ones(1, 3, 4, 4)).shape
+        oneflow.Size([1, 3, 3, 3])
+    """
 
     _f = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
     """Means of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`AvgPool1d`;
-    ``divisor_override`` divides in place of the window's size."""
+    ``divisor_override`` divides in place of the window's size.
+
+    Example::
+
+        >>> nn.AvgPool3d(2)(oneflow.ones(1, 3, 4, 4, 4)).shape
+        oneflow.Size([1, 3, 2, 2, 2])
+    """
 
     _f = staticmethod(F.avg_pool3d)
 
@@ -233,7 +287,13 @@ class _AdaptivePool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    """Means of ``output_size`` windows that cover (n, c, l) or (c, l) evenly."""
+    """Means of ``output_size`` windows that cover (n, c, l) or (c, l) evenly.
+
+    Example::
+
+        >>> nn.AdaptiveAvgPool1d(2)(oneflow.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+        tensor([[[2., 6.]]])
+    """
 
     _f = staticmethod(F.adaptive_avg_pool1d)
 
@@ -242,6 +302,11 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     """Means of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
 
     Sizes of None are the input\'s.
+
+    Example::
+
+        >>> nn.AdaptiveAvgPool2d(1)(oneflow.ones(2, 3, 8, 8)).shape
+        oneflow.Size([2, 3, 1, 1])
     """
 
     _f = staticmethod(F.adaptive_avg_pool2d)
@@ -251,6 +316,11 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     """Means of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
 
     Sizes of None are the input\'s.
+
+    Example::
+
+        >>> nn.AdaptiveAvgPool3d((1, 2, 2))(oneflow.ones(1, 3, 4, 4, 4)).shape
+        oneflow.Size([1, 3, 1, 2, 2])
     """
 
     _f = staticmethod(F.adaptive_avg_pool3d)
@@ -269,6 +339,11 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """Maxima of ``output_size`` windows that cover (n, c, l) or (c, l) evenly.
 
     With ``return_indices`` also their positions.
+
+    Example::
+
+        >>> nn.AdaptiveMaxPool1d(2)(oneflow.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+        tensor([[[3., 7.]]])
     """
 
     _f = staticmethod(F.adaptive_max_pool1d)
@@ -278,6 +353,11 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """Maxima of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
 
     With ``return_indices`` also their positions.
+
+    Example::
+
+        >>> nn.AdaptiveMaxPool2d((2, 3))(oneflow.ones(1, 3, 6, 6)).shape
+        oneflow.Size([1, 3, 2, 3])
     """
 
     _f = staticmethod(F.adaptive_max_pool2d)
@@ -287,6 +367,11 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Maxima of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
 
     With ``return_indices`` also their positions.
+
+    Example::
+
+        >>> nn.AdaptiveMaxPool3d(2)(oneflow.ones(1, 3, 4, 4, 4)).shape
+        oneflow.Size([1, 3, 2, 2, 2])
     """
 
     _f = staticmethod(F.adaptive_max_pool3d)
@@ -315,18 +400,36 @@ class _LPPool(Module):
 
 
 class LPPool1d(_LPPool):
-    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, l) or (c, l)."""
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, l) or (c, l).
+
+    Example::
+
+        >>> nn.LPPool1d(2, 2)(oneflow.tensor([[[3.0, 4.0]]]))
+        tensor([[[5.]]])
+    """
 
     _f = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPool):
-    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, h, w) or (c, h, w)."""
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, h, w) or (c, h, w).
+
+    Example::
+
+        >>> nn.LPPool2d(2, 2)(oneflow.ones(1, 1, 2, 2))
+        tensor([[[[2.]]]])
+    """
 
     _f = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPool):
-    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, d, h, w) or (c, d, h, w)."""
+    """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, d, h, w) or (c, d, h, w).
+
+    Example::
+
+        >>> nn.LPPool3d(2, 2)(oneflow.ones(1, 1, 2, 2, 2)).shape
+        oneflow.Size([1, 1, 1, 1, 1])
+    """
 
     _f = staticmethod(F.lp_pool3d)

@@ -387,6 +387,11 @@ class RNNCell(RNNCellBase):
 
     Args:
         nonlinearity: "tanh" or "relu".
+
+    Example::
+
+        >>> nn.RNNCell(3, 4)(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
     """
 
     def __init__(
@@ -409,7 +414,14 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of :class:`LSTM`: input (B, input_size), pair (h, c) of (B, hidden_size), or without B; a new pair."""
+    """One step of :class:`LSTM`: input (B, input_size), pair (h, c) of (B, hidden_size), or without B; a new pair.
+
+    Example::
+
+        >>> h, c = nn.LSTMCell(3, 4)(oneflow.ones(2, 3))
+        >>> h.shape, c.shape
+        (oneflow.Size([2, 4]), oneflow.Size([2, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -431,7 +443,13 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of :class:`GRU`: input (B, input_size) and h (B, hidden_size), or without B; the next h."""
+    """One step of :class:`GRU`: input (B, input_size) and h (B, hidden_size), or without B; the next h.
+
+    Example::
+
+        >>> nn.GRUCell(3, 4)(oneflow.ones(2, 3)).shape
+        oneflow.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

@@ -165,6 +165,12 @@ class TransformerEncoder(Module):
         norm: applied to the output.
         enable_nested_tensor: in inference, outputs of padded positions are zeros (before ``norm``), where layers allow.
         mask_check: for that, check that the padding stands at the end.
+
+    Example::
+
+        >>> layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+        >>> nn.TransformerEncoder(layer, 2)(oneflow.ones(1, 5, 8)).shape
+        oneflow.Size([1, 5, 8])
     """
 
     def __init__(
@@ -248,6 +254,12 @@ class TransformerDecoder(Module):
         decoder_layer: the layer that is copied.
         num_layers: how many.
         norm: applied to the output.
+
+    Example::
+
+        >>> layer = nn.TransformerDecoderLayer(8, 2, batch_first=True)
+        >>> nn.TransformerDecoder(layer, 2)(oneflow.ones(1, 3, 8), oneflow.ones(1, 5, 8)).shape
+        oneflow.Size([1, 3, 8])
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
@@ -285,7 +297,13 @@ class TransformerDecoder(Module):
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and two linear maps, each with a residual and a norm; arguments as of :class:`Transformer`."""
+    """Self-attention and two linear maps, each with a residual and a norm; arguments as of :class:`Transformer`.
+
+    Example::
+
+        >>> nn.TransformerEncoderLayer(8, 2, batch_first=True)(oneflow.ones(1, 5, 8)).shape
+        oneflow.Size([1, 5, 8])
+    """
 
     def __init__(
         self,
@@ -370,6 +388,11 @@ class TransformerDecoderLayer(Module):
     """Self-attention, attention to the encoder's output and two linear maps, each with a residual and a norm.
 
     Arguments as of :class:`Transformer`.
+
+    Example::
+
+        >>> nn.TransformerDecoderLayer(8, 2, batch_first=True)(oneflow.ones(1, 3, 8), oneflow.ones(1, 5, 8)).shape
+        oneflow.Size([1, 3, 8])
     """
 
     def __init__(

@@ -20,6 +20,11 @@ class Upsample(Module):
         recompute_scale_factor: positions by the rounded sizes instead of the given factors.
 
     Input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+
+    Example::
+
+        >>> nn.Upsample(scale_factor=2)(oneflow.arange(2.0).reshape(1, 1, 2))
+        tensor([[[0., 0., 1., 1.]]])
     """
 
     def __init__(
@@ -57,14 +62,26 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Nearest neighbours of (N, C, H, W)."""
+    """Nearest neighbours of (N, C, H, W).
+
+    Example::
+
+        >>> nn.UpsamplingNearest2d(scale_factor=2)(oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Bilinear, with aligned corners, of (N, C, H, W)."""
+    """Bilinear, with aligned corners, of (N, C, H, W).
+
+    Example::
+
+        >>> nn.UpsamplingBilinear2d(scale_factor=2)(oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

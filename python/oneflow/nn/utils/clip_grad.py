@@ -26,6 +26,11 @@ def get_total_norm(
 
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
+
+    Example::
+
+        >>> nn.utils.get_total_norm([oneflow.tensor([3.0]), oneflow.tensor([4.0])])
+        tensor(5.)
     """
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     norm_type = float(norm_type)
@@ -46,7 +51,16 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale gradients in place by ``max_norm / total_norm`` where that is below one."""
+    """Scale gradients in place by ``max_norm / total_norm`` where that is below one.
+
+    Example::
+
+        >>> w = nn.Parameter(oneflow.ones(1))
+        >>> (w * 4).sum().backward()
+        >>> nn.utils.clip_grads_with_norm_([w], 2.0, oneflow.tensor(4.0))
+        >>> w.grad
+        tensor([2.0000])
+    """
     # Multiplying by a coefficient clamped to one avoids a branch on a device value.
     coefficient = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in _gradients(parameters):
@@ -85,7 +99,16 @@ def clip_grad_norm_(
 
 @oneflow.no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp every gradient element of ``parameters`` to [-clip_value, clip_value], in place."""
+    """Clamp every gradient element of ``parameters`` to [-clip_value, clip_value], in place.
+
+    Example::
+
+        >>> w = nn.Parameter(oneflow.ones(2))
+        >>> (w * oneflow.tensor([0.1, 5.0])).sum().backward()
+        >>> nn.utils.clip_grad_value_([w], 1.0)
+        >>> w.grad
+        tensor([0.1000, 1.0000])
+    """
     bound = float(clip_value)
     for grad in _gradients(parameters):
         grad.clamp_(min=-bound, max=bound)

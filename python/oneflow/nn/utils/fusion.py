@@ -26,6 +26,13 @@ def fuse_conv_bn_weights(
         conv_w, conv_b: of the convolution.
         bn_rm, bn_rv, bn_eps, bn_w, bn_b: running mean and variance, epsilon, weight and bias of the batch norm.
         transpose: whether the convolution is transposed: its output channels are dimension 1.
+
+    Example::
+
+        >>> w, b = nn.utils.fuse_conv_bn_weights(oneflow.ones(2, 1, 1, 1), None, oneflow.zeros(2), oneflow.ones(2),
+        ...     0.0, oneflow.ones(2) * 3, oneflow.zeros(2))
+        >>> w.flatten().tolist()
+        [3.0, 3.0]
     """
     bias = oneflow.zeros_like(bn_rm) if conv_b is None else conv_b
     weight = oneflow.ones_like(bn_rm) if bn_w is None else bn_w
@@ -49,12 +56,27 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """As :func:`fuse_conv_bn_weights` for a linear layer."""
+    """As :func:`fuse_conv_bn_weights` for a linear layer.
+
+    Example::
+
+        >>> w, b = nn.utils.fuse_linear_bn_weights(oneflow.ones(2, 1), oneflow.zeros(2), oneflow.zeros(2),
+        ...     oneflow.ones(2), 0.0, oneflow.ones(2) * 3, oneflow.zeros(2))
+        >>> w.flatten().tolist()
+        [3.0, 3.0]
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """Return a copy of ``conv`` that does what ``conv`` and ``bn`` do. Both are in evaluation mode."""
+    """Return a copy of ``conv`` that does what ``conv`` and ``bn`` do. Both are in evaluation mode.
+
+    Example::
+
+        >>> m = nn.utils.fuse_conv_bn_eval(nn.Conv2d(3, 4, 1).eval(), nn.BatchNorm2d(4).eval())
+        >>> m(oneflow.ones(1, 3, 2, 2)).shape
+        oneflow.Size([1, 4, 2, 2])
+    """
     if conv.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     if bn.running_mean is None or bn.running_var is None:
@@ -66,7 +88,14 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """As :func:`fuse_conv_bn_eval` for a linear layer."""
+    """As :func:`fuse_conv_bn_eval` for a linear layer.
+
+    Example::
+
+        >>> m = nn.utils.fuse_linear_bn_eval(nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval())
+        >>> m(oneflow.ones(1, 3)).shape
+        oneflow.Size([1, 4])
+    """
     if linear.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     if linear.out_features != bn.num_features and bn.num_features != 1:

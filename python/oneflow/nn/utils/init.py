@@ -13,6 +13,11 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
     Raises:
         RuntimeError: it is no module class, or its constructor takes no ``device``.
+
+    Example::
+
+        >>> nn.utils.skip_init(nn.Linear, 2, 3).weight.shape
+        oneflow.Size([3, 2])
     """
     if not (inspect.isclass(module_cls) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -39,7 +39,14 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Let a weight be ``g * v / norm(v)``, with norms over all dimensions but ``dim`` (None: over all)."""
+    """Let a weight be ``g * v / norm(v)``, with norms over all dimensions but ``dim`` (None: over all).
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> m(oneflow.ones(1, 2)).shape
+        oneflow.Size([1, 3])
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def accept_old_names(self: Module, state_dict: Any, prefix: str, *rest: Any) -> None:
@@ -113,6 +120,12 @@ def spectral_norm(
         n_power_iterations: in training, at each read.
         eps: smallest norm divided by.
         dim: of the outputs; 1 for transposed convolutions, else 0.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+        >>> m(oneflow.ones(1, 2)).shape
+        oneflow.Size([1, 3])
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -256,6 +269,12 @@ def orthogonal(
         module, name: whose weight.
         orthogonal_map: "matrix_exp", "cayley" or "householder"; the first for square and complex weights.
         use_trivialization: map around the value assigned last.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
+        >>> oneflow.allclose(m.weight @ m.weight.T, oneflow.eye(3), atol=1e-5)
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

@@ -23,7 +23,15 @@ _cache: dict[tuple[int, str], Tensor] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute each parametrized tensor once inside."""
+    """Compute each parametrized tensor once inside.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> with nn.utils.parametrize.cached():
+        ...     m.weight is m.weight
+        True
+    """
     global _cache_depth
     _cache_depth += 1
     try:
@@ -180,7 +188,13 @@ def _inject_property(module: Module, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module, or its tensor of this name, is parametrized."""
+    """Whether the module, or its tensor of this name, is parametrized.
+
+    Example::
+
+        >>> nn.utils.parametrize.is_parametrized(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), "weight")
+        True
+    """
     lists = getattr(module, "parametrizations", None)
     if not isinstance(lists, ModuleDict):
         return False
@@ -202,6 +216,15 @@ def register_parametrization(
 
     Raises:
         ValueError: there is no such tensor, or shape or dtype change.
+
+    Example::
+
+        >>> class Symmetric(nn.Module):
+        ...     def forward(self, x):
+        ...         return x.triu() + x.triu(1).T
+        >>> m = nn.utils.parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+        >>> oneflow.equal(m.weight, m.weight.T)
+        True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -257,6 +280,12 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
     Raises:
         ValueError: it is not parametrized, or has several originals and ``leave_parametrized`` is False.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> nn.utils.parametrize.remove_parametrizations(m, "weight")
+        Linear(in_features=2, out_features=3, bias=True)
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -290,7 +319,14 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The module's class without parametrizations."""
+    """The module's class without parametrizations.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> nn.utils.parametrize.type_before_parametrizations(m).__name__
+        'Linear'
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 

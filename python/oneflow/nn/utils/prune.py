@@ -82,7 +82,15 @@ class BasePruningMethod(ABC):
         return t * self._within(scores, oneflow.ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Any) -> None:
-        """Make the pruning permanent."""
+        """Make the pruning permanent.
+
+        Example::
+
+            >>> m = nn.utils.prune.l1_unstructured(nn.Linear(2, 2), "weight", amount=1)
+            >>> _ = nn.utils.prune.remove(m, "weight")
+            >>> nn.utils.prune.is_pruned(m)
+            False
+        """
         name = self._tensor_name
         weight = self.apply_mask(module)
         delattr(module, name)
@@ -256,25 +264,56 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Any, name: str) -> Any:
-    """Give ``module.name`` a mask of ones."""
+    """Give ``module.name`` a mask of ones.
+
+    Example::
+
+        >>> m = nn.utils.prune.identity(nn.Linear(2, 1), "weight")
+        >>> nn.utils.prune.is_pruned(m)
+        True
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Any, name: str, amount: float) -> Any:
-    """Prune random elements: a number of them, or a share."""
+    """Prune random elements: a number of them, or a share.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.random_unstructured(m, "weight", amount=1)
+        >>> int((m.weight == 0).sum())
+        1
+    """
     RandomUnstructured.apply(module, name, amount=amount)
     return module
 
 
 def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
-    """Prune the elements of least magnitude: a number of them, or a share."""
+    """Prune the elements of least magnitude: a number of them, or a share.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.l1_unstructured(m, "weight", amount=0.5)
+        >>> int((m.weight == 0).sum())
+        2
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
-    """Prune random slices along ``dim``."""
+    """Prune random slices along ``dim``.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.random_structured(m, "weight", amount=1, dim=0)
+        >>> int((m.weight_mask == 0).sum())
+        2
+    """
     RandomStructured.apply(module, name, amount=amount, dim=dim)
     return module
 
@@ -282,7 +321,15 @@ def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
 def ln_structured(
     module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Any:
-    """Prune the slices of least ``n``-norm along ``dim``."""
+    """Prune the slices of least ``n``-norm along ``dim``.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.ln_structured(m, "weight", amount=1, n=2, dim=0)
+        >>> int((m.weight_mask == 0).sum())
+        2
+    """
     LnStructured.apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
     return module
 
@@ -290,7 +337,15 @@ def ln_structured(
 def global_unstructured(
     parameters: Iterable[tuple[Any, str]], pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prune several tensors as if they were one."""
+    """Prune several tensors as if they were one.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> nn.utils.prune.global_unstructured([(m, "weight"), (m, "bias")], nn.utils.prune.L1Unstructured, amount=3)
+        >>> int((m.weight == 0).sum() + (m.bias == 0).sum())
+        3
+    """
     parameters = list(parameters)
     scores = importance_scores or {}
     flat = [scores.get((module, name), getattr(module, name)).detach().reshape(-1) for module, name in parameters]
@@ -310,7 +365,15 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
-    """Prune by a given mask."""
+    """Prune by a given mask.
+
+    Example::
+
+        >>> m = nn.Linear(2, 1)
+        >>> _ = nn.utils.prune.custom_from_mask(m, "bias", oneflow.zeros(1))
+        >>> m.bias_mask
+        tensor([0.])
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -330,7 +393,13 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether the module or one of its children is pruned."""
+    """Whether the module or one of its children is pruned.
+
+    Example::
+
+        >>> nn.utils.prune.is_pruned(nn.Linear(2, 1))
+        False
+    """
     return any(
         isinstance(hook, BasePruningMethod) for child in module.modules() for hook in child._forward_pre_hooks.values()
     )

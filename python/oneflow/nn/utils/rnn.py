@@ -38,6 +38,11 @@ class PackedSequence(_Packed):
         unsorted_indices: the way back.
 
     Made by :func:`pack_sequence` and :func:`pack_padded_sequence`.
+
+    Example::
+
+        >>> nn.utils.rnn.pack_sequence([oneflow.tensor([1, 2]), oneflow.tensor([3])]).batch_sizes
+        tensor([2, 1])
     """
 
     def __new__(
@@ -118,7 +123,13 @@ class PackedSequence(_Packed):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes ``permutation``, int64 (n,); None of None."""
+    """The permutation that undoes ``permutation``, int64 (n,); None of None.
+
+    Example::
+
+        >>> nn.utils.rnn.invert_permutation(oneflow.tensor([2, 0, 1]))
+        tensor([1, 2, 0])
+    """
     return None if permutation is None else permutation.argsort()
 
 
@@ -132,6 +143,12 @@ def pack_padded_sequence(
 
     Raises:
         RuntimeError: a length is not positive, their number is not B, or they are not sorted though they should be.
+
+    Example::
+
+        >>> x = oneflow.tensor([[1, 2, 3], [4, 0, 0]])
+        >>> nn.utils.rnn.pack_padded_sequence(x, [3, 1], batch_first=True).batch_sizes
+        tensor([2, 1, 1])
     """
     if isinstance(lengths, Tensor):
         lengths = lengths.to(oneflow.int64)
@@ -182,6 +199,13 @@ def pad_packed_sequence(
 
     Raises:
         ValueError: ``total_length`` is less than the longest length.
+
+    Example::
+
+        >>> packed = nn.utils.rnn.pack_sequence([oneflow.tensor([1, 2, 3]), oneflow.tensor([4])])
+        >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1, 2, 3],
+                [4, 0, 0]]), tensor([3, 1]))
     """
     data, batch_sizes = sequence.data, sequence.batch_sizes
     steps = batch_sizes.shape[0]
@@ -217,7 +241,14 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, *) of different lengths as one tensor (longest, B, *), or (B, longest, *)."""
+    """Sequences (length, *) of different lengths as one tensor (longest, B, *), or (B, longest, *).
+
+    Example::
+
+        >>> nn.utils.rnn.pad_sequence([oneflow.tensor([1, 2, 3]), oneflow.tensor([4])], batch_first=True)
+        tensor([[1, 2, 3],
+                [4, 0, 0]])
+    """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
@@ -245,19 +276,39 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded tensor, (length, *) each."""
+    """The sequences of a padded tensor, (length, *) each.
+
+    Example::
+
+        >>> nn.utils.rnn.unpad_sequence(oneflow.tensor([[1, 2, 3], [4, 0, 0]]), oneflow.tensor([3, 1]),
+        ...     batch_first=True)
+        [tensor([1, 2, 3]), tensor([4])]
+    """
     dim = 0 if batch_first else 1
     each = padded_sequences.unbind(dim)
     return [s[:n] for s, n in zip(each, lengths.tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences (length, *); with ``enforce_sorted`` their lengths must fall."""
+    """Pack sequences (length, *); with ``enforce_sorted`` their lengths must fall.
+
+    Example::
+
+        >>> nn.utils.rnn.pack_sequence([oneflow.tensor([1, 2, 3]), oneflow.tensor([4])]).data
+        tensor([1, 4, 2, 3])
+    """
     lengths = oneflow.tensor([s.shape[0] for s in sequences], dtype=oneflow.int64)
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences of a packed one, (length, *) each."""
+    """The sequences of a packed one, (length, *) each.
+
+    Example::
+
+        >>> packed = nn.utils.rnn.pack_sequence([oneflow.tensor([1, 2, 3]), oneflow.tensor([4])])
+        >>> nn.utils.rnn.unpack_sequence(packed)
+        [tensor([1, 2, 3]), tensor([4])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

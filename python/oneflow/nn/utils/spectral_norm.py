@@ -54,6 +54,12 @@ def spectral_norm(
 
     Raises:
         RuntimeError: the weight has it already.
+
+    Example::
+
+        >>> m = nn.utils.spectral_norm(nn.Linear(2, 3))
+        >>> sorted(name for name, _ in m.named_parameters())
+        ['bias', 'weight_orig']
     """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
@@ -82,6 +88,12 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
 
     Raises:
         ValueError: it has no spectral norm.
+
+    Example::
+
+        >>> m = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 3)))
+        >>> sorted(name for name, _ in m.named_parameters())
+        ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:

@@ -18,5 +18,12 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other parameters and buffers; see :func:`oneflow.func.functional_call`."""
+    """Call a module with other parameters and buffers; see :func:`oneflow.func.functional_call`.
+
+    Example::
+
+        >>> m = nn.Linear(2, 1, bias=False)
+        >>> nn.utils.stateless.functional_call(m, {"weight": oneflow.ones(1, 2)}, (oneflow.ones(2),))
+        tensor([2.])
+    """
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

@@ -33,6 +33,12 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
     Raises:
         RuntimeError: the weight has it already.
+
+    Example::
+
+        >>> m = nn.utils.weight_norm(nn.Linear(2, 3))
+        >>> sorted(name for name, _ in m.named_parameters())
+        ['bias', 'weight_g', 'weight_v']
     """
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm) and hook.name == name:
@@ -52,6 +58,12 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
 
     Raises:
         ValueError: it has no weight norm.
+
+    Example::
+
+        >>> m = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(2, 3)))
+        >>> sorted(name for name, _ in m.named_parameters())
+        ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:

@@ -35,7 +35,13 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return the description of this worker process, None in the main process."""
+    """Return the description of this worker process, None in the main process.
+
+    Example::
+
+        >>> oneflow.utils.data.get_worker_info() is None
+        True
+    """
     return _worker_info
 
 

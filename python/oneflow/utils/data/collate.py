@@ -11,7 +11,13 @@ from oneflow.utils.data._shared import batch_tensor
 
 
 def default_convert(data: Any) -> Any:
-    """Turn arrays inside ``data`` into tensors and leave the rest as it is."""
+    """Turn arrays inside ``data`` into tensors and leave the rest as it is.
+
+    Example::
+
+        >>> oneflow.utils.data.default_convert([1.0, "a"])
+        [1.0, 'a']
+    """
     if isinstance(data, Tensor) or isinstance(data, (str, bytes)):
         return data
     if type(data).__module__ == "numpy":

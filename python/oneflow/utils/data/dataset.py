@@ -15,7 +15,18 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Base class of data sets with random access: define ``__getitem__`` and ``__len__``."""
+    """Base class of data sets with random access: define ``__getitem__`` and ``__len__``.
+
+    Example::
+
+        >>> class Squares(oneflow.utils.data.Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, i):
+        ...         return i * i
+        >>> list(oneflow.utils.data.DataLoader(Squares(), batch_size=2))
+        [tensor([0, 1]), tensor([4, 9])]
+    """
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
@@ -25,7 +36,16 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Base class of data sets that are streams: define ``__iter__``."""
+    """Base class of data sets that are streams: define ``__iter__``.
+
+    Example::
+
+        >>> class Count(oneflow.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(3))
+        >>> list(oneflow.utils.data.DataLoader(Count(), batch_size=2))
+        [tensor([0, 1]), tensor([2])]
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
@@ -39,6 +59,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     Args:
         tensors: all of the same first size.
+
+    Example::
+
+        >>> oneflow.utils.data.TensorDataset(oneflow.arange(3), oneflow.zeros(3))[1]
+        (tensor(1), tensor(0.))
     """
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -59,6 +84,11 @@ class StackDataset(Dataset[Any]):
     Args:
         args: data sets of one length, for tuples.
         kwargs: the same, for dictionaries.
+
+    Example::
+
+        >>> oneflow.utils.data.StackDataset([1, 2], ["a", "b"])[1]
+        (2, 'b')
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -98,7 +128,13 @@ class StackDataset(Dataset[Any]):
 
 
 class Subset(Dataset[Any]):
-    """The items of ``dataset`` at ``indices``."""
+    """The items of ``dataset`` at ``indices``.
+
+    Example::
+
+        >>> list(oneflow.utils.data.Subset(["a", "b", "c"], [2, 0]))
+        ['c', 'a']
+    """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -119,7 +155,13 @@ class Subset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Several data sets end to end."""
+    """Several data sets end to end.
+
+    Example::
+
+        >>> list(oneflow.utils.data.ConcatDataset([["a"], ["b", "c"]]))
+        ['a', 'b', 'c']
+    """
 
     def __init__(self, datasets: Any) -> None:
         self.datasets = list(datasets)
@@ -142,7 +184,16 @@ class ConcatDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Several streams, one after the other."""
+    """Several streams, one after the other.
+
+    Example::
+
+        >>> class Count(oneflow.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(oneflow.utils.data.ChainDataset([Count(), Count()]))
+        [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Any) -> None:
         self.datasets = datasets
@@ -167,6 +218,11 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
     Raises:
         ValueError: the lengths do not sum up.
+
+    Example::
+
+        >>> [len(part) for part in oneflow.utils.data.random_split(range(10), [0.8, 0.2])]
+        [8, 2]
     """
     n = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

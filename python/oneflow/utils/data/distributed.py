@@ -19,6 +19,11 @@ class DistributedSampler(Sampler[int]):
         shuffle: one random order for all ranks, another each ``set_epoch``.
         seed: of that order; equal on all ranks.
         drop_last: leave out the tail that does not go round, instead of repeating samples.
+
+    Example::
+
+        >>> list(oneflow.utils.data.DistributedSampler(range(6), num_replicas=2, rank=1, shuffle=False))
+        [1, 3, 5]
     """
 
     def __init__(

@@ -12,7 +12,16 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """Base class: iterate over indices, or over lists of them."""
+    """Base class: iterate over indices, or over lists of them.
+
+    Example::
+
+        >>> class Odd(oneflow.utils.data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([1, 3])
+        >>> list(Odd())
+        [1, 3]
+    """
 
     def __init__(self, data_source: Any = None) -> None:
         pass
@@ -22,7 +31,13 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ..."""
+    """0, 1, 2, ...
+
+    Example::
+
+        >>> list(oneflow.utils.data.SequentialSampler([7, 8, 9]))
+        [0, 1, 2]
+    """
 
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
@@ -42,6 +57,11 @@ class RandomSampler(Sampler[int]):
         replacement: draw independently.
         num_samples: how many; the length by default.
         generator: source of the numbers; a new one seeded from the default generator by default.
+
+    Example::
+
+        >>> sorted(oneflow.utils.data.RandomSampler([7, 8, 9]))
+        [0, 1, 2]
     """
 
     def __init__(
@@ -81,7 +101,13 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in a random order."""
+    """The given indices in a random order.
+
+    Example::
+
+        >>> sorted(oneflow.utils.data.SubsetRandomSampler([4, 2]))
+        [2, 4]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -103,6 +129,11 @@ class WeightedRandomSampler(Sampler[int]):
         num_samples: how many draws.
         replacement: draw independently; otherwise no index comes twice.
         generator: source of the numbers.
+
+    Example::
+
+        >>> list(oneflow.utils.data.WeightedRandomSampler([0.0, 1.0], 3))
+        [1, 1, 1]
     """
 
     def __init__(
@@ -136,6 +167,11 @@ class BatchSampler(Sampler[list[int]]):
         sampler: gives the indices.
         batch_size: positive.
         drop_last: leave out a last shorter batch.
+
+    Example::
+
+        >>> list(oneflow.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
