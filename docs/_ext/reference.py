@@ -160,7 +160,8 @@ def generate(source: Path) -> None:
         index.append(f"ops_{family}")
     rest = {n: v for n, v in own.items() if n not in in_family and n != "Tensor"}
     in_place = {n for n in rest if n.endswith("_") and n[:-1] in own}
-    for name, module in sorted(modules.items()):
+    # The shorter of two names for one thing is the one to use.
+    for name, module in sorted(modules.items(), key=lambda item: (item[0].count("."), item[0])):
         if name == "oneflow":
             continue
         names = public_names(name, module)
@@ -172,9 +173,9 @@ def generate(source: Path) -> None:
     # Last, so that what a sub-package documents is only pointed to.
     others = {n: v for n, v in rest.items() if n not in in_place}
     pages.write("oneflow", title("oneflow: everything else") + pages.entries("oneflow", others))
-    index.insert(0, "oneflow")
     tensor_page(pages)
-    index.insert(0, "tensor")
+    tables = [page for page in index if page.startswith("ops_")]
+    index = ["tensor", *tables, "oneflow", *sorted(page for page in index if page not in tables)]
     tree = "".join(f"   {page}\n" for page in index)
     pages.write("index", title("Reference") + f".. toctree::\n   :maxdepth: 1\n\n{tree}\n")
     pages.prune()

@@ -58,6 +58,13 @@ avg_pool3d = _oneflow.avg_pool3d
 adaptive_avg_pool1d = _oneflow.adaptive_avg_pool1d
 
 
+def _pool_example(function: str, n: int, argument: str, part: str) -> str:
+    """The example of a pooling function: four elements along each dimension become two."""
+    sizes, pooled = ", ".join(["4"] * n), ", ".join(["2"] * n)
+    call = f"{function}(oneflow.ones(1, 3, {sizes}), {argument}){part}.shape"
+    return f"\n\nExample::\n\n    >>> {call}\n    oneflow.Size([1, 3, {pooled}])"
+
+
 def _max_pool(op: Any, op_with_indices: Any, name: str) -> tuple[Any, Any]:
     def with_indices(
         input: Tensor,
@@ -87,8 +94,12 @@ def _max_pool(op: Any, op_with_indices: Any, name: str) -> tuple[Any, Any]:
     plain.__doc__ = (
         "Maxima of windows; with ``return_indices`` also their row-major positions among the spatial dimensions.\n\n"
         "The stride is the kernel's size where none is given; ``ceil_mode`` counts windows that reach over the end."
+        + _pool_example(f"F.{name}", int(name[-2]), "2", "")
     )
-    with_indices.__doc__ = "Maxima of windows and their row-major positions among the spatial dimensions."
+    with_indices.__doc__ = (
+        "Maxima of windows and their row-major positions among the spatial dimensions."
+        + _pool_example(f"F.{name}_with_indices", int(name[-2]), "2", "[1]")
+    )
     return plain, with_indices
 
 
@@ -142,8 +153,12 @@ def _adaptive_max_pool(op: Any, n: int) -> tuple[Any, Any]:
         f.__name__ = f.__qualname__ = f_name
     plain.__doc__ = (
         "Maxima of windows that cover the spatial dimensions evenly; with ``return_indices`` also their positions."
+        + _pool_example(f"F.{name}", n, "2", "")
     )
-    with_indices.__doc__ = "Maxima of windows that cover the spatial dimensions evenly, and their positions."
+    with_indices.__doc__ = (
+        "Maxima of windows that cover the spatial dimensions evenly, and their positions."
+        + _pool_example(f"F.{name}_with_indices", n, "2", "[1]")
+    )
     return plain, with_indices
 
 
