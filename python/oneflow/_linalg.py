@@ -184,6 +184,14 @@ def ormqr(
         tensor([[-0.6000],
                 [-0.8000]])
     """
+    if input.dim() < 2 or other.dim() < 2:
+        which, t = ("input", input) if input.dim() < 2 else ("other", other)
+        raise RuntimeError(f"ormqr: {which} must have at least 2 dimensions, got {list(t.shape)}")
+    if tau.shape[-1:] != (min(other.shape[-2 if left else -1], input.shape[-1]),):
+        raise RuntimeError(
+            f"ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), "
+            f"got {list(tau.shape)}"
+        )
     rows = other.shape[-2 if left else -1]
     if input.shape[-2] != rows:
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")

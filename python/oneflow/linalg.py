@@ -302,7 +302,8 @@ def _reflections(packed: Tensor, tau: Tensor, columns: int) -> Tensor:
     with oneflow.no_grad():
         _C.linalg_householder_product(packed, tau, columns)  # Raises what is wrong with the shapes.
     unit = oneflow.eye(rows, columns, dtype=packed.dtype, device=packed.device)
-    q = unit.expand(*packed.shape[:-2], rows, columns)
+    # Without a reflection nothing depends on the arguments, but the tape goes through them.
+    q = unit.expand(*packed.shape[:-2], rows, columns) + (packed[..., :0].sum() + tau[..., :0].sum())
     for i in reversed(range(k)):
         below = packed[..., i + 1 :, i]
         v = oneflow.cat([below.new_zeros((*below.shape[:-1], i)), below.new_ones((*below.shape[:-1], 1)), below], -1)
@@ -570,7 +571,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
             (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
         )
         nothing = A.new_empty((0,), dtype=values.dtype)
-    residuals = nothing
+    # Nothing, but on the tape.
+    residuals = solution.reshape(-1)[:0]
     full = rows > columns and driver != "gelsy"
     if full and bool((rank == columns).all()):
         difference = A @ solution - b
@@ -579,7 +581,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         )
     if driver == "gels":
         rank = oneflow.empty((0,), dtype=oneflow.int64)
-    solution = _columns(solution)
+    if rows > columns:
+        # As LAPACK leaves it: the first rows of a longer buffer.
+        rest = solution.new_zeros((*solution.shape[:-2], rows - columns, solution.shape[-1]))
+        solution = _columns(oneflow.cat([solution, rest], -2)).narrow(-2, 0, columns)
+    else:
+        solution = _columns(solution)
     if vector:
         solution = solution.squeeze(-1)
     return _Lstsq(solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing)
