@@ -2,13 +2,14 @@
 
 Near zero a series in the square of the argument (beside the logarithm where there is one), further on the amplitude and
 phase of the asymptotic form as series in its reciprocal. (Clenshaw, "Chebyshev series for mathematical functions",
-1962.) Computed in double precision; no gradients, as in PyTorch.
+1962.) Computed in double precision. Where PyTorch has a gradient, there is one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
@@ -404,15 +405,29 @@ def _series(coefficients: tuple[float, ...], u: Tensor) -> Tensor:
     return u * later - last + coefficients[0]
 
 
-def _function(name: str, what: str, value: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+def _function(
+    name: str, what: str, value: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor] | None = None
+) -> Callable[..., Tensor]:
+    """``slope`` is the derivative, made of these functions."""
+
+    class Function(oneflow.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return value(x.double()).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            assert slope is not None
+            return grad * slope(ctx.saved_tensors[0])
+
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if not isinstance(input, Tensor):
             raise TypeError(f"special_{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
         dtype = input.dtype if input.is_floating_point() else oneflow.get_default_dtype()
         if dtype not in (oneflow.float32, oneflow.float64) or input.is_complex():
             raise NotImplementedError(f"special_{name}() is not implemented for {input.dtype}")
-        with oneflow.no_grad():
-            y = value(input.double()).to(dtype)
+        y = Function.apply(input.to(dtype) if slope is not None else input.detach().to(dtype))
         return y if out is None else oneflow.alias_copy(y, out=out)
 
     function.__name__ = function.__qualname__ = f"special_{name}"
@@ -505,15 +520,35 @@ def _odd(x: Tensor) -> Tensor:
 
 
 airy_ai = _function("airy_ai", "The Airy function Ai", _airy)
-bessel_j0 = _function("bessel_j0", "Bessel function of the first kind of order 0", lambda x: _first(0, x.abs()))
-bessel_j1 = _function("bessel_j1", "Bessel function of the first kind of order 1", _odd)
-bessel_y0 = _function("bessel_y0", "Bessel function of the second kind of order 0", lambda x: _second(0, x))
-bessel_y1 = _function("bessel_y1", "Bessel function of the second kind of order 1", lambda x: _second(1, x))
-modified_bessel_k0 = _function(
-    "modified_bessel_k0", "Modified Bessel function of the second kind of order 0", _modified(0, False)
+bessel_j0 = _function(
+    "bessel_j0", "Bessel function of the first kind of order 0", lambda x: _first(0, x.abs()), lambda x: -bessel_j1(x)
 )
-modified_bessel_k1 = _function(
-    "modified_bessel_k1", "Modified Bessel function of the second kind of order 1", _modified(1, False)
+bessel_j1: Callable[..., Tensor] = _function(
+    "bessel_j1",
+    "Bessel function of the first kind of order 1",
+    _odd,
+    lambda x: oneflow.where(x == 0, 0.5, bessel_j0(x) - bessel_j1(x) / x),
+)
+bessel_y0 = _function(
+    "bessel_y0", "Bessel function of the second kind of order 0", lambda x: _second(0, x), lambda x: -bessel_y1(x)
+)
+bessel_y1: Callable[..., Tensor] = _function(
+    "bessel_y1",
+    "Bessel function of the second kind of order 1",
+    lambda x: _second(1, x),
+    lambda x: bessel_y0(x) - bessel_y1(x) / x,
+)
+modified_bessel_k0 = _function(
+    "modified_bessel_k0",
+    "Modified Bessel function of the second kind of order 0",
+    _modified(0, False),
+    lambda x: -modified_bessel_k1(x),
+)
+modified_bessel_k1: Callable[..., Tensor] = _function(
+    "modified_bessel_k1",
+    "Modified Bessel function of the second kind of order 1",
+    _modified(1, False),
+    lambda x: -modified_bessel_k0(x) - modified_bessel_k1(x) / x,
 )
 scaled_modified_bessel_k0 = _function(
     "scaled_modified_bessel_k0",
