@@ -256,25 +256,29 @@ def _word(annotation: Any) -> str:
 
 def differentiable(op: Any, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run ``kernel`` under a node whose gradient is the one registered for ``op``."""
-    n_args, names = len(args), list(kwargs)
+    bound = inspect.signature(kernel).bind(*args, **kwargs)
+    bound.apply_defaults()
+    inputs, named = bound.args, bound.kwargs
 
     class Node(Function):
         @staticmethod
         def forward(ctx: Any, *values: Any) -> Any:
-            given = dict(zip(names, values[n_args:], strict=True))
-            output = kernel(*values[:n_args], **given)
+            given = values[: len(inputs)]
+            keywords = dict(zip(named, values[len(inputs) :], strict=True))
+            output = kernel(*given, **keywords)
             if op.setup_context is not None:
-                extra = {"keyword_only_inputs": given} if given else {}
-                op.setup_context(ctx=ctx, inputs=values[:n_args], output=output, **extra)
+                # Only an op with arguments that are given by name alone hands them over.
+                extra = {"keyword_only_inputs": keywords} if keywords else {}
+                op.setup_context(ctx=ctx, inputs=given, output=output, **extra)
             return output
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             found = op.backward(ctx, *grads)
             found = found if isinstance(found, tuple) else (found,)
-            return (*found, *([None] * (n_args + len(names) - len(found))))
+            return (*found, *([None] * (len(inputs) + len(named) - len(found))))
 
-    return Node.apply(*args, *kwargs.values())
+    return Node.apply(*inputs, *named.values())
 
 
 def get_ctx() -> Any:

@@ -28,7 +28,7 @@ def test_a_custom_op_has_the_backward_it_was_given(twice):
     saved = []
 
     def setup_context(ctx, inputs, output):
-        ctx.times = inputs[1] if len(inputs) > 1 else 2.0
+        ctx.times = inputs[1]
         ctx.save_for_backward(inputs[0])
         saved.append(output)
 
@@ -36,8 +36,8 @@ def test_a_custom_op_has_the_backward_it_was_given(twice):
         lambda ctx, grad: (grad * ctx.times + 0 * ctx.saved_tensors[0], None), setup_context=setup_context
     )
     x = oneflow.ones(3, requires_grad=True)
-    twice(x, 5.0).sum().backward()
-    assert x.grad.tolist() == [5, 5, 5] and saved
+    (twice(x, 5.0) + twice(x, times=3.0) + twice(x)).sum().backward()
+    assert x.grad.tolist() == [10, 10, 10] and len(saved) == 3
 
 
 def test_a_custom_op_has_kernels_by_device():
