@@ -47,6 +47,7 @@ from oneflow._sparse import sparse_coo_tensor
 from oneflow.serialization import load, save
 from oneflow._einsum import einsum
 from oneflow._native import *  # noqa: F403
+from oneflow._spectrogram import istft, stft
 from oneflow._linalg import chain_matmul, cholesky, cross, inverse, lu, lu_solve
 from oneflow.linalg import lu_unpack
 from oneflow._linalg import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
@@ -76,6 +77,7 @@ _LAZY = (
     "accelerator",
     "amp",
     "autograd",
+    "autoprof",
     "backends",
     "comm",
     "compiler",
