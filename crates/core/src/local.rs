@@ -221,6 +221,14 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
             d.dtype().scalar_type_name()
         )));
     }
+    if shell.dtype() != d.dtype() && c.op.traits.has(Traits::EXACT_OUT) && !c.ins.iter().flatten().any(|t| t.same(d)) {
+        return Err(Error::runtime(format!(
+            "{}(): Expected out tensor to have dtype {}, but got {} instead",
+            c.name(),
+            shell.dtype(),
+            d.dtype()
+        )));
+    }
     if shell.device() != d.device() && d.ndim() + shell.ndim() > 0 {
         return Err(Error::runtime(format!(
             "{}(): Expected out tensor to be on device {}, but got {} instead",

@@ -157,6 +157,12 @@ impl Traits {
     pub const COLLECTIVE: Traits = Traits(64);
     /// Writes some of its inputs (`Tensor(a!)`), returns nothing fresh for them.
     pub const MUTATES: Traits = Traits(128);
+    /// From Python a number may stand for any of its tensors.
+    pub const NUMBERS: Traits = Traits(256);
+    /// From Python a number may stand for the first operand, beside a tensor.
+    pub const NUMBER_FIRST: Traits = Traits(512);
+    /// `out=` must have the result's dtype.
+    pub const EXACT_OUT: Traits = Traits(1024);
 
     pub const fn or(self, other: Traits) -> Traits {
         Traits(self.0 | other.0)

@@ -335,6 +335,7 @@ pub static TABLE: &[&OpDef] = &[
     &reduce::order::NANQUANTILE_NUMBER,
     &reduce::nan::NANSUM,
     &view::slice::NARROW,
+    &view::slice::NARROW_FROM,
     &view::copies::NARROW,
     &attention::fused::NATIVE,
     &attention::fused::BACKWARD,

@@ -1,7 +1,7 @@
 //! AVG_POOL and its backward.
 //!
-//! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes: one
-//! element at a time.
+//! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes and
+//! windows far wider than the image: one element at a time.
 
 use crate::geometry::Image;
 use crate::lines::{Plane, line_len, n_slots};
@@ -83,8 +83,7 @@ impl AvgPool {
         let (x, y) = (&self.x, &self.y);
         let [od, oh, ow] = y.spatial();
         let (n, c) = (y.sizes[0], y.sizes[1]);
-        let window = |a: &Axis| if a.kernel == 0 { a.input.div_ceil(a.output) } else { a.kernel };
-        let ns = self.axes.iter().map(|a| window(a) as f64).product::<f64>() * (od * oh * ow) as f64;
+        let ns = self.axes.iter().map(|a| a.most_taps() as f64).product::<f64>() * (od * oh * ow) as f64;
         if by_channel(&[x, y]) {
             return split(n * od * oh, 0.2 * ns * c as f64 / (od * oh) as f64, &|r| {
                 for i in r {
@@ -94,7 +93,7 @@ impl AvgPool {
                 }
             });
         }
-        if self.axes.iter().any(|a| a.kernel == 0) {
+        if self.axes.iter().any(|a| a.kernel == 0 || a.is_far()) {
             return split(n * c, ns, &|r| {
                 for i in r {
                     // SAFETY: by the caller.
@@ -220,8 +219,7 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 /// Every output's gradient, shared out over its window.
 unsafe fn spread<T: Stored>(gradient: &Gradient, axes: &[Axis; 3], divisor: Divisor) {
     let ([ad, ah, aw], outputs) = (*axes, gradient.g.spatial());
-    let window = |a: &Axis| if a.kernel == 0 { a.input.div_ceil(a.output) } else { a.kernel };
-    let ns = axes.iter().map(|a| window(a) as f64).product::<f64>() * outputs.iter().product::<usize>() as f64;
+    let ns = axes.iter().map(|a| a.most_taps() as f64).product::<f64>() * outputs.iter().product::<usize>() as f64;
     let f = |n: usize, c: usize, sink: &mut Sink<T>| {
         positions(outputs, |_, at| {
             let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));

@@ -95,19 +95,18 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     if dst.numel() == 0 {
         return Ok(());
     }
-    let phases = window.stride.map(|s| s as usize);
+    // Remainders beyond the image have no position.
+    let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));
     let per_group = weight.sizes[0] / window.groups;
     for i in 0..phases.iter().product() {
         let phase = [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
-        if (0..3).any(|d| phase[d] >= dst.sizes[2 + d]) {
-            continue;
-        }
         // Every stride-th position, from the phase on.
         let mut part = dst;
         part.ptr = part.ptr.wrapping_byte_offset(dst.offset(0, 0, phase) * gx.dtype.size() as isize);
         for d in 0..3 {
-            part.sizes[2 + d] = (dst.sizes[2 + d] - phase[d]).div_ceil(phases[d]);
-            part.strides[2 + d] *= window.stride[d];
+            part.sizes[2 + d] = (dst.sizes[2 + d] - phase[d]).div_ceil(window.stride[d] as usize);
+            // Of a single position the stride is never used.
+            part.strides[2 + d] = part.strides[2 + d].saturating_mul(window.stride[d]);
         }
         let taps = phase_taps(&window, &weight, phase.map(|p| p as isize));
         let correlation = Correlation {

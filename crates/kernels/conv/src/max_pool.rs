@@ -1,7 +1,7 @@
 //! MAX_POOL and its backward.
 //!
-//! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes and
-//! integers: one element at a time.
+//! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes,
+//! windows far wider than the image and integers: one element at a time.
 
 use crate::geometry::Image;
 use crate::lines::{Plane, line_len, n_slots};
@@ -53,8 +53,12 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 
 impl MaxPool {
     fn work_ns(&self) -> f64 {
-        let of = |a: &Axis| if a.kernel == 0 { a.input.div_ceil(a.output) + 1 } else { a.kernel };
-        self.axes.iter().map(|a| of(a) as f64).product()
+        self.axes.iter().map(|a| a.most_taps() as f64).product()
+    }
+
+    /// Taps are counted in a float beside the maxima.
+    fn counts_exactly(&self) -> bool {
+        self.work_ns() < (1 << 24) as f64
     }
 
     /// The index image's place of an element; null where nobody asks.
@@ -66,7 +70,7 @@ impl MaxPool {
         let (x, y) = (&self.x, &self.y);
         let [od, oh, ow] = y.spatial();
         let (n, c) = (y.sizes[0], y.sizes[1]);
-        if by_channel(&[x, y]) {
+        if by_channel(&[x, y]) && self.counts_exactly() {
             let ns = 0.2 * self.work_ns() * (ow * c) as f64;
             return split(n * od * oh, ns, &|r| {
                 for i in r {
@@ -76,7 +80,8 @@ impl MaxPool {
                 }
             });
         }
-        if self.axes.iter().any(|a| a.kernel == 0) {
+        let by_line = self.axes.iter().all(|a| a.kernel > 0 && !a.is_far()) && self.counts_exactly();
+        if !by_line {
             // SAFETY: by the caller.
             return unsafe {
                 self.one_by_one::<T>(T::narrow(Acc::of(f64::NEG_INFINITY)), |v, best| {

@@ -16,6 +16,8 @@ pub struct Axis {
     pub dilation: usize,
 }
 
+const FAR: usize = 1 << 12;
+
 /// The part of a window that lies in the image: `start`, `start + dilation`, ... below `end`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
@@ -37,6 +39,17 @@ impl Axis {
         let start = if first < 0 { first + (-first + d - 1) / d * d } else { first };
         let end = (first + (self.kernel as isize - 1) * d + 1).min(self.input as isize);
         Span { start: start as usize, end: end.max(start) as usize }
+    }
+
+    /// A window far wider than its image: a line prepared with its padding would be mostly padding.
+    pub fn is_far(&self) -> bool {
+        let reach = self.kernel.saturating_sub(1).saturating_mul(self.dilation).max(self.stride as usize);
+        reach / 4 > self.input + FAR
+    }
+
+    /// Most taps of a window that lie in the image.
+    pub fn most_taps(&self) -> usize {
+        if self.kernel == 0 { self.input.div_ceil(self.output) + 1 } else { self.kernel.min(self.input) }
     }
 
     /// Elements of a window with the padding it reaches into.
@@ -68,13 +81,19 @@ pub fn axes(
             word.ok_or_else(|| Error::runtime("pooling: a parameter is missing"))
         };
         let at = d + 3 - spatial;
+        // Positions are sums and products of two of these.
+        let number = |i: usize| match word(i)?.i64() {
+            n @ 0..=0x7fff_ffff => Ok(n as usize),
+            n => Err(Error::runtime(format!("pooling: {n}: integer out of range"))),
+        };
         axes[at] = Axis {
             input: input.sizes[2 + at],
             output: output.sizes[2 + at],
-            kernel: word(0)?.usize(),
-            stride: word(1)?.i64() as isize,
-            padding: word(2)?.i64() as isize,
-            dilation: if fields > 3 { word(3)?.usize() } else { 1 },
+            kernel: number(0)?,
+            // Of a single window the stride is never used.
+            stride: if output.sizes[2 + at] > 1 { number(1)?.max(1) as isize } else { 1 },
+            padding: number(2)? as isize,
+            dilation: if fields > 3 { number(3)?.max(1) } else { 1 },
         };
     }
     Ok(axes)
@@ -110,6 +129,9 @@ mod tests {
         assert_eq!(all, [(0, 2, 3), (1, 4, 3), (3, 6, 3), (5, 7, 3)]);
         let wide = Axis { dilation: 2, padding: 3, ..axis };
         assert_eq!(wide.span(0), Span { start: 1, end: 2 });
+        let far = Axis { input: 3, output: 1, kernel: 1 << 30, stride: 1 << 30, padding: 1 << 29, dilation: 1 };
+        assert!(far.is_far() && !axis.is_far());
+        assert_eq!((far.span(0), far.most_taps()), (Span { start: 0, end: 3 }, 3));
         let adaptive = Axis { kernel: 0, output: 3, ..axis };
         let all: Vec<_> = (0..3).map(|o| adaptive.span(o)).collect();
         assert_eq!(all, [Span { start: 0, end: 3 }, Span { start: 2, end: 5 }, Span { start: 4, end: 7 }]);

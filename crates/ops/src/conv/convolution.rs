@@ -40,27 +40,33 @@ impl<'a> Window<'a> {
         if self.dilation.iter().any(|d| *d <= 0) {
             return bad("dilation should be greater than zero");
         }
-        Ok(())
+        size::near("conv: padding", self.padding)?;
+        size::near("conv: dilation", self.dilation)
     }
 
     /// Sizes of the output's spatial dimensions; may be less than one.
-    fn out(&self, input: &[i64], kernel: &[i64]) -> Dims {
-        (0..kernel.len())
-            .map(|d| {
-                (input[d] + 2 * self.padding[d] - self.dilation[d] * (kernel[d] - 1) - 1).div_euclid(self.stride[d]) + 1
-            })
-            .collect()
+    fn out(&self, input: &[i64], kernel: &[i64]) -> Result<Dims> {
+        let size = |d: usize| {
+            let extent = size::extent(kernel[d], self.dilation[d]);
+            size::fits("conv", size::count(input[d], self.padding[d], extent, self.stride[d], false))
+        };
+        (0..kernel.len()).map(size).collect()
     }
 
-    fn lower(&self, l: &mut Lowered) {
+    /// `input` are the spatial sizes of what the convolution reads.
+    fn lower(&self, input: &[i64], l: &mut Lowered) -> Result<()> {
+        if size::is_mostly_padding(input, self.padding) {
+            return Err(Error::not_implemented("conv: padding far wider than the image"));
+        }
         l.param(self.stride.len() as i64).param(self.groups);
         for d in 0..self.stride.len() {
             l.param(self.stride[d]).param(self.padding[d]).param(self.dilation[d]);
         }
+        Ok(())
     }
 }
 
-fn joined(v: impl IntoIterator<Item = i64>) -> String {
+fn joined(v: impl IntoIterator<Item = i128>) -> String {
     v.into_iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" x ")
 }
 
@@ -128,20 +134,21 @@ fn conv_sizes(c: &Call<'_>, w: &Window<'_>) -> Result<Dims> {
     }
     check_bias(c.opt(2), ws[0], weight)?;
     let spatial = ws.len() - 2;
-    let padded = |d: usize| xs[d + 2] + 2 * w.padding[d];
+    let padded = |d: usize| size::padded(xs[d + 2], w.padding[d]);
+    let extent = |d: usize| size::extent(ws[d + 2], w.dilation[d]);
     if ws[2..].contains(&0) {
         return Err(Error::runtime(format!("conv: kernel size should be greater than zero, but got {:?}", &ws[2..])));
     }
-    if (0..spatial).any(|d| padded(d) < w.dilation[d] * (ws[d + 2] - 1) + 1) {
+    if (0..spatial).any(|d| padded(d) < extent(d)) {
         return Err(Error::runtime(format!(
             "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
             joined((0..spatial).map(padded)),
-            joined((0..spatial).map(|d| w.dilation[d] * (ws[d + 2] - 1) + 1)),
+            joined((0..spatial).map(extent)),
         )));
     }
     check_dtypes(c)?;
     let mut sizes = Dims::from_slice(&[xs[0], ws[0]]);
-    sizes.extend(w.out(&xs[2..], &ws[2..]));
+    sizes.extend(w.out(&xs[2..], &ws[2..])?);
     Ok(sizes)
 }
 
@@ -182,8 +189,7 @@ pub static OP: OpDef = OpDef {
         prim: &CONV,
         lower: |c, _, l| {
             l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0);
-            Window::of(c, 0)?.lower(l);
-            Ok(())
+            Window::of(c, 0)?.lower(&c.t(0)?.sizes()[2..], l)
         },
     },
     compose: Some(|c, outs| {
@@ -269,8 +275,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         prim: &CONV_BACKWARD_INPUT,
         lower: |c, _, l| {
             l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0);
-            Window::of(c, 1)?.lower(l);
-            Ok(())
+            Window::of(c, 1)?.lower(&c.ints(0)?[2..], l)
         },
     },
     compose: Some(|c, outs| {
@@ -371,8 +376,7 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
         prim: &CONV_BACKWARD_WEIGHT,
         lower: |c, _, l| {
             l.input(0).input(1).output(0);
-            Window::of(c, 1)?.lower(l);
-            Ok(())
+            Window::of(c, 1)?.lower(&c.t(1)?.sizes()[2..], l)
         },
     },
     compose: Some(|c, outs| {

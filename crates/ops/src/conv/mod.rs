@@ -4,6 +4,7 @@ pub mod convolution;
 pub mod pool;
 pub mod pooling;
 pub mod public;
+mod size;
 pub mod transpose;
 
 use crate::elementwise;
@@ -113,10 +114,11 @@ pub(crate) fn windows(
     // As far as the last window reaches.
     let total: Dims = (0..spatial)
         .map(|d| {
-            ((out[d] - 1).max(0) * stretch(stride[d]) + dilation[d] * (kernel[d] - 1) + 1)
-                .max(x.sizes()[d + 2] + padding[d])
+            let last = i128::from((out[d] - 1).max(0)) * i128::from(stretch(stride[d]));
+            let reach = last + size::extent(kernel[d], dilation[d]);
+            size::fits("windows", reach.max(i128::from(x.sizes()[d + 2]) + i128::from(padding[d])))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let ones: Dims = SmallVec::from_elem(1, spatial);
     let padded = match padding.iter().all(|p| *p == 0) && total[..] == x.sizes()[2..] {
         true => x.contiguous()?,

@@ -38,6 +38,11 @@ impl Window {
             true => kernel.clone(),
             false => list(name, "stride", stride, spatial, "either be omitted, ")?,
         };
+        // Over sequences a stride beyond every length is taken: there is one window.
+        let stride: Dims = match spatial {
+            1 => stride.iter().map(|s| (*s).min(i64::from(i32::MAX))).collect(),
+            _ => stride,
+        };
         let padding = list(name, "padding", padding, spatial, "")?;
         let dilation = list(name, "dilation", dilation, spatial, "")?;
         for (what, v) in [("kernel_size", &kernel), ("stride", &stride), ("dilation", &dilation)] {
@@ -48,11 +53,15 @@ impl Window {
                 )));
             }
         }
+        for (what, v) in [("kernel_size", &kernel), ("stride", &stride), ("padding", &padding), ("dilation", &dilation)]
+        {
+            size::within_32_bits(name, what, v)?;
+        }
         for d in 0..spatial {
             if padding[d] < 0 {
                 return Err(Error::runtime(format!("{name}: pad must be non-negative, but got pad: {}", padding[d])));
             }
-            if padding[d] > (dilation[d] * (kernel[d] - 1) + 1) / 2 {
+            if i128::from(padding[d]) > size::extent(kernel[d], dilation[d]) / 2 {
                 return Err(Error::runtime(format!(
                     "{name}: pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
                     padding[d], kernel[d], dilation[d]
@@ -66,15 +75,10 @@ impl Window {
     fn out(&self, name: &str, x: &Tensor, ceil: bool) -> Result<Dims> {
         let input = &x.sizes()[2..];
         let size = |d: usize| {
-            let (s, p) = (self.stride[d], self.padding[d]);
-            let span = input[d] + 2 * p - self.dilation[d] * (self.kernel[d] - 1) - 1;
-            let mut out = (span + if ceil { s - 1 } else { 0 }).div_euclid(s) + 1;
-            if ceil && (out - 1) * s >= input[d] + p {
-                out -= 1;
-            }
-            out
+            let extent = size::extent(self.kernel[d], self.dilation[d]);
+            size::fits(name, size::count(input[d], self.padding[d], extent, self.stride[d], ceil))
         };
-        let out: Dims = (0..input.len()).map(size).collect();
+        let out: Dims = (0..input.len()).map(size).collect::<Result<_>>()?;
         if out.iter().any(|n| *n < 1) {
             let joined = |c: i64, v: &[i64]| {
                 std::iter::once(c).chain(v.iter().copied()).map(|n| n.to_string()).collect::<Vec<_>>().join("x")

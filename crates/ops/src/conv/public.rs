@@ -32,7 +32,9 @@ fn padded(x: Tensor, w: &Tensor, name: &str, stride: &[i64], dilation: &[i64]) -
     if w.ndim() != spatial + 2 {
         return Ok((x, SmallVec::from_elem(0, spatial)));
     }
-    let around: Dims = (0..spatial).map(|d| dilation[d] * (w.sizes()[d + 2] - 1)).collect();
+    size::near("conv: dilation", dilation)?;
+    let around = |d: usize| size::fits("conv", size::extent(w.sizes()[d + 2], dilation[d]) - 1);
+    let around: Dims = (0..spatial).map(around).collect::<Result<_>>()?;
     let half: Dims = around.iter().map(|a| a / 2).collect();
     if around.iter().all(|a| a % 2 == 0) {
         return Ok((x, half));

@@ -17,6 +17,7 @@ fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     let dilation = expand(name, "dilation", c.ints(4)?, spatial)?;
     let window = convolution::Window { stride: &stride, padding: &padding, dilation: &dilation, groups };
     window.check()?;
+    size::near("conv_transpose: stride", &stride)?;
     if extra.iter().any(|p| *p < 0) {
         return Err(Error::runtime("negative output_padding is not supported"));
     }
@@ -44,10 +45,10 @@ fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
         )));
     }
     let mut sizes = Dims::from_slice(&[xs[0], ws[1] * groups]);
-    sizes.extend(
-        (0..spatial)
-            .map(|d| (xs[d + 2] - 1) * stride[d] - 2 * padding[d] + dilation[d] * (ws[d + 2] - 1) + extra[d] + 1),
-    );
+    for d in 0..spatial {
+        let extent = size::extent(ws[d + 2], dilation[d]);
+        sizes.push(size::fits(name, size::transposed(xs[d + 2], stride[d], padding[d], extent, extra[d]))?);
+    }
     if sizes[2..].iter().any(|n| *n < 1) {
         return Err(Error::runtime(format!(
             "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",

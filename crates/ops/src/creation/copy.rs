@@ -12,6 +12,7 @@ const WRITE: OpDef = OpDef { faces: Faces::INPLACE, infer, traits: Traits::ALIAS
 
 pub static COPY_OP: OpDef = OpDef {
     sig: Sig::parse("copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     doc: "Copies the elements of `src`, broadcast and cast, into the tensor.
 
 Example::

@@ -20,5 +20,6 @@ Example::
         f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sgn()?)),
     },
     infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype().to_real(), outs),
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };

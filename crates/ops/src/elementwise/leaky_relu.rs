@@ -95,6 +95,7 @@ Example::
         super::push_like(x, x.dtype(), x.device(), None, outs)
     },
     compose: Some(|c, outs| {
+        (c.op.infer)(c, &mut Outs::new())?;
         let (x, w) = (c.t(0)?, c.t(1)?);
         let y = x.prelu_kernel(&by_channel(x, w)?)?;
         outs.give(if x.ndim() == 0 { y.reshape(&[])? } else { y });

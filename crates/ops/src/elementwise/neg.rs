@@ -24,5 +24,6 @@ Example::
         }
         unary::same(c, outs)
     },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };

@@ -164,9 +164,13 @@ Example::
     },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NEXTAFTER_EXPR)),
     grad: Grad::Rule {
-        save: &[],
-        fix: Fix::None,
-        f: |_, _| Err(Error::not_implemented("derivative for nextafter is not implemented")),
+        save: &[Save::In(0, 1), Save::In(1, 1)],
+        fix: Fix::Broadcast,
+        // A step along with the first operand; where both are equal there is none.
+        f: |c, out| {
+            out.set(0, || c.g()?.mul(&c.x(0)?.ne(c.x(1)?)?.to_copy_with(Some(c.g()?.dtype()), None)?))?;
+            out.set(1, || c.g()?.zeros_like())
+        },
     },
     samples: two_tensors,
     ..binary::ARITH

@@ -25,5 +25,6 @@ Example::
         Ok(expr)
     }),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };

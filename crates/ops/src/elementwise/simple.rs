@@ -82,6 +82,7 @@ Example::
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FRAC_EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::FLOAT
 };
 
@@ -194,6 +195,7 @@ Example::
             })
         },
     },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::SAME
 };
 

@@ -40,16 +40,21 @@ fn dtype_of(c: &Call<'_>, complex: bool) -> Result<DType> {
 
 /// The result's memory order: batch dimensions as the input has them, then those transformed.
 fn push(outs: &mut Outs, x: &Tensor, dtype: DType, sizes: Dims, dims: &[usize]) -> Result<()> {
-    let mut order: SmallVec<[usize; 8]> = (0..x.ndim()).filter(|d| !dims.contains(d)).collect();
-    order.sort_by_key(|&d| std::cmp::Reverse(x.strides()[d]));
+    let strides = laid_out(&sizes, x.strides(), dims);
+    outs.push_strided(dtype, x.device(), sizes, strides)
+}
+
+fn laid_out(sizes: &[i64], of: &[i64], dims: &[usize]) -> Dims {
+    let mut order: SmallVec<[usize; 8]> = (0..of.len()).filter(|d| !dims.contains(d)).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(of[d]));
     order.extend_from_slice(dims);
-    let mut strides: Dims = SmallVec::from_elem(1, x.ndim());
+    let mut strides: Dims = SmallVec::from_elem(1, of.len());
     let mut step = 1;
     for &d in order.iter().rev() {
         strides[d] = step;
         step *= sizes[d].max(1);
     }
-    outs.push_strided(dtype, x.device(), sizes, strides)
+    strides
 }
 
 /// By descending stride, the last `fixed` as they are.
@@ -178,8 +183,14 @@ pub static C2R: OpDef = OpDef {
                 x.sizes()
             )));
         }
+        // As if the other dimensions were transformed first.
+        let between = match others.is_empty() {
+            true => Dims::from_slice(x.strides()),
+            false => laid_out(&sizes, x.strides(), &sorted(x, others, 0)),
+        };
         sizes[last] = n;
-        push(outs, x, real_dtype(dtype), sizes, &[last])
+        let strides = laid_out(&sizes, &between, &[last]);
+        outs.push_strided(real_dtype(dtype), x.device(), sizes, strides)
     },
     kernel: Kernel::Prim {
         prim: &FFT,

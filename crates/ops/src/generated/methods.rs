@@ -1662,6 +1662,16 @@ pub trait TensorOps {
     fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor>;
     /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
     fn multinomial_with(&self, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
+    fn multinomial_out(&self, num_samples: i64, replacement: bool, out: &Tensor) -> Result<()>;
+    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
+    fn multinomial_with_out(
+        &self,
+        num_samples: i64,
+        replacement: bool,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `mv(Tensor input, Tensor vec) -> Tensor`
     fn mv(&self, vec: &Tensor) -> Result<Tensor>;
     /// `mv(Tensor input, Tensor vec) -> Tensor`
@@ -1742,6 +1752,8 @@ pub trait TensorOps {
     ) -> Result<()>;
     /// `narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)`
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
+    /// `narrow.tensor(Tensor(a) input, int dim, Tensor start, int length) -> Tensor(a)`
+    fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor>;
     /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
     fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
     /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
@@ -9346,6 +9358,34 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn multinomial_out(&self, num_samples: i64, replacement: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::MULTINOMIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(None)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn multinomial_with_out(
+        &self,
+        num_samples: i64,
+        replacement: bool,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::MULTINOMIAL,
+            ins: &[Some(self)],
+            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(generator)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn mv(&self, vec: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::products::MV, ins: &[Some(self), Some(vec)], args: &[], dest: Dest::Fresh };
@@ -9666,6 +9706,17 @@ impl TensorOps for Tensor {
             op: &crate::view::slice::NARROW,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::slice::NARROW_FROM,
+            ins: &[Some(self), Some(start)],
+            args: &[Arg::Int(dim), Arg::Int(length)],
             dest: Dest::Fresh,
         };
         one(&call)

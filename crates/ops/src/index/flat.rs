@@ -23,6 +23,7 @@ Example::
         give(outs, x.reshape(&[-1])?.index([Some(i)])?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::i64(&[2, 3], -12, 12)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -122,6 +123,7 @@ Example::
             Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::i64(&[5], 0, 12)]),
         ]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 

@@ -113,6 +113,7 @@ Example::
             |s: &[i64], d, i: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::i64(i, 0, 3)]);
         vec![t(&[3, 4], 0, &[2, 4]), t(&[4, 3], 1, &[4, 5]), t(&[3], -1, &[4]), t(&[3, 2], 0, &[0, 2])]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -199,6 +200,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -231,6 +233,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -260,6 +263,7 @@ Example::
             SampleArg::Float(2.0),
         ])]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -291,6 +295,7 @@ pub static SCATTER_REDUCE: OpDef = OpDef {
     }),
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: || scatter_samples().into_iter().map(|s| s.kw("reduce", SampleArg::Str("multiply"))).collect(),
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -314,6 +319,7 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
         let args = vec![SampleArg::f32(&[3, 4]), SampleArg::Int(0), i, SampleArg::Float(2.0)];
         vec![Sample::new(args).kw("reduce", SampleArg::Str("add"))]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 

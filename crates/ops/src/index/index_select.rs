@@ -76,6 +76,7 @@ Example::
         let t = |s: &[i64], d, n| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::i64(&[n], 0, 3)]);
         vec![t(&[3, 4], 0, 5), t(&[4, 3], 1, 2), t(&[3], -1, 4), t(&[3, 2], 0, 0)]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -187,5 +188,6 @@ Example::
             SampleArg::f32(&[5, 4]),
         ])]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };

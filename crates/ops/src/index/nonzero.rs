@@ -42,7 +42,7 @@ Example::
         outs.give(out);
         Ok(())
     }),
-    traits: Traits::HOST_SYNC,
+    traits: Traits::HOST_SYNC.or(Traits::EXACT_OUT),
     samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4])]), Sample::new(vec![SampleArg::bool(&[])])],
     ..OpDef::BASE
 };
@@ -91,7 +91,7 @@ Example::
         Ok(())
     }),
     grad: Grad::Compose,
-    traits: Traits::HOST_SYNC,
+    traits: Traits::HOST_SYNC.or(Traits::EXACT_OUT),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::bool(&[3, 4])])],
     ..OpDef::BASE
 };

@@ -117,6 +117,7 @@ Example::
             SampleArg::f32(&[3, 1]),
         ])]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 

@@ -109,6 +109,7 @@ Example::
         };
         vec![t(&[5], &[2, 3]), t(&[2, 5], &[2, 3]).kw("right", SampleArg::Bool(true)), t(&[0], &[2])]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 
@@ -132,6 +133,7 @@ pub static SORTED_NUMBER: OpDef = OpDef {
         give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), c.arg(3).str(), c.opt(1))?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[5], 0.5, 0.5), SampleArg::Float(1.0)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -156,6 +158,7 @@ Example::
         give(outs, b.searchsorted_with(x, c.bool(0), c.bool(1), None, None)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::range(&[4], 0.5, 0.5)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -170,6 +173,7 @@ pub static BUCKETIZE_NUMBER: OpDef = OpDef {
         give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), None, None)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(1.0), SampleArg::range(&[4], 0.5, 0.5)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -218,6 +222,7 @@ Example::
         let t = |n| Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::i64(&[n], 0, 9)]);
         vec![t(3), t(20)]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -232,6 +237,7 @@ pub static ISIN_NUMBER: OpDef = OpDef {
         give(outs, member(&e, &t, c.bool(2))?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::Int(3)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -246,5 +252,6 @@ pub static NUMBER_ISIN: OpDef = OpDef {
         give(outs, member(&e, &t, c.bool(2))?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Int(3), SampleArg::i64(&[3, 4], 0, 9)])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

@@ -41,6 +41,7 @@ Example::
             [1., 1.]])",
     kernel: Kernel::Prim { prim: &TRIANGLE, lower: |c, _, l| lower(c, l, false) },
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.tril(c.arg(0).int().unwrap_or(0))) },
+    traits: Traits::EXACT_OUT,
     ..TRI
 };
 
@@ -55,5 +56,6 @@ Example::
             [0., 1.]])",
     kernel: Kernel::Prim { prim: &TRIANGLE, lower: |c, _, l| lower(c, l, true) },
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.triu(c.arg(0).int().unwrap_or(0))) },
+    traits: Traits::EXACT_OUT,
     ..TRI
 };

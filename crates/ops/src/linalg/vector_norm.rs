@@ -96,6 +96,7 @@ pub static OP: OpDef = OpDef {
         vec![t(2.0, None), t(1.0, Some(0)), t(3.0, Some(1)), t(inf, Some(1)), t(-inf, None), t(0.5, Some(0))]
     },
     amp: Amp::Follow,
+    traits: Traits::EXACT_OUT,
     ..LINALG
 };
 

@@ -130,6 +130,7 @@ Example::
         let s = || Sample::new(vec![SampleArg::f32(&[8]), SampleArg::f32(&[4, 6]), SampleArg::f32(&[6, 8])]);
         vec![s(), s().kw("alpha", SampleArg::Float(0.5)), s().kw("beta", SampleArg::Float(2.0))]
     },
+    traits: Traits::EXACT_OUT,
     ..AFFINE
 };
 
@@ -150,5 +151,6 @@ Example::
     samples: || {
         vec![Sample::new(vec![SampleArg::f32(&[2, 4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
     },
+    traits: Traits::EXACT_OUT,
     ..AFFINE
 };

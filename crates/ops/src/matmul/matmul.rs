@@ -99,6 +99,7 @@ Example::
             t(&[2, 0], &[0, 3]),
         ]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 

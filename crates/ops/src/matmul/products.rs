@@ -38,6 +38,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6, 8])])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -64,6 +65,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -82,6 +84,7 @@ Example::
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6])])],
     amp: Amp::Widest,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -100,6 +103,7 @@ Example::
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[6])])],
     amp: Amp::Widest,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 

@@ -72,6 +72,7 @@ Example::
         let s = || Sample::new(vec![SampleArg::f32(&[4]), SampleArg::f32(&[4, 6]), SampleArg::f32(&[6])]);
         vec![s(), s().kw("alpha", SampleArg::Float(0.5)).kw("beta", SampleArg::Float(2.0))]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -139,6 +140,7 @@ Example::
         vec![Sample::new(vec![SampleArg::f32(&[4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
     },
     amp: Amp::Lower,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -179,6 +181,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[6])])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -211,6 +214,7 @@ Example::
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[6], &[6]), t(&[2, 3], &[4, 3]), t(&[2, 2, 3], &[3])]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -274,5 +278,6 @@ pub static CROSS: OpDef = OpDef {
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 3]), SampleArg::f32(&[4, 3])])],
     amp: Amp::Widest,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

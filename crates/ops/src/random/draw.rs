@@ -391,7 +391,7 @@ Example::
 
     >>> oneflow.multinomial(oneflow.tensor([0., 1.]), 1)
     tensor([1])",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
         let (x, n) = (c.t(0)?, c.int(0)?);
         if x.ndim() == 0 || x.ndim() > 2 {

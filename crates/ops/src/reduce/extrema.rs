@@ -138,6 +138,7 @@ Example::
         lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Max),
     },
     sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: 0, keepdim: 1 }),
+    traits: Traits::EXACT_OUT,
     ..AMONG
 };
 
@@ -187,6 +188,7 @@ Example::
     tensor(1)",
     kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_place(c, outs, l, true) },
     compose: Some(|c, outs| place(c, outs, true)),
+    traits: Traits::EXACT_OUT,
     ..PLACE
 };
 
@@ -203,6 +205,7 @@ Example::
         lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Min),
     },
     sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: 0, keepdim: 1 }),
+    traits: Traits::EXACT_OUT,
     ..AMONG
 };
 
@@ -252,6 +255,7 @@ Example::
     tensor(0)",
     kernel: Kernel::Prim { prim: &ARG_REDUCE, lower: |c, outs, l| lower_place(c, outs, l, false) },
     compose: Some(|c, outs| place(c, outs, false)),
+    traits: Traits::EXACT_OUT,
     ..PLACE
 };
 

@@ -27,6 +27,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    traits: Traits::EXACT_OUT,
     ..super::REDUCE
 };
 
@@ -50,5 +51,6 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    traits: Traits::EXACT_OUT,
     ..super::REDUCE
 };

@@ -109,6 +109,9 @@ fn checked_weights(x: &Tensor, w: Option<&Tensor>, name: &str, integral: bool) -
             w.numel()
         )));
     }
+    if !crate::random::distributions::all_hold(w, || w.ge(0i64))? {
+        return Err(Error::runtime(format!("cov(): {name} cannot be negative")));
+    }
     Ok(Some(w.reshape(&[-1])?))
 }
 

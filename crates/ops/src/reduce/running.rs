@@ -163,5 +163,6 @@ Example::
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
         vec![t(&[3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };

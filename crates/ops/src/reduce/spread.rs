@@ -30,6 +30,7 @@ Example::
         let x = || vec![SampleArg::f32(&[3, 4])];
         vec![Sample::new(x()), Sample::new(x()).kw("dim", SampleArg::Int(1))]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 

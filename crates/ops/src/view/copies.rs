@@ -82,7 +82,13 @@ Example::
     >>> oneflow.narrow_copy(oneflow.tensor([1, 2, 3]), 0, 1, 2)
     tensor([2, 3])",
     faces: Faces::FN_METHOD_OUT,
-    compose: Some(|c, outs| copied(outs, c.t(0)?.narrow(c.int(0)?, c.int(1)?, c.int(2)?)?)),
+    compose: Some(|c, outs| {
+        let (x, dim) = (c.t(0)?, c.int(0)?);
+        if dim >= x.ndim() as i64 && x.ndim() > 0 {
+            return Err(Error::runtime(format!("narrow_copy(): no dimension {dim} in {:?}", x.sizes())));
+        }
+        copied(outs, x.narrow(dim, c.int(1)?, c.int(2)?)?)
+    }),
     samples: || numbers(&[5, 2], &[0, 1, 3]),
     traits: Traits::EXACT_OUT,
     ..COPY

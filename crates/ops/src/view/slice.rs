@@ -213,3 +213,29 @@ Example::
     },
     ..VIEW
 };
+
+pub static NARROW_FROM: OpDef = OpDef {
+    sig: Sig::parse("narrow.tensor(Tensor(a) input, int dim, Tensor start, int length) -> Tensor(a)"),
+    doc: "",
+    shape: ShapeOf::Data,
+    kernel: Kernel::None,
+    compose: Some(|c, outs| {
+        let start = c.t(1)?;
+        if start.ndim() != 0 || !start.dtype().is_int() || start.dtype() == DType::Bool {
+            return Err(Error::runtime("narrow(): start must be an 0-dim integral Tensor."));
+        }
+        let host = copy_to_host(&start.to_copy_with(Some(DType::I64), None)?)?;
+        // SAFETY: the host copy holds one int64.
+        let start = unsafe { host.data_ptr().cast::<i64>().read() };
+        outs.give(c.t(0)?.narrow(c.int(0)?, start, c.int(1)?)?);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    traits: Traits::HOST_SYNC,
+    sbp: SbpRule::of(Rows::OnlyB { why: "the start is read on the host" }),
+    samples: || {
+        let i = SampleArg::Int;
+        vec![Sample::new(vec![SampleArg::f32(&[5, 4]), i(0), SampleArg::i64(&[], 0, 2), i(3)])]
+    },
+    ..VIEW
+};
