@@ -113,6 +113,11 @@ pub fn coalesce(t: &Tensor) -> Result<Tensor> {
 pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
     let coo = parts(sparse).ok_or_else(|| not_sparse("add"))?;
     let values = coo.values.to_copy_with(Some(dense.dtype()), None)?;
+    // Scaled here: the kernel adds in place, the composition of a factor would copy the whole tensor.
+    let (values, alpha) = match alpha.to_f64() == 1.0 || coo.sparse_dim() == 0 {
+        true => (values, alpha),
+        false => (values.mul(alpha)?, Scalar::Int(1)),
+    };
     match coo.sparse_dim() {
         0 => dense.add_with_(&values.sum(&[0], false)?, alpha),
         1 => dense.index_add_with_(0, &coo.indices.select(0, 0)?, &values, alpha),

@@ -131,4 +131,4 @@ def _sparse_step(param: Tensor, grad: Tensor, group: Group, lr: Tensor) -> None:
     if group["momentum"] or group["weight_decay"]:
         raise RuntimeError("SGD: sparse gradients take neither momentum nor weight decay")
     rate = float(lr) if group["maximize"] else -float(lr)
-    param.index_add_(0, grad._indices()[0], grad._values(), alpha=rate)
+    param.index_add_(0, grad._indices()[0], grad._values() * rate)

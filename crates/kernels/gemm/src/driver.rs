@@ -14,11 +14,12 @@ use crate::gemv::gemv;
 use crate::integer::{self, Int};
 use crate::isa::Isa;
 use crate::kernel::{Kernels, Tile, prefetch};
-use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
+use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, GAP, Mode, Panel, Strip};
 use crate::packed::Panels;
 use crate::par::Parallel;
 use crate::scratch::{self, Slot};
 use crate::tasks::Tasks;
+use smallvec::SmallVec;
 
 /// Computes the product on the tier in use. Errors before touching memory when no kernel takes the dtypes.
 ///
@@ -330,25 +331,28 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
     /// Packs the block's panels; with B read in place, only a last panel narrower than the kernels.
     unsafe fn pack_b(&self, pass: &Pass<M>, step: usize, dst: *mut M::P) {
         let ker = self.kernels;
-        for col in pass.cols.clone().step_by(ker.nr) {
-            let width = ker.nr.min(pass.cols.end - col);
-            if pass.direct_b && width == ker.nr {
-                continue;
-            }
-            let src = self.b.at(0, col);
-            let strip = self.strip(src, (self.b.cs, self.b.rs), width, step, pass.k);
-            // SAFETY: the panel lies in the block's buffer, after those of the columns before it.
-            unsafe {
-                M::pack(self.isa, strip, dst.add((col - pass.cols.start) * pass.k), width.next_multiple_of(ker.lanes))
-            };
-        }
+        let first = pass.cols.start;
+        let panels: SmallVec<[Panel<M::P>; 16]> = pass
+            .cols
+            .clone()
+            .step_by(ker.nr)
+            .map(|col| (col, ker.nr.min(pass.cols.end - col)))
+            .filter(|&(_, width)| !(pass.direct_b && width == ker.nr))
+            .map(|(col, width)| {
+                let dst = dst.wrapping_add((col - first) * pass.k);
+                Panel { at: col - first, width, dst, dst_width: width.next_multiple_of(ker.lanes) }
+            })
+            .collect();
+        let strip = self.strip(self.b.at(0, first), (self.b.cs, self.b.rs), pass.cols.len(), step, pass.k);
+        // SAFETY: the panels lie in the block's buffer, one after the other, all of whole registers.
+        unsafe { M::pack_panels(self.isa, strip, &panels) };
     }
 
     unsafe fn row_blocks(&self, pass: &Pass<M>, step: usize, rows: Range<usize>, direct_a: bool) {
         let ker = self.kernels;
         let panels = Even::new(rows.len(), ker.mr);
         let blocks = Even::new(panels.parts, ker.mc / ker.mr);
-        let a_len = if direct_a { 0 } else { pass.k * blocks.largest() * ker.mr };
+        let a_len = if direct_a { 0 } else { (pass.k * ker.mr + GAP) * blocks.largest() };
         scratch::with(Slot::A, a_len * size_of::<M::P>(), |packed_a| {
             let packed_a: *mut M::P = packed_a.cast();
             for block in 0..blocks.parts {
@@ -356,16 +360,24 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
                 let first_row = panels.get(block.start).start;
                 let panel = |index: usize| {
                     let r = panels.get(index);
-                    (rows.start + r.start, r.len(), packed_a.wrapping_add((r.start - first_row) * pass.k))
+                    let gaps = (index - block.start) * GAP;
+                    (rows.start + r.start, r.len(), packed_a.wrapping_add((r.start - first_row) * pass.k + gaps))
                 };
                 // SAFETY: the panels lie one after the other in the buffer.
                 unsafe {
                     if !direct_a {
-                        for (row, height, dst) in block.clone().map(panel) {
-                            let src = self.a.at(row, 0);
-                            let strip = self.strip(src, (self.a.rs, self.a.cs), height, step, pass.k);
-                            M::pack(self.isa, strip, dst, height);
-                        }
+                        let first_row = rows.start + first_row;
+                        let to = block.clone().map(panel).map(|(row, height, dst)| Panel {
+                            at: row - first_row,
+                            width: height,
+                            dst,
+                            dst_width: height,
+                        });
+                        let panels: SmallVec<[Panel<M::P>; 16]> = to.collect();
+                        let height = panels.iter().map(|p| p.width).sum();
+                        let src = self.a.at(first_row, 0);
+                        let strip = self.strip(src, (self.a.rs, self.a.cs), height, step, pass.k);
+                        M::pack_panels(self.isa, strip, &panels);
                     }
                     for col in pass.cols.clone().step_by(ker.nr) {
                         for (row, height, packed) in block.clone().map(panel) {

@@ -31,6 +31,17 @@ impl<S> Strip<S> {
     }
 }
 
+/// Where a part of a wide strip goes: columns `at..at + width` of it, as `Mode::pack` lays them.
+pub struct Panel<P> {
+    pub at: usize,
+    pub width: usize,
+    pub dst: *mut P,
+    pub dst_width: usize,
+}
+
+/// Packed elements that panels of a width that is no whole register lie apart: what is written past one stays there.
+pub const GAP: usize = 16;
+
 /// How one stored type reaches one family of micro-kernels.
 pub trait Mode: 'static {
     type S: Elem;
@@ -46,6 +57,30 @@ pub trait Mode: 'static {
     /// # Safety
     /// The strip lies in memory, and the panel with what is written past it.
     unsafe fn pack(isa: Isa, strip: Strip<Self::S>, dst: *mut Self::P, dst_width: usize);
+
+    /// Packs the parts of a wide strip. Panels of whole registers may touch, others lie `GAP` apart.
+    ///
+    /// # Safety
+    /// As of `pack`, for every panel.
+    unsafe fn pack_panels(isa: Isa, s: Strip<Self::S>, panels: &[Panel<Self::P>]) {
+        for p in panels {
+            let src = s.src.wrapping_offset(p.at as isize * s.ws);
+            // SAFETY: the caller's contract.
+            unsafe { Self::pack(isa, Strip { src, width: p.width, ..s }, p.dst, p.dst_width) };
+        }
+    }
+}
+
+/// `pack_panels` of a mode that packs the compute type.
+unsafe fn panels_of<M: Mode<P = <<M as Mode>::S as Elem>::Acc>>(isa: Isa, s: Strip<M::S>, panels: &[Panel<M::P>]) {
+    if s.ws == 1 && panels.len() > 1 {
+        return dispatch(isa.lanes(), SideBySide::<M::S> { s, panels });
+    }
+    for p in panels {
+        let src = s.src.wrapping_offset(p.at as isize * s.ws);
+        // SAFETY: the caller's contract.
+        unsafe { M::pack(isa, Strip { src, width: p.width, ..s }, p.dst, p.dst_width) };
+    }
 }
 
 pub struct F32;
@@ -61,6 +96,10 @@ impl Mode for F32 {
     const DIRECT: bool = true;
     fn kernels(isa: Isa) -> &'static Kernels<f32, f32> {
         f32_kernels(isa)
+    }
+    unsafe fn pack_panels(isa: Isa, s: Strip<Self::S>, panels: &[Panel<Self::P>]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { panels_of::<Self>(isa, s, panels) }
     }
     #[inline]
     unsafe fn pack(isa: Isa, s: Strip<f32>, dst: *mut f32, dst_width: usize) {
@@ -88,6 +127,10 @@ impl Mode for F64 {
     fn kernels(isa: Isa) -> &'static Kernels<f64, f64> {
         f64_kernels(isa)
     }
+    unsafe fn pack_panels(isa: Isa, s: Strip<Self::S>, panels: &[Panel<Self::P>]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { panels_of::<Self>(isa, s, panels) }
+    }
     #[inline]
     unsafe fn pack(isa: Isa, s: Strip<f64>, dst: *mut f64, dst_width: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -113,6 +156,10 @@ impl Mode for Bf16Widened {
     fn kernels(isa: Isa) -> &'static Kernels<f32, f32> {
         f32_kernels(isa)
     }
+    unsafe fn pack_panels(isa: Isa, s: Strip<Self::S>, panels: &[Panel<Self::P>]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { panels_of::<Self>(isa, s, panels) }
+    }
     unsafe fn pack(isa: Isa, s: Strip<bf16>, dst: *mut f32, dst_width: usize) {
         // SAFETY: the caller's contract is the same.
         unsafe { pack_widened(isa, s, dst, dst_width) }
@@ -126,6 +173,10 @@ impl Mode for F16Widened {
     const DIRECT: bool = false;
     fn kernels(isa: Isa) -> &'static Kernels<f32, f32> {
         f32_kernels(isa)
+    }
+    unsafe fn pack_panels(isa: Isa, s: Strip<Self::S>, panels: &[Panel<Self::P>]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { panels_of::<Self>(isa, s, panels) }
     }
     unsafe fn pack(isa: Isa, s: Strip<f16>, dst: *mut f32, dst_width: usize) {
         // SAFETY: the caller's contract is the same.
@@ -188,6 +239,37 @@ impl<E: Elem> WithSimd for Plain<E> {
                         stride => E::gather::<S>(src, stride, n),
                     };
                     v.store(dst.add(p * dst_width + i));
+                }
+            }
+        }
+    }
+}
+
+/// Some steps of all panels, then the next: memory that runs along the width is read once, in order.
+struct SideBySide<'a, E: Elem> {
+    s: Strip<E>,
+    panels: &'a [Panel<E::Acc>],
+}
+
+impl<E: Elem> WithSimd for SideBySide<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        /// Few enough that lines a power of two apart stay in the first cache.
+        const STEPS: usize = 4;
+        let (s, lanes) = (&self.s, Reg::<S, E>::WIDTH);
+        for first in (0..s.k).step_by(STEPS) {
+            for panel in self.panels {
+                for p in first..(first + STEPS).min(s.k) {
+                    for i in (0..panel.dst_width).step_by(lanes) {
+                        let n = panel.width.saturating_sub(i).min(lanes);
+                        // SAFETY: `n` elements from there lie in the strip; a whole register in the panel and its gap.
+                        unsafe {
+                            let src = s.at(panel.at + i, p);
+                            let v = if n == lanes { E::load::<S>(src) } else { E::load_partial::<S>(src, n) };
+                            v.store(panel.dst.add(p * panel.dst_width + i));
+                        }
+                    }
                 }
             }
         }

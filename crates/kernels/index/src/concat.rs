@@ -36,6 +36,18 @@ unsafe fn copy<T: Copy>(out: &View, x: &View) {
     let mut grid = Grid::new(out.sizes, [out.strides, x.strides]);
     let (n, [os, xs]) = grid.pop_inner();
     let (out, x) = (Shared::<T>::new(out.ptr), Shared::<T>::new(x.ptr));
+    let row_bytes = n * size_of::<T>();
+    if os == 1 && xs == 1 && row_bytes <= 512 && grid.len() * row_bytes < 64 << 10 {
+        // Many short rows: two plain loops.
+        let (rows, [down_out, down_x]) = grid.pop_inner();
+        grid.each(0..grid.len(), |_, off| {
+            for row in 0..rows as isize {
+                // SAFETY: both views hold the row.
+                unsafe { copy_run(x.at(off[1] + row * down_x).cast_const(), out.at(off[0] + row * down_out), n) };
+            }
+        });
+        return;
+    }
     let blocks = n.div_ceil(BLOCK);
     let ns = if os == 1 && xs == 1 { 0.05 * size_of::<T>() as f64 } else { 1.0 };
     split(grid.len() * blocks, ns * n.min(BLOCK) as f64, &|r| {

@@ -90,11 +90,13 @@ where
 impl<T: Real> Backward<'_, T> {
     unsafe fn rows(&self, rows: Range<usize>) {
         let (layer, kit) = (self.layer, self.kit);
-        let (n, r, mr) = (layer.hidden, layer.out, kit.kernels.mr);
+        let (n, r, mr, nr) = (layer.hidden, layer.out, kit.kernels.mr, kit.kernels.nr);
         let n_gates = layer.mode.n_gates();
         let (np, rp, n_rows) = (kit.padded(n), kit.padded(r), rows.len());
         let gru = layer.mode == RnnMode::Gru;
-        with_rooms([n_rows * rp, n_rows * np, n_rows * np, np, np], |[dh, dc, dm, h_0, c_0]| {
+        // Rows a power of two apart would share the lines of the first cache: the product reads a copy with longer rows.
+        let gp = n_gates * n + 64 / size_of::<T>();
+        with_rooms([n_rows * rp, n_rows * np, n_rows * np, np, np, n_rows * gp], |[dh, dc, dm, h_0, c_0, dg]| {
             let dh = Block::rows(dh, rp);
             let weights = self.weights.panels(kit);
             // SAFETY: the rooms are as long as asked for, the rows those of the launch.
@@ -150,13 +152,21 @@ impl<T: Real> Backward<'_, T> {
                     }
                     // GRU has left h's own part in dh.
                     let through = self.grad_h.as_ref().unwrap_or(&self.grad_x);
-                    for (at, height) in tiles(active, mr) {
-                        let a = Block { ptr: through.at(step, rows.start + at), rs: through.row, cs: 1 };
-                        let shape = (height, r, n_gates * n);
-                        if gru {
-                            kit.panel_packed_add(shape, a, &weights, 0, dh.from(at, 0), T::ONE);
-                        } else {
-                            kit.panel_packed(shape, a, &weights, 0, dh.from(at, 0), T::ONE);
+                    let dg = Block::rows(dg, gp);
+                    for k in 0..active {
+                        let from = through.at(step, rows.start + k).cast_const();
+                        std::ptr::copy_nonoverlapping(from, dg.at(k, 0), n_gates * n);
+                    }
+                    // A panel of weights meets all rows while it is near.
+                    for col in (0..r).step_by(nr) {
+                        for (at, height) in tiles(active, mr) {
+                            let shape = (height, nr.min(r - col), n_gates * n);
+                            let (a, to) = (dg.from(at, 0), dh.from(at, col));
+                            if gru {
+                                kit.panel_packed_add(shape, a, &weights, col, to, T::ONE);
+                            } else {
+                                kit.panel_packed(shape, a, &weights, col, to, T::ONE);
+                            }
                         }
                     }
                 }

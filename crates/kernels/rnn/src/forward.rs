@@ -84,6 +84,20 @@ where
 }
 
 impl<T: Real> Forward<'_, T> {
+    /// Asks for what the gates of a run of units read and write: it arrives during the product before them.
+    fn ask_for(&self, step: usize, rows: Range<usize>, unit: usize, n_units: usize) {
+        let line = 64 / size_of::<T>();
+        for row in rows {
+            let (x, kept) = (self.gates_x.at(step, row), self.gates.at(step, row));
+            for at in (0..self.layer.mode.n_gates()).map(|g| g * self.layer.hidden + unit) {
+                for i in (0..n_units).step_by(line) {
+                    prefetch(x.wrapping_add(at + i));
+                    prefetch(kept.wrapping_add(at + i));
+                }
+            }
+        }
+    }
+
     unsafe fn rows(&self, rows: Range<usize>) {
         let (layer, kit) = (self.layer, self.kit);
         let (n, r) = (layer.hidden, layer.out);
@@ -107,6 +121,7 @@ impl<T: Real> Forward<'_, T> {
                         let n_units = nr.min(n - unit);
                         for first in (0..active).step_by(block) {
                             let n_rows = block.min(active - first);
+                            self.ask_for(step, rows.start + first..rows.start + first + n_rows, unit, n_units);
                             // A panel of weights meets all rows while it is near.
                             for (g, w) in panels.iter().enumerate() {
                                 for (at, height) in tiles(n_rows, mr) {
@@ -250,4 +265,16 @@ pub unsafe fn load<R: Register>(p: *const R::Elem, k: usize) -> R {
 pub unsafe fn store<R: Register>(r: R, p: *mut R::Elem, k: usize) {
     // SAFETY: by the caller.
     unsafe { if k == R::WIDTH { r.store(p) } else { r.store_partial(p, k) } }
+}
+
+/// Asks for a line of memory, into the second cache.
+#[inline(always)]
+fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, valid for any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }
