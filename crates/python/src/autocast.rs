@@ -13,12 +13,23 @@ fn kind(device_type: &str) -> Result<DeviceType> {
     }
 }
 
+/// Whether ops of a device type run under autocast on this thread.
+///
+/// Example::
+///
+///     >>> oneflow.is_autocast_enabled("cpu")
+///     False
 #[pyfunction]
 #[pyo3(signature = (device_type=None))]
 fn is_autocast_enabled(device_type: Option<&str>) -> PyResult<bool> {
     run(|| Ok(oneflow_autocast::state().is_enabled(kind(device_type.unwrap_or("cuda"))?)))
 }
 
+/// Switches autocast of a device type on this thread; `autocast` does it for a region.
+///
+/// Example::
+///
+///     >>> oneflow.set_autocast_enabled("cpu", False)
 #[pyfunction]
 fn set_autocast_enabled(device_type: &str, enabled: bool) -> PyResult<()> {
     run(|| {
@@ -27,11 +38,22 @@ fn set_autocast_enabled(device_type: &str, enabled: bool) -> PyResult<()> {
     })
 }
 
+/// The dtype that autocast casts to on a device type.
+///
+/// Example::
+///
+///     >>> oneflow.get_autocast_dtype("cpu")
+///     oneflow.bfloat16
 #[pyfunction]
 fn get_autocast_dtype<'py>(py: Python<'py>, device_type: &str) -> PyResult<&'py Py<PyDType>> {
     dtype_object(py, run(|| Ok(oneflow_autocast::state().dtype(kind(device_type)?)))?)
 }
 
+/// Chooses the dtype that autocast casts to on a device type.
+///
+/// Example::
+///
+///     >>> oneflow.set_autocast_dtype("cpu", oneflow.bfloat16)
 #[pyfunction]
 fn set_autocast_dtype(device_type: &str, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
     run(|| {
@@ -40,26 +62,58 @@ fn set_autocast_dtype(device_type: &str, dtype: &Bound<'_, PyAny>) -> PyResult<(
     })
 }
 
+/// Whether autocast keeps the weights it has cast.
+///
+/// Example::
+///
+///     >>> oneflow.is_autocast_cache_enabled()
+///     True
 #[pyfunction]
 fn is_autocast_cache_enabled() -> bool {
     oneflow_autocast::state().cache_enabled
 }
 
+/// Lets autocast keep the weights it has cast, or not.
+///
+/// Example::
+///
+///     >>> oneflow.set_autocast_cache_enabled(True)
 #[pyfunction]
 fn set_autocast_cache_enabled(enabled: bool) {
     oneflow_autocast::set_cache_enabled(enabled);
 }
 
+/// Forgets the weights that autocast has cast.
+///
+/// Example::
+///
+///     >>> oneflow.clear_autocast_cache()
 #[pyfunction]
 fn clear_autocast_cache() {
     oneflow_autocast::clear_cache();
 }
 
+/// Enters an autocast region; returns how many are open. `autocast` calls it.
+///
+/// Example::
+///
+///     >>> oneflow.autocast_increment_nesting()
+///     1
+///     >>> oneflow.autocast_decrement_nesting()
+///     0
 #[pyfunction]
 fn autocast_increment_nesting() -> u32 {
     oneflow_autocast::increment_nesting()
 }
 
+/// Leaves an autocast region; returns how many are still open. `autocast` calls it.
+///
+/// Example::
+///
+///     >>> oneflow.autocast_increment_nesting()
+///     1
+///     >>> oneflow.autocast_decrement_nesting()
+///     0
 #[pyfunction]
 fn autocast_decrement_nesting() -> u32 {
     oneflow_autocast::decrement_nesting()

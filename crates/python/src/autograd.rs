@@ -330,6 +330,13 @@ impl PyNode {
     }
 }
 
+/// Whether this thread records what it computes for backward.
+///
+/// Example::
+///
+///     >>> with oneflow.no_grad():
+///     ...     oneflow.is_grad_enabled()
+///     False
 #[pyfunction]
 fn is_grad_enabled() -> bool {
     ag::is_grad_enabled()
@@ -341,6 +348,13 @@ fn set_grad_mode(mode: bool) {
     ag::set_grad_enabled(mode);
 }
 
+/// Whether this thread is in inference mode.
+///
+/// Example::
+///
+///     >>> with oneflow.inference_mode():
+///     ...     oneflow.is_inference_mode_enabled()
+///     True
 #[pyfunction]
 fn is_inference_mode_enabled() -> bool {
     ag::is_inference_mode_enabled()

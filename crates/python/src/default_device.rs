@@ -32,11 +32,25 @@ pub fn leave() {
     }
 }
 
+/// The device of tensors made without one.
+///
+/// Example::
+///
+///     >>> oneflow.get_default_device()
+///     device(type='cpu')
 #[pyfunction]
 fn get_default_device(py: Python<'_>) -> PyResult<Py<PyDevice>> {
     classes::device_object(py, get().unwrap_or(Device::CPU))
 }
 
+/// Makes a device the one of tensors made without one; None: the CPU.
+///
+/// Example::
+///
+///     >>> oneflow.set_default_device("meta")
+///     >>> oneflow.empty(2).device.type
+///     'meta'
+///     >>> oneflow.set_default_device(None)
 #[pyfunction]
 #[pyo3(signature = (device))]
 fn set_default_device(device: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -7,11 +7,27 @@ use oneflow_ep::cpu;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
+/// The dtype of floating-point tensors made without one.
+///
+/// Example::
+///
+///     >>> oneflow.get_default_dtype()
+///     oneflow.float32
 #[pyfunction]
 fn get_default_dtype(py: Python<'_>) -> PyResult<&Py<PyDType>> {
     dtype_object(py, oneflow_core::default_dtype())
 }
 
+/// Makes `d` the dtype of floating-point tensors made without one.
+///
+/// Raises TypeError for what is no floating-point dtype.
+///
+/// Example::
+///
+///     >>> oneflow.set_default_dtype(oneflow.float64)
+///     >>> oneflow.tensor(1.0).dtype
+///     oneflow.float64
+///     >>> oneflow.set_default_dtype(oneflow.float32)
 #[pyfunction]
 fn set_default_dtype(d: &Bound<'_, PyAny>) -> PyResult<()> {
     run(|| {
@@ -22,11 +38,28 @@ fn set_default_dtype(d: &Bound<'_, PyAny>) -> PyResult<()> {
     })
 }
 
+/// The number of threads that one op on the CPU may use.
+///
+/// Example::
+///
+///     >>> oneflow.get_num_threads() >= 1
+///     True
 #[pyfunction]
 fn get_num_threads() -> usize {
     cpu::num_threads()
 }
 
+/// Lets one op on the CPU use `n` threads. Results do not depend on it.
+///
+/// Raises RuntimeError for numbers below 1.
+///
+/// Example::
+///
+///     >>> before = oneflow.get_num_threads()
+///     >>> oneflow.set_num_threads(1)
+///     >>> oneflow.get_num_threads()
+///     1
+///     >>> oneflow.set_num_threads(before)
 #[pyfunction]
 fn set_num_threads(n: i64) -> PyResult<()> {
     if n <= 0 {
