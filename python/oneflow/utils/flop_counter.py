@@ -57,7 +57,8 @@ class FlopCounterMode:
     def __exit__(self, *exc: object) -> None:
         self._names.remove()
         self._gather()
-        _oneflow._profiler_stop(self._session)
+        if self._session is not None:
+            _oneflow._profiler_stop(self._session)
         self._session = None
         if self.display:
             print(self.get_table(self.depth))  # noqa: T201
