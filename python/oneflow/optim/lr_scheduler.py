@@ -76,7 +76,8 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go one step on, or to ``epoch``."""
-        if self._step_count == 1 and not self.optimizer._opt_called:
+        # A wrapper of an optimizer need not know.
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. The first value of the schedule "
                 "is skipped; call `optimizer.step()` first.",

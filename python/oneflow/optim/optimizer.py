@@ -294,7 +294,7 @@ class Optimizer:
             hook(self)
 
 
-REQUIRED = object()
+REQUIRED = required = object()
 # States that parameters which joined together have in common: 0-dim, always float32.
 SHARED = frozenset(("step", "mu_product", "eta", "mu"))
 

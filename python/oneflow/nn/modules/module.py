@@ -8,9 +8,12 @@ from typing import Any, TypeVar, overload
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn.modules._state_dict import StateDictMixin
+from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin
 from oneflow.nn.parameter import Buffer, Parameter
 from oneflow.utils.hooks import RemovableHandle, register
+
+# The name that packages which read state dictionaries know it by.
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 
 T = TypeVar("T", bound="Module")
 
