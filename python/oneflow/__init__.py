@@ -129,6 +129,8 @@ def __getattr__(name: str) -> Any:
     """Import sub-packages on first use; name what is missing."""
     if name in _LAZY:
         return importlib.import_module(f"oneflow.{name}")
+    if name.startswith("_foreach_"):
+        return getattr(importlib.import_module("oneflow._foreach"), name)
     if name == "ops":
         return importlib.import_module("oneflow._ops").ops
     if name == "compile":
