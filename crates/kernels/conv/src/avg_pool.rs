@@ -135,11 +135,22 @@ impl AvgPool {
         positions(self.y.spatial(), |_, at| {
             let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));
             let mut sum = T::Acc::ZERO;
+            // Whole lines that follow each other are one run.
+            let joined = sw.end - sw.start == aw.input && self.x.strides[3] == aw.input as isize * self.x.strides[4];
+            let (lines, len) = match joined {
+                true => (1, (sh.end - sh.start) * aw.input),
+                false => (sh.end - sh.start, sw.end - sw.start),
+            };
             for d in sd.start..sd.end {
-                for h in sh.start..sh.end {
-                    for w in sw.start..sw.end {
-                        // SAFETY: spans lie in the image.
-                        sum = sum + unsafe { (*self.x.at::<T>(n, c, [d, h, w])).widen() };
+                for h in sh.start..sh.start + lines {
+                    let from = self.x.at::<T>(n, c, [d, h, sw.start]);
+                    // SAFETY: spans lie in the image.
+                    unsafe {
+                        if self.x.strides[4] == 1 && len >= 16 {
+                            sum = sum + dispatch(prim::isa(), RunSum { from, n: len });
+                        } else {
+                            (0..len).for_each(|w| sum = sum + (*from.offset(w as isize * self.x.strides[4])).widen());
+                        }
                     }
                 }
             }
@@ -147,6 +158,34 @@ impl AvgPool {
             // SAFETY: the position lies in the image.
             unsafe { *self.y.at::<T>(n, c, at) = T::narrow(T::Acc::of(mean)) };
         });
+    }
+}
+
+/// The sum of neighbours.
+struct RunSum<T> {
+    from: *const T,
+    n: usize,
+}
+
+impl<T: Stored> WithSimd for RunSum<T> {
+    type Output = T::Acc;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> T::Acc {
+        let width = Reg::<S, T>::WIDTH;
+        let mut sums = [Reg::<S, T>::splat(0.0); 4];
+        let whole = self.n / (4 * width) * (4 * width);
+        // SAFETY: the caller's run.
+        unsafe {
+            for i in (0..whole).step_by(4 * width) {
+                for (u, sum) in sums.iter_mut().enumerate() {
+                    *sum = *sum + T::load::<S>(self.from.add(i + u * width));
+                }
+            }
+            for i in (whole..self.n).step_by(width) {
+                sums[0] = sums[0] + T::load_partial::<S>(self.from.add(i), width.min(self.n - i));
+            }
+        }
+        ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum()
     }
 }
 
@@ -224,17 +263,18 @@ unsafe fn spread<T: Stored>(gradient: &Gradient, axes: &[Axis; 3], divisor: Divi
         positions(outputs, |_, at| {
             let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));
             let by = divisor.at(axes, at);
-            for i in 0..sink.channels {
-                // SAFETY: the position lies in the image, spans in the plane.
-                unsafe {
-                    let g = (*gradient.g.at::<T>(n, c + i, at)).widen();
-                    let share = T::Acc::of(T::number(g) / by);
-                    for d in sd.start..sd.end {
-                        for h in sh.start..sh.end {
-                            for w in sw.start..sw.end {
-                                sink.add((d * ah.input + h) * aw.input + w, i, share);
-                            }
-                        }
+            let mut shares = [T::Acc::ZERO; 64];
+            let shares = &mut shares[..sink.channels];
+            // SAFETY: the position lies in the image, spans in the plane.
+            unsafe {
+                let g = gradient.g.at::<T>(n, c, at).cast_const();
+                for (i, share) in shares.iter_mut().enumerate() {
+                    let g = (*g.offset(i as isize * gradient.g.strides[1])).widen();
+                    *share = T::Acc::of(T::number(g) / by);
+                }
+                for d in sd.start..sd.end {
+                    for h in sh.start..sh.end {
+                        sink.add_run((d * ah.input + h) * aw.input + sw.start, sw.end - sw.start, shares);
                     }
                 }
             }

@@ -27,18 +27,14 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
     let (x, w, y) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&w, w.ndim() - 2)?;
-    let (spatial, window) = Window::of_conv(l.params, &weight)?;
-    let (src, dst) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
+    let (spatial, mut window) = Window::of_conv(l.params, &weight)?;
+    let (mut src, dst) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
     if dst.numel() == 0 {
         return Ok(());
     }
-    let taps: Vec<Tap> = window
-        .taps()
-        .map(|k| Tap {
-            shift: std::array::from_fn(|d| k[d] * window.dilation[d] - window.padding[d]),
-            weight: tap_offset(&weight, k),
-        })
-        .collect();
+    window.skip_lines(&mut src, dst.spatial());
+    let taps: Vec<Tap> =
+        window.taps().map(|k| Tap { shift: window.shift(k), weight: tap_offset(&weight, k) }).collect();
     let per_group = weight.sizes[0] / window.groups;
     let correlation = Correlation {
         src,
@@ -98,8 +94,18 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     // Remainders beyond the image have no position.
     let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));
     let per_group = weight.sizes[0] / window.groups;
-    for i in 0..phases.iter().product() {
-        let phase = [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
+    let phase_of = |i: usize| [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
+    let bias = bias(l.opt_input(2));
+    // Where windows leave gaps, zeros stay.
+    let n_phases = phases.iter().product();
+    let gaps = |i| phase_taps(&window, &weight, phase_of(i).map(|p| p as isize)).is_empty();
+    let cleared = bias.is_none() && n_phases > 1 && (0..n_phases).any(gaps);
+    if cleared {
+        // SAFETY: the view is valid by the launch's contract.
+        unsafe { dst.clear(gx.dtype.size()) };
+    }
+    for i in 0..n_phases {
+        let phase = phase_of(i);
         // Every stride-th position, from the phase on.
         let mut part = dst;
         part.ptr = part.ptr.wrapping_byte_offset(dst.offset(0, 0, phase) * gx.dtype.size() as isize);
@@ -109,6 +115,9 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
             part.strides[2 + d] = part.strides[2 + d].saturating_mul(window.stride[d]);
         }
         let taps = phase_taps(&window, &weight, phase.map(|p| p as isize));
+        if taps.is_empty() && cleared {
+            continue;
+        }
         let correlation = Correlation {
             src,
             dst: part,
@@ -123,7 +132,7 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
             group_stride: per_group as isize * weight.strides[0],
             groups: window.groups,
             step: [1; 3],
-            bias: bias(l.opt_input(2)),
+            bias,
         };
         by_float!("conv_backward_input", g.dtype, T => {
             // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
@@ -140,13 +149,10 @@ pub unsafe fn backward_weight(l: &Launch<'_>) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_output(0)])?;
     let (g, x, gw) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&gw, gw.ndim() - 2)?;
-    let (spatial, window) = Window::of_conv(l.params, &weight)?;
-    let gradient = crate::weight_grad::WeightGrad {
-        grad: Image::new(&g, spatial)?,
-        src: Image::new(&x, spatial)?,
-        weight,
-        window,
-    };
+    let (spatial, mut window) = Window::of_conv(l.params, &weight)?;
+    let (grad, mut src) = (Image::new(&g, spatial)?, Image::new(&x, spatial)?);
+    window.skip_lines(&mut src, grad.spatial());
+    let gradient = crate::weight_grad::WeightGrad { grad, src, weight, window };
     by_float!("conv_backward_weight", g.dtype, T => {
         // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         unsafe { gradient.run::<T>() };

@@ -3,6 +3,7 @@
 //! One and two spatial dimensions are three with sizes of one in front. Reads no element.
 
 use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{View, Word};
 
 /// Three spatial numbers: depth, height, width.
@@ -57,6 +58,36 @@ impl Image {
         self.ptr.cast::<T>().wrapping_offset(self.offset(n, c, pos))
     }
 
+    /// Writes zeros; the element type only has a size.
+    ///
+    /// # Safety
+    /// The image holds elements of that size and is nobody else's.
+    pub unsafe fn clear(&self, size: usize) {
+        let ([n, c, d, h, w], s) = (self.sizes, self.strides);
+        let last: isize = (0..5).map(|i| (self.sizes[i] as isize - 1) * s[i]).sum();
+        if s.iter().all(|s| *s >= 0) && last + 1 == self.numel() as isize {
+            // Without gaps, in whatever order.
+            let image = *self;
+            return split(self.numel(), 0.1 * size as f64, &|r| {
+                // SAFETY: the elements are those of the image.
+                unsafe { std::ptr::write_bytes(image.byte(r.start * size), 0, r.len() * size) }
+            });
+        }
+        split(n * c, (d * h * w) as f64 * 0.5, &|r| {
+            for (i, d, h) in r.flat_map(|i| (0..d).flat_map(move |d| (0..h).map(move |h| (i, d, h)))) {
+                for w in 0..w {
+                    let at = self.offset(i / c, i % c, [d, h, w]) * size as isize;
+                    // SAFETY: the element lies in the image; all bits zero is zero.
+                    unsafe { std::ptr::write_bytes(self.ptr.wrapping_offset(at), 0, size) };
+                }
+            }
+        });
+    }
+
+    fn byte(&self, at: usize) -> *mut u8 {
+        self.ptr.wrapping_add(at)
+    }
+
     pub fn numel(&self) -> usize {
         self.sizes.iter().product()
     }
@@ -91,6 +122,18 @@ impl Window {
             w.dilation[at] = word(4 + 3 * d)?.i64() as isize;
         }
         Ok((spatial, w))
+    }
+
+    /// Leaves out the lines of the source that no window of width one reaches: they need not be brought near. Along a line
+    /// neighbours are cheaper to read than every other element.
+    pub fn skip_lines(&mut self, src: &mut Image, outputs: [usize; 3]) {
+        for d in 0..2 {
+            if self.kernel[d] == 1 && self.padding[d] == 0 {
+                src.sizes[2 + d] = outputs[d];
+                src.strides[2 + d] = src.strides[2 + d].saturating_mul(self.stride[d]);
+                self.stride[d] = 1;
+            }
+        }
     }
 
     /// Where a tap reads, seen from the output position times the stride.

@@ -169,10 +169,21 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
         let [ad, ah, aw] = p.axes;
         let (sd, sh) = (ad.span(self.d), ah.span(self.h));
         let width = Reg::<S, T>::WIDTH;
+        let mut places = Vec::new();
         for o in 0..aw.output {
             let sw = aw.span(o);
-            let at = [self.d, self.h, o];
             let first = (sd.start * ah.input + sh.start) * aw.input + sw.start;
+            let at = [self.d, self.h, o];
+            // Taps are counted within the part of the window that lies in the image.
+            places.clear();
+            if p.indices.is_some() {
+                for d in (sd.start..sd.end).step_by(ad.dilation) {
+                    for h in (sh.start..sh.end).step_by(ah.dilation) {
+                        let line = (d * ah.input + h) * aw.input;
+                        places.extend((sw.start..sw.end).step_by(aw.dilation).map(|w| (line + w) as i64));
+                    }
+                }
+            }
             for c in (0..p.y.sizes[1]).step_by(width) {
                 let k = width.min(p.y.sizes[1] - c);
                 let mut best = Reg::<S, T>::splat(f64::NEG_INFINITY);
@@ -206,14 +217,11 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                     if let Some(indices) = &p.indices {
                         let mut taps = [T::Acc::default(); 16];
                         best_tap.store(taps.as_mut_ptr());
-                        // Taps are counted within the part of the window that lies in the image.
-                        let lines = (sh.end - sh.start).div_ceil(ah.dilation);
-                        let columns = (sw.end - sw.start).div_ceil(aw.dilation);
+                        let to = indices.at::<i64>(n, c, at);
                         for (i, tap) in taps.iter().enumerate().take(k) {
-                            let t = T::number(*tap) as usize;
-                            let (kd, kh, kw) = (t / (lines * columns), t / columns % lines, t % columns);
-                            let rel = (kd * ad.dilation * ah.input + kh * ah.dilation) * aw.input + kw * aw.dilation;
-                            *indices.at::<i64>(n, c + i, at) = (first + rel) as i64;
+                            // A window beyond the image has no tap.
+                            let place = places.get(T::number(*tap) as usize).copied().unwrap_or(first as i64);
+                            *to.offset(i as isize * indices.strides[1]) = place;
                         }
                     }
                 }
@@ -234,14 +242,19 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the views are valid by the launch's contract; an index beyond the plane is skipped.
     by_float!("max_pool_backward", g.dtype, T => unsafe {
         gradient.run::<T>(2.0 * outputs.iter().product::<usize>() as f64, &|n, c, sink: &mut Sink<T>| {
-            positions(outputs, |_, at| {
-                for i in 0..sink.channels {
-                    let to = *indices.at::<i64>(n, c + i, at) as usize;
-                    if to < plane {
-                        sink.add(to, i, (*gradient.g.at::<T>(n, c + i, at)).widen());
+            let ([is, gs], [od, oh, ow]) = ([indices.strides, gradient.g.strides], outputs);
+            for (d, h) in (0..od).flat_map(|d| (0..oh).map(move |h| (d, h))) {
+                let index = indices.at::<i64>(n, c, [d, h, 0]).cast_const();
+                let g = gradient.g.at::<T>(n, c, [d, h, 0]).cast_const();
+                for w in 0..ow as isize {
+                    for i in 0..sink.channels {
+                        let to = *index.offset(w * is[4] + i as isize * is[1]) as usize;
+                        if to < plane {
+                            sink.add(to, i, (*g.offset(w * gs[4] + i as isize * gs[1])).widen());
+                        }
                     }
                 }
-            })
+            }
         });
         Ok(())
     })

@@ -5,7 +5,8 @@
 use crate::geometry::{Image, Three};
 use crate::stored::Stored;
 use oneflow_kernels_gemm::Isa;
-use oneflow_kernels_gemm::micro::{Mode, Strip};
+use oneflow_kernels_gemm::micro::{Mode, Reg, Slot, Strip, with_scratch};
+use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -108,6 +109,9 @@ impl Region {
                 let strip = Strip { src: at, ws: cs, ks: ws, width: self.channels, k: width };
                 return T::Mode::pack(isa, strip, dst, self.ld);
             }
+            if size_of::<T>() == 2 && ws == 1 && self.ld.is_multiple_of(lanes) {
+                return self.widened_line::<T>(isa, at, cs, width, dst);
+            }
             for c in (0..self.channels).step_by(lanes) {
                 let n = lanes.min(self.channels - c);
                 for p in (0..width).step_by(TILE) {
@@ -118,6 +122,52 @@ impl Region {
                         let to = dst.add((p + q) * self.ld + c);
                         std::ptr::copy_nonoverlapping(tile.add(q * lanes), to, lanes);
                     }
+                }
+            }
+        }
+    }
+
+    /// As `line` for half types whose rows lie along the line: widened first, then transposed.
+    unsafe fn widened_line<T: Stored>(&self, isa: Isa, at: *const T, cs: isize, width: usize, dst: *mut T::Acc) {
+        let room = (self.channels * TILE) * size_of::<T::Acc>() + SPARE;
+        with_scratch(Slot::C, room, |rows| {
+            let rows: *mut T::Acc = rows.cast();
+            for p in (0..width).step_by(TILE) {
+                let n = TILE.min(width - p);
+                dispatch(prim::isa(), Widen { src: at.wrapping_add(p), cs, channels: self.channels, n, dst: rows });
+                let strip = Strip { src: rows.cast_const(), ws: TILE as isize, ks: 1, width: self.channels, k: n };
+                // SAFETY: the scratch holds the rows; `dst` has room for the line.
+                unsafe { T::Sums::pack(isa, strip, dst.add(p * self.ld), self.ld) };
+            }
+        })
+    }
+}
+
+/// `n` neighbours of each channel as rows of `TILE` in the compute dtype.
+struct Widen<T: Stored> {
+    src: *const T,
+    cs: isize,
+    channels: usize,
+    n: usize,
+    dst: *mut T::Acc,
+}
+
+impl<T: Stored> WithSimd for Widen<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let width = Reg::<S, T>::WIDTH;
+        for c in 0..self.channels {
+            let src = self.src.wrapping_offset(c as isize * self.cs);
+            for i in (0..self.n).step_by(width) {
+                let k = width.min(self.n - i);
+                // SAFETY: the neighbours lie in the image, whole registers in the rows.
+                unsafe {
+                    let v = match k == width {
+                        true => T::load::<S>(src.add(i)),
+                        false => T::load_partial::<S>(src.add(i), k),
+                    };
+                    v.store(self.dst.add(c * TILE + i));
                 }
             }
         }

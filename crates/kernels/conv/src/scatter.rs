@@ -5,6 +5,7 @@ use crate::pool::{by_channel, positions};
 use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
+use std::any::TypeId;
 
 pub struct Gradient {
     pub g: Image,
@@ -12,9 +13,10 @@ pub struct Gradient {
     pub gx: Image,
 }
 
-/// Sums of some channels of one image: [position, channel].
+/// Sums of some channels of one image: channels are neighbours, positions lie `step` apart.
 pub struct Sink<T: Stored> {
     sums: *mut T::Acc,
+    step: usize,
     pub channels: usize,
 }
 
@@ -25,10 +27,45 @@ impl<T: Stored> Sink<T> {
     pub unsafe fn add(&mut self, position: usize, channel: usize, v: T::Acc) {
         // SAFETY: by the caller.
         unsafe {
-            let to = self.sums.add(position * self.channels + channel);
+            let to = self.sums.add(position * self.step + channel);
             *to = *to + v;
         }
     }
+
+    /// Adds one number a channel to `n` neighbours.
+    ///
+    /// # Safety
+    /// The positions lie in the plane.
+    #[inline(always)]
+    pub unsafe fn add_run(&mut self, position: usize, n: usize, v: &[T::Acc]) {
+        // SAFETY: by the caller.
+        unsafe {
+            let to = self.sums.add(position * self.step);
+            if let ([v], 1) = (v, self.step) {
+                (0..n).for_each(|i| *to.add(i) = *to.add(i) + *v);
+                return;
+            }
+            for p in 0..n {
+                for (i, v) in v.iter().enumerate() {
+                    let to = to.add(p * self.step + i);
+                    *to = *to + *v;
+                }
+            }
+        }
+    }
+}
+
+/// The step from position to position where a plane's positions are evenly spaced.
+fn even(image: &Image) -> Option<usize> {
+    let ([_, _, _, h, w], [_, _, sd, sh, sw]) = (image.sizes, image.strides);
+    let one = |n: usize, stride: isize, want: isize| n == 1 || stride == want;
+    let step = match (w, h) {
+        (1, 1) => sd,
+        (1, _) => sh,
+        _ => sw,
+    };
+    let whole = one(w, sw, step) && one(h, sh, step * w as isize) && one(image.sizes[2], sd, step * (w * h) as isize);
+    (whole && step > 0).then_some(step as usize)
 }
 
 impl Gradient {
@@ -43,21 +80,35 @@ impl Gradient {
         // Channels that lie side by side go together, a cache line at a time.
         let run = if by_channel(&[&self.g, gx]) { (64 / size_of::<T>()).min(channels) } else { 1 };
         let runs = channels.div_ceil(run.max(1));
+        // Where sums are what is stored, they are taken in the result.
+        let direct = even(gx).filter(|_| TypeId::of::<T>() == TypeId::of::<T::Acc>());
+        let room = if direct.is_some() { 0 } else { plane * run };
         split(gx.sizes[0] * runs, (ns + plane as f64) * run as f64, &|r| {
-            with_scratch(Slot::A, plane * run * size_of::<T::Acc>(), |sums| {
+            with_scratch(Slot::A, room * size_of::<T::Acc>(), |sums| {
                 for i in r {
                     let (n, c) = (i / runs, i % runs * run);
                     let k = run.min(channels - c);
-                    let mut sink = Sink::<T> { sums: sums.cast(), channels: k };
+                    let (sums, step) = match direct {
+                        Some(step) => (gx.at::<T::Acc>(n, c, [0; 3]), step),
+                        None => (sums.cast(), k),
+                    };
+                    let mut sink = Sink::<T> { sums, step, channels: k };
                     // SAFETY: the scratch holds a plane of `run` channels; the positions lie in the image.
                     unsafe {
-                        std::ptr::write_bytes(sink.sums, 0, plane * k);
+                        if step == k {
+                            std::ptr::write_bytes(sums, 0, plane * k);
+                        } else {
+                            (0..plane).for_each(|p| std::ptr::write_bytes(sums.add(p * step), 0, k));
+                        }
                         f(n, c, &mut sink);
-                        positions(spatial, |p, at| {
-                            for i in 0..k {
-                                *gx.at::<T>(n, c + i, at) = T::narrow(*sink.sums.add(p * k + i));
-                            }
-                        });
+                        if direct.is_none() {
+                            positions(spatial, |p, at| {
+                                let to = gx.at::<T>(n, c, at);
+                                for i in 0..k {
+                                    *to.offset(i as isize * gx.strides[1]) = T::narrow(*sums.add(p * k + i));
+                                }
+                            });
+                        }
                     }
                 }
             })
