@@ -1,11 +1,12 @@
-//! Convolutions with one channel in and one out a group: forward, the gradient for the input and that for the weight.
+//! Convolutions with one channel in and one out a group, or few: forward, the gradient for the input and that for the weight.
 //!
 //! Planes: a plane is copied once with what pads it, every stride-th element side by side; then a tap is a shifted load, and
 //! a plane is one long line, whatever its width (a few sums between the rows are thrown away). Channels side by side: a
-//! register of channels at a time. Products of every output are summed in the order of the taps.
+//! register of channels at a time, where a group has only one. Every sum has a fixed order.
 
 use crate::correlate::{Correlation, reach};
 use crate::geometry::{Image, Three, Window};
+use crate::pool::by_channel;
 use crate::stored::{Stored, madd};
 use crate::weights::Tap;
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
@@ -14,9 +15,14 @@ use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A group is one channel of each.
+/// Channels a group may have of each kind.
+pub const FEW: usize = 8;
+
+/// A group is one channel of each, or few channels of planes.
 pub fn fits(c: &Correlation<'_>) -> bool {
-    c.groups > 1 && c.weight.n == 1 && c.weight.channels == 1 && Layout::new(c).is_small()
+    let (n, channels) = (c.weight.n, c.weight.channels);
+    let few = n <= FEW && channels <= FEW && !by_channel(&[&c.src, &c.dst]);
+    c.groups > 1 && (few || (n == 1 && channels == 1)) && Layout::new(c).is_small()
 }
 
 /// # Safety
@@ -24,13 +30,13 @@ pub fn fits(c: &Correlation<'_>) -> bool {
 pub unsafe fn run<T: Stored>(c: &Correlation<'_>) {
     let ([n, _, d, h, w], channels) = (c.dst.sizes, c.groups);
     let per_channel = (c.weight.taps.len() + 4) as f64 * 0.1;
-    if c.src.strides[1] == 1 && c.dst.strides[1] == 1 {
+    if by_channel(&[&c.src, &c.dst]) {
         let mut weights = vec![T::Acc::ZERO; c.weight.taps.len() * channels];
         let mut bias = vec![T::Acc::ZERO; channels];
         for g in 0..channels {
             // SAFETY: the caller's weight and bias.
             unsafe {
-                (0..c.weight.taps.len()).for_each(|t| weights[t * channels + g] = weight::<T>(c, g, t));
+                (0..c.weight.taps.len()).for_each(|t| weights[t * channels + g] = weight::<T>(c, g, [0, 0, t]));
                 bias[g] = first_sum::<T>(c, g);
             }
         }
@@ -41,28 +47,33 @@ pub unsafe fn run<T: Stored>(c: &Correlation<'_>) {
         });
     }
     let layout = Layout::new(c);
-    let room = (layout.n_elements() + layout.n_sums() + 2 * SLACK) * size_of::<T::Acc>();
-    split(n * channels, per_channel * (layout.n_elements() + d * h * w) as f64, &|r| {
+    let n_from = c.weight.channels * layout.n_elements() + SLACK;
+    let room = (n_from + layout.n_sums() + SLACK) * size_of::<T::Acc>();
+    let per_group = per_channel * (c.weight.n * c.weight.channels) as f64;
+    split(n * c.groups, per_group * (layout.n_elements() + d * h * w) as f64, &|r| {
         with_scratch(Slot::A, room, |scratch| {
             let from: *mut T::Acc = scratch.cast();
-            let sums = from.wrapping_add(layout.n_elements() + SLACK);
+            let sums = from.wrapping_add(n_from);
             for i in r {
-                dispatch(isa(), Plane::<T> { c, layout: &layout, n: i / channels, g: i % channels, from, sums });
+                dispatch(isa(), Plane::<T> { c, layout: &layout, n: i / c.groups, g: i % c.groups, from, sums });
             }
         });
     });
 }
 
 /// # Safety
-/// The weight has the tap.
-unsafe fn weight<T: Stored>(c: &Correlation<'_>, g: usize, tap: usize) -> T::Acc {
-    let at = g as isize * c.group_stride + c.weight.taps[tap].weight;
+/// The group has the output, the channel and the tap.
+#[inline(always)]
+unsafe fn weight<T: Stored>(c: &Correlation<'_>, g: usize, [o, i, tap]: [usize; 3]) -> T::Acc {
+    let w = &c.weight;
+    let at = g as isize * c.group_stride + o as isize * w.n_stride + i as isize * w.c_stride + w.taps[tap].weight;
     // SAFETY: by the caller.
     unsafe { (*c.weight.ptr.cast::<T>().offset(at)).widen() }
 }
 
 /// # Safety
 /// The bias has the channel.
+#[inline(always)]
 unsafe fn first_sum<T: Stored>(c: &Correlation<'_>, g: usize) -> T::Acc {
     // SAFETY: by the caller.
     c.bias.map_or(T::Acc::ZERO, |(b, stride)| unsafe { (*b.cast::<T>().offset(g as isize * stride)).widen() })
@@ -192,35 +203,40 @@ impl<T: Stored> WithSimd for Plane<'_, T> {
         // SAFETY: the caller's images; the buffers hold the plane and its sums, and the slack.
         unsafe {
             let strides = [src.strides[2], src.strides[3], src.strides[4]];
-            if !layout.shifts.is_empty() {
-                layout.fill::<T, S>(src.at::<T>(n, g, [0; 3]), strides, from);
+            let (n_in, n_out) = (c.weight.channels, c.weight.n);
+            for i in 0..if layout.shifts.is_empty() { 0 } else { n_in } {
+                layout.fill::<T, S>(src.at::<T>(n, g * n_in + i, [0; 3]), strides, from.add(i * layout.n_elements()));
             }
-            let bias = Reg::<S, T>::all_of(first_sum::<T>(c, g));
-            for i in (0..layout.n_sums()).step_by(4 * width) {
-                let mut sum = [bias; 4];
-                for (t, shift) in layout.shifts.iter().enumerate() {
-                    let w = Reg::<S, T>::all_of(weight::<T>(c, g, t));
-                    let at = from.add(shift + i);
-                    for (u, sum) in sum.iter_mut().enumerate() {
-                        *sum = madd(<Reg<S, T> as Register>::load(at.add(u * width)), w, *sum);
+            for o in 0..n_out {
+                let bias = Reg::<S, T>::all_of(first_sum::<T>(c, g * n_out + o));
+                for i in (0..layout.n_sums()).step_by(4 * width) {
+                    let mut sum = [bias; 4];
+                    for c_in in 0..n_in {
+                        for (t, shift) in layout.shifts.iter().enumerate() {
+                            let w = Reg::<S, T>::all_of(weight::<T>(c, g, [o, c_in, t]));
+                            let at = from.add(c_in * layout.n_elements() + shift + i);
+                            for (u, sum) in sum.iter_mut().enumerate() {
+                                *sum = madd(<Reg<S, T> as Register>::load(at.add(u * width)), w, *sum);
+                            }
+                        }
+                    }
+                    for (u, sum) in sum.iter().enumerate() {
+                        sum.store(sums.add(i + u * width));
                     }
                 }
-                for (u, sum) in sum.iter().enumerate() {
-                    sum.store(sums.add(i + u * width));
-                }
-            }
-            let ([d, h, w], [_, lh, lw]) = (layout.outputs, layout.len);
-            for row in 0..d * h {
-                let from = sums.add((row / h * lh + row % h) * lw);
-                let to = dst.at::<T>(n, g, [row / h, row % h, 0]);
-                let step = dst.strides[4];
-                for i in (0..w).step_by(width) {
-                    let v = <Reg<S, T> as Register>::load(from.add(i));
-                    let (n, to) = (width.min(w - i), to.offset(i as isize * step));
-                    match step {
-                        1 if n == width => T::store::<S>(v, to),
-                        1 => T::store_partial::<S>(v, to, n),
-                        step => T::scatter::<S>(v, to, step, n),
+                let ([d, h, w], [_, lh, lw]) = (layout.outputs, layout.len);
+                for row in 0..d * h {
+                    let from = sums.add((row / h * lh + row % h) * lw);
+                    let to = dst.at::<T>(n, g * n_out + o, [row / h, row % h, 0]);
+                    let step = dst.strides[4];
+                    for i in (0..w).step_by(width) {
+                        let v = <Reg<S, T> as Register>::load(from.add(i));
+                        let (n, to) = (width.min(w - i), to.offset(i as isize * step));
+                        match step {
+                            1 if n == width => T::store::<S>(v, to),
+                            1 => T::store_partial::<S>(v, to, n),
+                            step => T::scatter::<S>(v, to, step, n),
+                        }
                     }
                 }
             }
@@ -293,7 +309,7 @@ impl<T: Stored> WithSimd for Line<'_, T> {
     }
 }
 
-/// The gradient for the weight of a convolution with one channel a group.
+/// The gradient for the weight of a convolution with few channels a group.
 pub struct Gradient<'a> {
     pub grad: &'a Image,
     pub src: &'a Image,
@@ -313,33 +329,38 @@ impl Gradient<'_> {
     /// # Safety
     /// The images hold `T` and are valid for their sizes.
     pub unsafe fn run<T: Stored>(&self) {
-        let (channels, n) = (self.weight.sizes[0], self.grad.sizes[0]);
-        let room = (self.layout.n_elements() + self.layout.n_sums() + 2 * SLACK) * size_of::<T::Acc>();
-        let per_channel = (n * self.layout.n_sums() * (self.taps.len() + 4)) as f64 * 0.1;
-        if self.src.strides[1] == 1 && self.grad.strides[1] == 1 {
+        let (n, groups) = (self.grad.sizes[0], self.window.groups);
+        let [n_out, n_in] = self.per_group();
+        let per_pair = (n * self.layout.n_sums() * (self.taps.len() + 4)) as f64 * 0.1;
+        if by_channel(&[self.src, self.grad]) {
             // A cache line of channels at a time.
             let run = 64 / size_of::<T>().max(4);
-            return split(channels.div_ceil(run), per_channel * run as f64, &|r| {
-                let channels = r.start * run..channels.min(r.end * run);
+            return split(groups.div_ceil(run), per_pair * run as f64, &|r| {
+                let channels = r.start * run..groups.min(r.end * run);
                 dispatch(isa(), ColumnGrad::<T> { of: self, channels, stored: PhantomData });
             });
         }
-        split(channels, per_channel, &|r| {
-            with_scratch(Slot::A, room, |scratch| {
+        let (n_x, n_g) = (n_in * self.layout.n_elements() + SLACK, self.layout.n_sums() + SLACK);
+        split(groups, per_pair * (n_out * n_in) as f64, &|r| {
+            with_scratch(Slot::A, (n_x + n_g) * size_of::<T::Acc>(), |scratch| {
                 let x: *mut T::Acc = scratch.cast();
-                let g = x.wrapping_add(self.layout.n_elements() + SLACK);
-                for channel in r.clone() {
-                    dispatch(isa(), PlaneGrad::<T> { of: self, channel, x, g });
+                for group in r.clone() {
+                    dispatch(isa(), PlaneGrad::<T> { of: self, group, x, g: x.wrapping_add(n_x) });
                 }
             });
         });
     }
+
+    /// Output and input channels of a group.
+    fn per_group(&self) -> [usize; 2] {
+        [self.weight.sizes[0] / self.window.groups, self.weight.sizes[1]]
+    }
 }
 
-/// The weight gradient of one channel.
+/// The weight gradient of one group.
 struct PlaneGrad<'a, T: Stored> {
     of: &'a Gradient<'a>,
-    channel: usize,
+    group: usize,
     x: *mut T::Acc,
     g: *mut T::Acc,
 }
@@ -352,19 +373,23 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let PlaneGrad { of: Gradient { grad, src, weight, taps, layout, .. }, channel, x, g } = self;
+        let PlaneGrad { of: Gradient { grad, src, weight, taps, layout, .. }, group, x, g } = self;
+        let ([n_out, n_in], [d, h, w], [_, lh, lw]) = (self.of.per_group(), layout.outputs, layout.len);
         let width = Reg::<S, T>::WIDTH;
-        let ([d, h, w], [_, lh, lw]) = (layout.outputs, layout.len);
-        let mut sums = vec![0.0; taps.len()];
+        let mut sums = vec![0.0; n_out * n_in * taps.len()];
         // SAFETY: the caller's images; the buffers hold the planes and the slack.
         unsafe {
-            // Between the rows of the gradient lie zeros.
+            // Between the rows of the gradient lie zeros. What lies behind the planes is multiplied by them.
             std::ptr::write_bytes(g, 0, layout.n_sums() + SLACK);
-            for n in 0..grad.sizes[0] {
+            std::ptr::write_bytes(x.add(n_in * layout.n_elements()), 0, SLACK);
+            for (n, o) in (0..grad.sizes[0]).flat_map(|n| (0..n_out).map(move |o| (n, o))) {
                 let strides = [src.strides[2], src.strides[3], src.strides[4]];
-                layout.fill::<T, S>(src.at::<T>(n, channel, [0; 3]), strides, x);
+                for c in 0..if o == 0 { n_in } else { 0 } {
+                    let plane = src.at::<T>(n, group * n_in + c, [0; 3]);
+                    layout.fill::<T, S>(plane, strides, x.add(c * layout.n_elements()));
+                }
                 for row in 0..d * h {
-                    let from = grad.at::<T>(n, channel, [row / h, row % h, 0]).cast_const();
+                    let from = grad.at::<T>(n, group * n_out + o, [row / h, row % h, 0]).cast_const();
                     let to = g.add((row / h * lh + row % h) * lw);
                     match grad.strides[4] {
                         1 => {
@@ -376,13 +401,13 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
                         step => (0..w).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
                     }
                 }
-                // What lies behind the last element is multiplied by zeros and must be a number.
-                std::ptr::write_bytes(x.add(layout.n_elements()), 0, SLACK);
-                for first in (0..taps.len()).step_by(TAPS) {
+                // Channel by channel, some taps at a time.
+                let chunks = taps.len().div_ceil(TAPS);
+                for (c, first) in (0..n_in).flat_map(|c| (0..chunks).map(move |i| (c, i * TAPS))) {
+                    let n_taps = TAPS.min(taps.len() - first);
                     let mut sum = [Reg::<S, T>::splat(0.0); TAPS];
                     let mut at = [x.cast_const(); TAPS];
-                    let n_taps = TAPS.min(taps.len() - first);
-                    (0..n_taps).for_each(|t| at[t] = x.add(layout.shifts[first + t]));
+                    (0..n_taps).for_each(|t| at[t] = x.add(c * layout.n_elements() + layout.shifts[first + t]));
                     for i in (0..layout.n_sums()).step_by(width) {
                         let by = <Reg<S, T> as Register>::load(g.add(i));
                         for t in 0..TAPS {
@@ -390,12 +415,14 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
                         }
                     }
                     for t in 0..n_taps {
-                        sums[first + t] += T::number(sum[t].sum());
+                        sums[(o * n_in + c) * taps.len() + first + t] += T::number(sum[t].sum());
                     }
                 }
             }
-            for (t, tap) in taps.iter().enumerate() {
-                *weight.at::<T>(channel, 0, tap.map(|t| t as usize)) = T::narrow(T::Acc::of(sums[t]));
+            for (i, sum) in sums.iter().enumerate() {
+                let (o, c, t) = (i / taps.len() / n_in, i / taps.len() % n_in, i % taps.len());
+                let to = weight.at::<T>(group * n_out + o, c, taps[t].map(|t| t as usize));
+                *to = T::narrow(T::Acc::of(*sum));
             }
         }
     }

@@ -3,8 +3,9 @@
 //! A product whose k are positions: A is the output's gradient, B the gathered regions of x. The positions are walked in
 //! blocks, in order; threads share out channels, so that the order of a sum never changes.
 
-use crate::depthwise;
+use crate::depthwise::{self, FEW};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
+use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
 use crate::stored::{CopyRows, Seg, Stored};
@@ -79,10 +80,15 @@ impl WeightGrad {
 }
 
 impl WeightGrad {
-    /// If a group is one channel of each.
+    /// If a group is one channel of each, or few channels of planes.
     fn depthwise<'a>(&'a self, taps: &'a [Three]) -> Option<depthwise::Gradient<'a>> {
         let (window, [n_out, n_in, ..]) = (&self.window, self.weight.sizes);
-        if window.groups == 1 || n_out != window.groups || n_in != 1 || self.grad.numel() == 0 {
+        if window.groups == 1 || self.grad.numel() == 0 {
+            return None;
+        }
+        let per_group = n_out / window.groups;
+        let few = per_group <= FEW && n_in <= FEW && !by_channel(&[&self.src, &self.grad]);
+        if !few && (per_group != 1 || n_in != 1) {
             return None;
         }
         let shifts = taps.iter().map(|t| window.shift(*t)).collect();

@@ -176,6 +176,18 @@ fn depthwise() {
         check(&case, DType::F32, false, Lay::Gaps);
         check(&case, DType::F32, false, Lay::Backward);
     }
+    // Few channels a group.
+    let case = |[n, c, o, groups]: [i64; 4], dims: &[[i64; 5]]| Case { n, c, o, groups, dims: dims.to_vec() };
+    for case in [
+        case([2, 12, 12, 3], &[[9, 3, 1, 1, 1], [19, 3, 1, 1, 1]]),
+        case([1, 5, 10, 5], &[[11, 3, 2, 1, 1], [8, 4, 1, 2, 1]]),
+        case([2, 10, 5, 5], &[[7, 3, 1, 0, 2], [9, 3, 3, 1, 1]]),
+    ] {
+        for dtype in FLOATS {
+            check(&case, dtype, false, Lay::Plain);
+            check(&case, dtype, true, Lay::Plain);
+        }
+    }
 }
 
 /// Large enough for Winograd's algorithm: whole and cut tiles, channels that fill no register, groups, no padding, volumes.
