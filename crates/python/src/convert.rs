@@ -15,33 +15,89 @@ use pyo3::prelude::*;
 pub const METHODS: &[(&str, &str, HandFn)] = &[
     (
         "to",
-        "to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None)\n--\n\nThe tensor with another dtype or on another device; itself where nothing changes.",
+        "to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None)\n--\n\nThe tensor with another dtype or on another device; itself where nothing changes.\n\nExample::\n\n    >>> oneflow.tensor([1]).to(oneflow.float32)\n    tensor([1.])",
         to,
     ),
     (
         "type",
-        "type($self, dtype=None, non_blocking=False)\n--\n\nThe name of the tensor's type, or the tensor with another dtype.",
+        "type($self, dtype=None, non_blocking=False)\n--\n\nThe name of the tensor's type, or the tensor with another dtype.\n\nExample::\n\n    >>> oneflow.tensor([1.0]).type()\n    'oneflow.FloatTensor'\n    >>> oneflow.tensor([1.5]).type(oneflow.int64)\n    tensor([1])",
         type_,
     ),
-    ("type_as", "type_as($self, other)\n--\n\nThe tensor with the dtype and device of another.", type_as),
-    ("cpu", "cpu($self, memory_format=None)\n--\n\nThe tensor in host memory.", cpu),
+    (
+        "type_as",
+        "type_as($self, other)\n--\n\nThe tensor with the dtype and device of another.\n\nExample::\n\n    >>> oneflow.tensor([1]).type_as(oneflow.tensor([0.5]))\n    tensor([1.])",
+        type_as,
+    ),
+    (
+        "cpu",
+        "cpu($self, memory_format=None)\n--\n\nThe tensor in host memory.\n\nExample::\n\n    >>> oneflow.ones(2).cpu().device\n    device(type='cpu')",
+        cpu,
+    ),
     (
         "cuda",
         "cuda($self, device=None, non_blocking=False, memory_format=None)\n--\n\nThe tensor in a CUDA device's memory.",
         cuda,
     ),
-    ("float", "float($self, memory_format=None)\n--\n\nAs float32.", cast::<{ DType::F32 as u8 }>),
-    ("double", "double($self, memory_format=None)\n--\n\nAs float64.", cast::<{ DType::F64 as u8 }>),
-    ("half", "half($self, memory_format=None)\n--\n\nAs float16.", cast::<{ DType::F16 as u8 }>),
-    ("bfloat16", "bfloat16($self, memory_format=None)\n--\n\nAs bfloat16.", cast::<{ DType::BF16 as u8 }>),
-    ("long", "long($self, memory_format=None)\n--\n\nAs int64.", cast::<{ DType::I64 as u8 }>),
-    ("int", "int($self, memory_format=None)\n--\n\nAs int32.", cast::<{ DType::I32 as u8 }>),
-    ("short", "short($self, memory_format=None)\n--\n\nAs int16.", cast::<{ DType::I16 as u8 }>),
-    ("char", "char($self, memory_format=None)\n--\n\nAs int8.", cast::<{ DType::I8 as u8 }>),
-    ("byte", "byte($self, memory_format=None)\n--\n\nAs uint8.", cast::<{ DType::U8 as u8 }>),
-    ("bool", "bool($self, memory_format=None)\n--\n\nAs bool.", cast::<{ DType::Bool as u8 }>),
-    ("cfloat", "cfloat($self, memory_format=None)\n--\n\nAs complex64.", cast::<{ DType::C64 as u8 }>),
-    ("cdouble", "cdouble($self, memory_format=None)\n--\n\nAs complex128.", cast::<{ DType::C128 as u8 }>),
+    (
+        "float",
+        "float($self, memory_format=None)\n--\n\nAs float32.\n\nExample::\n\n    >>> oneflow.tensor([1]).float()\n    tensor([1.])",
+        cast::<{ DType::F32 as u8 }>,
+    ),
+    (
+        "double",
+        "double($self, memory_format=None)\n--\n\nAs float64.\n\nExample::\n\n    >>> oneflow.tensor([1]).double()\n    tensor([1.], dtype=oneflow.float64)",
+        cast::<{ DType::F64 as u8 }>,
+    ),
+    (
+        "half",
+        "half($self, memory_format=None)\n--\n\nAs float16.\n\nExample::\n\n    >>> oneflow.tensor([1]).half()\n    tensor([1.], dtype=oneflow.float16)",
+        cast::<{ DType::F16 as u8 }>,
+    ),
+    (
+        "bfloat16",
+        "bfloat16($self, memory_format=None)\n--\n\nAs bfloat16.\n\nExample::\n\n    >>> oneflow.tensor([1]).bfloat16()\n    tensor([1.], dtype=oneflow.bfloat16)",
+        cast::<{ DType::BF16 as u8 }>,
+    ),
+    (
+        "long",
+        "long($self, memory_format=None)\n--\n\nAs int64.\n\nExample::\n\n    >>> oneflow.tensor([1.5]).long()\n    tensor([1])",
+        cast::<{ DType::I64 as u8 }>,
+    ),
+    (
+        "int",
+        "int($self, memory_format=None)\n--\n\nAs int32.\n\nExample::\n\n    >>> oneflow.tensor([1.5]).int()\n    tensor([1], dtype=oneflow.int32)",
+        cast::<{ DType::I32 as u8 }>,
+    ),
+    (
+        "short",
+        "short($self, memory_format=None)\n--\n\nAs int16.\n\nExample::\n\n    >>> oneflow.tensor([1.5]).short()\n    tensor([1], dtype=oneflow.int16)",
+        cast::<{ DType::I16 as u8 }>,
+    ),
+    (
+        "char",
+        "char($self, memory_format=None)\n--\n\nAs int8.\n\nExample::\n\n    >>> oneflow.tensor([1.5]).char()\n    tensor([1], dtype=oneflow.int8)",
+        cast::<{ DType::I8 as u8 }>,
+    ),
+    (
+        "byte",
+        "byte($self, memory_format=None)\n--\n\nAs uint8.\n\nExample::\n\n    >>> oneflow.tensor([1.5]).byte()\n    tensor([1], dtype=oneflow.uint8)",
+        cast::<{ DType::U8 as u8 }>,
+    ),
+    (
+        "bool",
+        "bool($self, memory_format=None)\n--\n\nAs bool.\n\nExample::\n\n    >>> oneflow.tensor([0.0, 2.0]).bool()\n    tensor([False,  True])",
+        cast::<{ DType::Bool as u8 }>,
+    ),
+    (
+        "cfloat",
+        "cfloat($self, memory_format=None)\n--\n\nAs complex64.\n\nExample::\n\n    >>> oneflow.tensor([1.0]).cfloat()\n    tensor([1.+0.j])",
+        cast::<{ DType::C64 as u8 }>,
+    ),
+    (
+        "cdouble",
+        "cdouble($self, memory_format=None)\n--\n\nAs complex128.\n\nExample::\n\n    >>> oneflow.tensor([1.0]).cdouble()\n    tensor([1.+0.j], dtype=oneflow.complex128)",
+        cast::<{ DType::C128 as u8 }>,
+    ),
 ];
 
 /// What a conversion asks for.

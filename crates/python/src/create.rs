@@ -16,17 +16,17 @@ use smallvec::SmallVec;
 pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
     (
         "tensor",
-        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\nA new tensor with a copy of `data`: a number, nested lists, an array or a tensor.",
+        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\nA new tensor with a copy of `data`: a number, nested lists, an array or a tensor.\n\nExample::\n\n    >>> oneflow.tensor([[1, 2], [3, 4]])\n    tensor([[1, 2],\n            [3, 4]])\n    >>> oneflow.tensor(2.5, dtype=oneflow.float64)\n    tensor(2.5000, dtype=oneflow.float64)",
         tensor,
     ),
     (
         "as_tensor",
-        "as_tensor(data, dtype=None, device=None)\n--\n\n`data` as a tensor, sharing memory where dtype and device allow.",
+        "as_tensor(data, dtype=None, device=None)\n--\n\n`data` as a tensor, sharing memory where dtype and device allow.\n\nExample::\n\n    >>> oneflow.as_tensor([1.0, 2.0])\n    tensor([1., 2.])\n    >>> x = oneflow.ones(1)\n    >>> oneflow.as_tensor(x) is x\n    True",
         as_tensor,
     ),
     (
         "asarray",
-        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n--\n\n`obj` as a tensor; `copy` forces (True) or forbids (False) a copy.",
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n--\n\n`obj` as a tensor; `copy` forces (True) or forbids (False) a copy.\n\nExample::\n\n    >>> oneflow.asarray([1, 2])\n    tensor([1, 2])",
         asarray,
     ),
 ];

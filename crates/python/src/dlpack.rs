@@ -22,7 +22,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
 
 pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[(
     "from_dlpack",
-    "from_dlpack(ext_tensor)\n--\n\nA tensor over the memory of another library's tensor.",
+    "from_dlpack(ext_tensor)\n--\n\nA tensor over the memory of another library's tensor.\n\nExample::\n\n    >>> oneflow.from_dlpack(oneflow.ones(2))\n    tensor([1., 1.])",
     from_dlpack_function,
 )];
 

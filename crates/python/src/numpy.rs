@@ -16,17 +16,21 @@ use pyo3::types::{PyDict, PyTuple};
 pub const METHODS: &[(&str, &str, HandFn)] = &[
     (
         "numpy",
-        "numpy($self, *, force=False)\n--\n\nThe elements as an array over the same memory; `force` detaches and copies to the host first.",
+        "numpy($self, *, force=False)\n--\n\nThe elements as an array over the same memory; `force` detaches and copies to the host first.\n\nExample::\n\n    >>> oneflow.tensor([1.0, 2.0]).numpy()\n    array([1., 2.], dtype=float32)",
         to_numpy,
     ),
     ("__array__", "__array__($self, dtype=None, copy=None)\n--\n\n", array_protocol),
 ];
 
 pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
-    ("from_numpy", "from_numpy(ndarray)\n--\n\nA tensor over the memory of an array.", from_numpy_function),
+    (
+        "from_numpy",
+        "from_numpy(ndarray)\n--\n\nA tensor over the memory of an array.\n\nExample::\n\n    >>> import numpy\n    >>> oneflow.from_numpy(numpy.arange(3))\n    tensor([0, 1, 2])",
+        from_numpy_function,
+    ),
     (
         "frombuffer",
-        "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-D tensor over the memory of a buffer.",
+        "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-D tensor over the memory of a buffer.\n\nExample::\n\n    >>> oneflow.frombuffer(bytearray([1, 2]), dtype=oneflow.uint8)\n    tensor([1, 2], dtype=oneflow.uint8)",
         frombuffer,
     ),
 ];
