@@ -29,6 +29,7 @@ from oneflow._unpickler import (
     get_safe_globals,
     safe_globals,
 )
+from oneflow.nn import _saved_graph
 from oneflow.overrides import DisableTorchFunctionSubclass
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
@@ -175,7 +176,8 @@ def save(
     """Write ``obj`` to a file that :func:`load` and ``torch.load`` read.
 
     Args:
-        obj: tensors, numbers, strings and containers of them, such as a ``state_dict``.
+        obj: tensors, numbers, strings and containers of them, such as a ``state_dict``; or a compiled ``nn.Graph``,
+            whose program and weights go into a directory that runs without Python too.
         f: path, or a binary file open for writing. A file of that path is replaced when the new one is whole.
         pickle_module: must be left out.
         pickle_protocol: 2 is what ``torch.load(weights_only=True)`` reads.
@@ -191,6 +193,11 @@ def save(
 
         >>> oneflow.save(model.state_dict(), "model.pt")
     """
+    if isinstance(obj, oneflow.nn.Graph):
+        if not isinstance(f, (str, os.PathLike)):
+            raise TypeError(f"save(): a graph is written into a directory, got {type(f).__name__}")
+        _saved_graph.save(obj, f)
+        return
     if pickle_module not in (None, pickle) or not _use_new_zipfile_serialization:
         raise ValueError("save writes the zip format with Python's own pickle only")
     buffer = io.BytesIO()
@@ -474,7 +481,8 @@ def load(
     """Read what :func:`save` or ``torch.save`` wrote.
 
     Args:
-        f: path, or a binary file open for reading, seekable.
+        f: path, or a binary file open for reading, seekable. A directory holds a compiled graph: it comes back as a
+            function of the same arguments.
         map_location: where storages go: a device, a dictionary from saved to wanted device, or a function
             ``(flat tensor, saved location) -> tensor``. None puts them where they were.
         pickle_module: must be left out.
@@ -496,6 +504,8 @@ def load(
     if pickle_module not in (None, pickle):
         raise ValueError("load uses Python's own pickle only")
     if isinstance(f, (str, os.PathLike)):
+        if os.path.isdir(f):
+            return _saved_graph.LoadedGraph(f)
         with open(f, "rb") as file:
             return _load(file, map_location, weights_only is not False, pickle_load_args)
     if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):

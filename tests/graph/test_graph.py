@@ -485,15 +485,6 @@ def test_control_c_ends_a_run():
     assert small(torch.ones(1)).item() == 2
 
 
-def test_save_plan(tmp_path):
-    graph = Step(*make())
-    with pytest.raises(RuntimeError, match="call the graph first"):
-        graph.save_plan(tmp_path / "step.plan")
-    graph(*batches(1)[0])
-    graph.save_plan(tmp_path / "step.plan")
-    assert (tmp_path / "step.plan").read_bytes().startswith(b"ONEFPLAN")
-
-
 def test_micro_batches_add_up_and_their_results_come_together():
     def make_one():
         torch.manual_seed(1)

@@ -82,10 +82,22 @@ impl Compiled {
     pub fn run(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
         self.refresh()?;
         let results = self.session.run_polled(inputs, poll)?;
+        self.note_versions();
+        Ok(results)
+    }
+
+    /// As `run`, in a session beside this one's (`Session::beside`).
+    pub fn run_beside(&mut self, s: &mut Session, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        self.refresh()?;
+        let results = s.run_polled(&[], poll)?;
+        self.note_versions();
+        Ok(results)
+    }
+
+    fn note_versions(&mut self) {
         for (from, _, at) in &mut self.copies {
             *at = from.storage().map(Storage::version);
         }
-        Ok(results)
     }
 
     /// Makes those copies of variables anew that somebody has written since.

@@ -434,7 +434,10 @@ impl Lowering<'_> {
             variables: g
                 .variables
                 .iter()
-                .map(|v| Ok(Variable { name: v.name.clone(), buffer: at(self.class(v.value)?), data: None }))
+                .map(|v| {
+                    let meta = g.meta(v.value).clone();
+                    Ok(Variable { name: v.name.clone(), buffer: at(self.class(v.value)?), meta })
+                })
                 .collect::<Result<_>>()?,
             outputs,
             n_rng: g.n_rng,

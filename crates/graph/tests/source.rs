@@ -44,10 +44,11 @@ fn a_plan_fed_by_a_file_gives_the_batches_in_order() {
     let (x, b) = (tracer.input(&like).unwrap(), tracer.input(&bias).unwrap());
     let y = x.mul(2.0 as i64).unwrap().add(&b).unwrap();
     let c = compile(tracer.finish(&[y]).unwrap(), &Config::default()).unwrap();
-    let mut plan = c.session.to_plan_with_variables().unwrap();
+    let (plan, weights) = c.session.to_bytes().unwrap();
+    let mut plan = oneflow_runtime::Plan::from_bytes(&plan).unwrap();
     plan.feed_input(0, "tokens", src.config().unwrap(), 2).unwrap();
     // Through bytes, as a file would carry it.
-    let mut s = Session::from_plan(oneflow_runtime::Plan::from_bytes(&plan.to_bytes()).unwrap()).unwrap();
+    let mut s = Session::from_bytes(&plan.to_bytes(), &weights).unwrap();
     // SAFETY: i64 is the Rust type of I64.
     let bias = unsafe { Tensor::from_host(&[1i64, 2, 3, 4, 5], DType::I64, &[5]) }.unwrap();
     let want = alone(&src, 40);
@@ -85,23 +86,74 @@ fn damaged_plans_are_errors() {
     let loss = y.square().unwrap().sum(None, false).unwrap();
     let g = oneflow_autograd::grad_of(&[loss], &[w], &[None], false, false).unwrap().remove(0).unwrap();
     let c = compile(tracer.finish(&[y, g]).unwrap(), &Config::default()).unwrap();
-    let good = c.session.to_plan_with_variables().unwrap().to_bytes();
+    let (plan, weights) = c.session.to_bytes().unwrap();
     let input = tensor(&[2, 4], 1);
-    assert!(run(&good, &input).is_ok());
-    for n in 0..good.len() {
-        assert!(oneflow_runtime::Plan::from_bytes(&good[..n]).is_err(), "cut to {n} bytes");
+    let run = |plan: &[u8], weights: &[u8]| Session::from_bytes(plan, weights)?.run(std::slice::from_ref(&input));
+    assert!(run(&plan, &weights).is_ok());
+    for n in 0..plan.len() {
+        assert!(run(&plan[..n], &weights).is_err(), "the plan cut to {n} bytes");
     }
-    let mut refused = 0;
-    for i in 0..good.len() {
-        for flip in [0xff, 0x01, 0x80] {
-            let mut bad = good.clone();
-            bad[i] ^= flip;
-            refused += run(&bad, &input).is_err() as usize;
+    for n in 0..weights.len() {
+        assert!(run(&plan, &weights[..n]).is_err(), "the weights cut to {n} bytes");
+    }
+    let damaged = |good: &[u8], run: &dyn Fn(&[u8]) -> bool| {
+        let mut refused = 0;
+        for i in 0..good.len() {
+            for flip in [0xff, 0x01, 0x80] {
+                let mut bad = good.to_vec();
+                bad[i] ^= flip;
+                refused += run(&bad) as usize;
+            }
         }
-    }
-    assert!(refused > good.len(), "{refused} of {}", 3 * good.len());
+        refused
+    };
+    let refused = damaged(&plan, &|bad| run(bad, &weights).is_err());
+    assert!(refused > plan.len(), "{refused} of {}", 3 * plan.len());
+    // The values themselves may be any; a header may not.
+    let refused = damaged(&weights, &|bad| run(&plan, bad).is_err());
+    assert!(refused > weights.len() / 2, "{refused} of {}", 3 * weights.len());
 }
 
-fn run(plan: &[u8], input: &Tensor) -> oneflow_base::Result<Vec<Tensor>> {
-    Session::from_plan(oneflow_runtime::Plan::from_bytes(plan)?)?.run(std::slice::from_ref(input))
+/// Programs in a directory: what is not what the plan was compiled for is named.
+#[test]
+fn saved_programs_name_what_does_not_fit() {
+    setup();
+    let tracer = Tracer::begin("saved", None).unwrap();
+    let w = leaf(&[3, 4], 3);
+    let x = tracer.input(&tensor(&[2, 4], 1)).unwrap();
+    let y = x.linear(&w, None).unwrap();
+    let c = compile(tracer.finish(&[y]).unwrap(), &Config::default()).unwrap();
+    let dir = std::env::temp_dir().join(format!("oneflow-saved-{}", std::process::id()));
+    assert!(Session::load(&dir).err().unwrap().text().contains("plan.bin"));
+    c.session.save(&dir).unwrap();
+    c.session.save(&dir).unwrap();
+    let input = tensor(&[2, 4], 1);
+    let want = bytes(&Session::load(&dir).unwrap().run(std::slice::from_ref(&input)).unwrap()[0]);
+    // Many threads over one copy of the weights.
+    let pool = oneflow_runtime::Pool::load(&dir, 3).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(bytes(&pool.run(std::slice::from_ref(&input)).unwrap()[0]), want);
+                }
+            });
+        }
+    });
+    std::fs::remove_file(dir.join("weights.safetensors")).unwrap();
+    assert!(Session::load(&dir).err().unwrap().text().contains("weights.safetensors"));
+    std::fs::remove_dir_all(&dir).unwrap();
+    let (plan, _) = c.session.to_bytes().unwrap();
+    let other = compile(
+        {
+            let tracer = Tracer::begin("other", None).unwrap();
+            let x = tracer.input(&tensor(&[2, 4], 1)).unwrap();
+            let y = x.linear(&leaf(&[5, 4], 3), None).unwrap();
+            tracer.finish(&[y]).unwrap()
+        },
+        &Config::default(),
+    );
+    let (_, weights) = other.unwrap().session.to_bytes().unwrap();
+    let e = Session::from_bytes(&plan, &weights).err().unwrap();
+    assert!(e.text().contains("[5, 4]") && e.text().contains("[3, 4]"), "{e}");
 }

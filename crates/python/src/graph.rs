@@ -1,17 +1,19 @@
 //! nn.Graph's compiled half: a trace under way, and a compiled step. What is traced and when is Python's to say.
 
+use crate::feed::{DataSource, Feed, PYTHON};
 use crate::gate::{self, Shared, run, to_py};
 use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
 use oneflow_graph::{Compiled, Config, StackFn, Straighten, Traced, Tracer, compile};
+use oneflow_runtime::Session;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 fn tensor<'a>(o: &'a Bound<'_, PyAny>) -> Result<&'a Tensor> {
     get(o).ok_or_else(|| Error::type_("nn.Graph: expected a Tensor"))
@@ -91,7 +93,7 @@ impl GraphTrace {
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
             let compiled = Mutex::new(compile(tracer.finish(&shards)?, &config)?);
-            Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
+            Ok(CompiledGraph { compiled, watched: Mutex::default(), templates, fed: Mutex::default() })
         })
     }
     /// Tensors from outside met so far that want a gradient.
@@ -129,7 +131,7 @@ impl GraphTrace {
             let make = |traced: Traced| -> Result<CompiledGraph> {
                 let templates = vec![None; traced.graph.outputs.len()];
                 let compiled = Mutex::new(compile(traced, &config)?);
-                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
+                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates, fed: Mutex::default() })
             };
             Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
         })
@@ -154,6 +156,14 @@ pub struct CompiledGraph {
     watched: Mutex<Vec<(Tensor, usize)>>,
     /// For results that are global tensors: their meta and layout.
     templates: Vec<Option<Tensor>>,
+    /// A session whose inputs a source gives, and the Python iterator behind it, if that is the source.
+    fed: Mutex<Option<(Session, Option<Arc<Feed>>)>>,
+}
+
+impl Drop for CompiledGraph {
+    fn drop(&mut self) {
+        self.stop_feed();
+    }
 }
 
 /// A local tensor itself; of a global one the part that a trace is about.
@@ -167,6 +177,34 @@ fn shard_of(t: &Tensor) -> Result<&Tensor> {
 }
 
 impl CompiledGraph {
+    /// Results as Python sees them.
+    fn results<'py>(&self, py: Python<'py>, outputs: Vec<Tensor>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (t, template) in outputs.into_iter().zip(&self.templates) {
+            let t = match template.as_ref().and_then(|g| Some((g, global_of(g)?.spread))) {
+                Some((g, spread)) => run(|| oneflow_global::make(g, g.sizes(), spread, Some(t)))?,
+                None => t,
+            };
+            list.append(bound(py, t)?)?;
+        }
+        Ok(list)
+    }
+
+    /// Ends the fed session. Its threads may wait for the interpreter, which is let go meanwhile.
+    fn stop_feed(&self) {
+        // Whoever runs the session holds the lock and may want the interpreter.
+        let take =
+            || self.fed.lock().unwrap_or_else(|e| e.into_inner()).take().map(|(session, feed)| (drop(session), feed).1);
+        if gate::attach(|py| gate::detach(py, take)).is_some() {
+            Feed::forget();
+        }
+    }
+
+    /// The compiled step, for a look at it. A run under way on another thread holds the lock and may want the interpreter.
+    fn look<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Compiled) -> R) -> R {
+        gate::detach(py, || f(&mut self.get()))
+    }
+
     fn get(&self) -> MutexGuard<'_, Compiled> {
         self.compiled.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -180,15 +218,54 @@ impl CompiledGraph {
         let inputs = run(|| inputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>())?;
         let mut poll = || gate::attach(gate::check_signals);
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
-        let list = PyList::empty(py);
-        for (t, template) in outputs.into_iter().zip(&self.templates) {
-            let t = match template.as_ref().and_then(|g| Some((g, global_of(g)?.spread))) {
-                Some((g, spread)) => run(|| oneflow_global::make(g, g.sizes(), spread, Some(t)))?,
-                None => t,
-            };
-            list.append(bound(py, t)?)?;
-        }
-        Ok(list)
+        self.results(py, outputs)
+    }
+    /// Lets a source give all inputs from now on, `slots` batches ahead: a callable that gives lists of tensors and None at the
+    /// end, or a `_DataSource`. `order`: the inputs in the source's order.
+    fn feed(&self, source: &Bound<'_, PyAny>, order: Vec<usize>, slots: u32) -> PyResult<()> {
+        self.stop_feed();
+        let (kind, config, feed) = match source.cast::<DataSource>() {
+            Ok(s) => (s.get().kind, s.get().config.clone(), None),
+            Err(_) => {
+                let (feed, config) = Feed::register(source.clone());
+                (PYTHON, config, Some(feed))
+            }
+        };
+        let fed = run(|| {
+            // Its threads may want the interpreter at once.
+            self.look(source.py(), |compiled| {
+                let mut plan = compiled.session.plan().clone();
+                plan.feed_inputs(&order, kind, config, slots)?;
+                Ok((compiled.session.beside(plan)?, feed))
+            })
+        })?;
+        *self.fed.lock().unwrap_or_else(|e| e.into_inner()) = Some(fed);
+        Ok(())
+    }
+    /// Runs the step on the source's next batch; None at the end of the data. What the source raised is raised here.
+    fn run_fed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let mut poll = || gate::attach(gate::check_signals);
+        let outputs = run(|| {
+            gate::detach(py, || {
+                let mut fed = self.fed.lock().unwrap_or_else(|e| e.into_inner());
+                let Some((session, feed)) = fed.as_mut() else {
+                    return Err(Error::runtime("nn.Graph: no source gives its inputs"));
+                };
+                match self.get().run_beside(session, &mut poll) {
+                    Ok(outputs) => Ok(Ok(Some(outputs))),
+                    Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {
+                        Some((Some(raised), _)) => Ok(Err(raised)),
+                        Some((None, true)) => Ok(Ok(None)),
+                        _ => Err(e),
+                    },
+                }
+            })
+        })??;
+        outputs.map(|o| self.results(py, o)).transpose()
+    }
+    /// Stops the source and its thread.
+    fn end_feed(&self) {
+        self.stop_feed();
     }
     /// Notes where these tensors lie; `is_stale` tells whether one has got other memory since.
     fn watch(&self, list: &Bound<'_, PyList>) -> PyResult<()> {
@@ -201,13 +278,12 @@ impl CompiledGraph {
         watched.iter().any(|(t, at)| t.data_ptr() as usize != *at)
     }
     /// The graph as text: as it was traced, or as it runs.
-    fn text(&self, logical: bool) -> String {
-        let c = self.get();
-        if logical { c.logical.to_string() } else { c.optimized.to_string() }
+    fn text(&self, py: Python<'_>, logical: bool) -> String {
+        self.look(py, |c| if logical { c.logical.to_string() } else { c.optimized.to_string() })
     }
     /// What the memory planner reached, in bytes.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let m = self.get().memory.clone();
+        let m = self.look(py, |c| c.memory.clone());
         let d = PyDict::new(py);
         d.set_item("peak", m.peak)?;
         d.set_item("lower_bound", m.bound)?;
@@ -221,23 +297,23 @@ impl CompiledGraph {
     /// The plan to look at: rows in order (name, origin, rows it reads, operands read and written, bytes) and the buffers of
     /// its arena (offset, bytes, first and last row).
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let c = self.get();
+        let (all, buffers) = self.look(py, |c| (c.session.plan().rows(), c.session.plan().held()));
         let (rows, held) = (PyList::empty(py), PyList::empty(py));
-        for r in c.session.plan().rows() {
+        for r in all {
             rows.append((r.name, r.origin, r.after, r.ins, r.outs, r.bytes))?;
         }
-        for h in c.session.plan().held() {
+        for h in buffers {
             held.append((h.offset, h.bytes, h.from, h.to))?;
         }
         Ok((rows, held))
     }
     /// The plan's registers: name and number of slots.
-    fn registers(&self) -> Vec<(String, u32)> {
-        self.get().session.plan().registers.iter().map(|r| (r.name.clone(), r.slots)).collect()
+    fn registers(&self, py: Python<'_>) -> Vec<(String, u32)> {
+        self.look(py, |c| c.session.plan().registers.iter().map(|r| (r.name.clone(), r.slots)).collect())
     }
     /// Kernel launches of one run.
-    fn n_launches(&self) -> usize {
-        self.get().session.n_launches()
+    fn n_launches(&self, py: Python<'_>) -> usize {
+        self.look(py, |c| c.session.n_launches())
     }
     /// Writes the plan with its variables: what `Session::load` reads.
     fn save(&self, path: PathBuf) -> PyResult<()> {

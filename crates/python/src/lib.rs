@@ -16,6 +16,7 @@ mod default_device;
 mod distributed;
 mod dlpack;
 mod entry;
+mod feed;
 mod function;
 mod gate;
 mod generator;
@@ -24,6 +25,7 @@ mod graph;
 mod hand;
 mod index;
 mod inspect;
+mod loaded;
 mod methods;
 mod numpy;
 mod object;
@@ -66,6 +68,8 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     global::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;
+    loaded::add(m)?;
+    feed::add(m)?;
     profiler::add(m)?;
     table::fill(m)?;
     inspect::add(m)

@@ -6,13 +6,13 @@
 
 use crate::ledger::{Ledger, Message, Piece};
 use crate::plan::{Plan, Work};
+use crate::sync::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use crate::sync::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::thread::{Builder, JoinHandle};
 use oneflow_base::{Error, Result};
 use oneflow_core::{SpanKind, watch_span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What an actor does once per act.
@@ -140,7 +140,7 @@ impl Stream {
 }
 
 /// How often a stream looks into its letter box before it sleeps: some microseconds.
-const SPINS: usize = 500;
+const SPINS: usize = if cfg!(test) { 0 } else { 500 };
 
 fn next(inbox: &Receiver<Message>) -> Option<Message> {
     for _ in 0..SPINS {
@@ -151,6 +151,18 @@ fn next(inbox: &Receiver<Message>) -> Option<Message> {
         }
     }
     inbox.recv().ok()
+}
+
+/// As `next`, with an end.
+fn next_within(inbox: &Receiver<Message>, limit: Duration) -> Result<Message, RecvTimeoutError> {
+    for _ in 0..SPINS {
+        match inbox.try_recv() {
+            Ok(m) => return Ok(m),
+            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    inbox.recv_timeout(limit)
 }
 
 fn no_poll() -> Result<()> {
@@ -166,12 +178,36 @@ pub struct Network {
     host_in: Option<usize>,
     host_out: Option<usize>,
     failed: Option<Error>,
+    /// A failure of another stream: what was made before it is used first.
+    late: Option<Failure>,
 }
 
 /// How long a run may stand still before it ends with an error.
 fn timeout() -> Duration {
     let seconds = std::env::var("ONEFLOW_TIMEOUT_SECONDS").ok().and_then(|s| s.parse().ok());
     Duration::from_secs(seconds.unwrap_or(7200))
+}
+
+/// Says on standard error who waits for whom when a run stands still: after `ONEFLOW_WATCHDOG_SECONDS` (60), after twice as
+/// long, and so on. 0 keeps it silent.
+struct Watchdog {
+    next: Duration,
+}
+
+impl Watchdog {
+    fn new() -> Watchdog {
+        let seconds = std::env::var("ONEFLOW_WATCHDOG_SECONDS").ok().and_then(|s| s.parse::<f64>().ok());
+        let seconds = seconds.filter(|s| s.is_finite() && *s >= 0.0 && *s < 1e9).unwrap_or(60.0);
+        Watchdog { next: Duration::from_secs_f64(seconds) }
+    }
+
+    fn bark(&mut self, idle: Duration, report: impl FnOnce() -> String) -> Option<String> {
+        if self.next.is_zero() || idle < self.next {
+            return None;
+        }
+        self.next *= 2;
+        Some(format!("oneflow: a run has stood still for {:.1} seconds: {}", idle.as_secs_f64(), report()))
+    }
 }
 
 /// How often the caller looks for Ctrl-C.
@@ -212,9 +248,10 @@ impl Network {
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
         let end = |w: Work| plan.tasks.iter().position(|t| t.work == w);
         let (host_in, host_out) = (end(Work::HostIn), end(Work::HostOut));
-        let mut n = Network { shared: shared.clone(), own, threads: Vec::new(), host_in, host_out, failed: None };
+        let mut n =
+            Network { shared: shared.clone(), own, threads: Vec::new(), host_in, host_out, failed: None, late: None };
         for stream in streams {
-            let thread = std::thread::Builder::new()
+            let thread = Builder::new()
                 .name(format!("oneflow-stream-{}", stream.id))
                 .spawn(move || stream.run())
                 .map_err(|e| Error::runtime(format!("cannot start a thread for a stream: {e}")))?;
@@ -255,10 +292,11 @@ impl Network {
             return Err(e.clone());
         }
         let mut idle: Option<Instant> = None;
+        let mut watchdog = Watchdog::new();
         loop {
             loop {
                 match self.own.inbox.try_recv() {
-                    Ok(m) => self.receive(m)?,
+                    Ok(m) => self.receive(m),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return Err(Error::runtime("the plan's threads have ended")),
                 }
@@ -274,15 +312,21 @@ impl Network {
                 Ok(false) => {}
                 Err((task, error)) => return Err(self.fail(task, error)),
             }
+            if let Some((task, error)) = self.late.take() {
+                return Err(self.fail(task, error));
+            }
             let since = *idle.get_or_insert_with(Instant::now);
-            match self.own.inbox.recv_timeout(POLL) {
+            match next_within(&self.own.inbox, POLL) {
                 Ok(m) => {
                     idle = None;
-                    self.receive(m)?;
+                    self.receive(m);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     poll()?;
                     let limit = timeout();
+                    if let Some(text) = watchdog.bark(since.elapsed(), || self.report()) {
+                        eprintln!("{text}");
+                    }
                     if since.elapsed() > limit {
                         return Err(Error::runtime(format!(
                             "the plan stood still for {} seconds: {}",
@@ -296,13 +340,12 @@ impl Network {
         }
     }
 
-    fn receive(&mut self, m: Message) -> Result<()> {
+    fn receive(&mut self, m: Message) {
         match m {
-            Message::Failed { task, error } => Err(self.fail(task, error)),
-            m => {
-                self.shared.ledger.receive(&m);
-                Ok(())
+            Message::Failed { task, error } => {
+                self.late.get_or_insert((task, error));
             }
+            m => self.shared.ledger.receive(&m),
         }
     }
 

@@ -2,7 +2,7 @@
 //! and enough credits. What an instruction means is checked by its op when the program is made.
 
 use crate::plan::*;
-use oneflow_base::{Error, Result};
+use oneflow_base::{Error, Meta, Result};
 
 /// Largest memory a plan may ask for in one piece: sums of such sizes cannot overflow.
 const MAX_BYTES: u64 = 1 << 46;
@@ -56,21 +56,20 @@ impl Plan {
     }
 
     fn check_ends(&self) -> Result<()> {
+        // Bytes of a contiguous meta, and the buffer that it is about.
+        let sizes = |m: &Meta, buffer: u32| {
+            let n = oneflow_base::numel(&m.sizes).ok()?.checked_mul(m.dtype.size() as i64)?;
+            let plain = m.sizes.iter().all(|n| *n >= 0) && m.is_contiguous();
+            Some((n as u64, self.buffers.get(buffer as usize)?)).filter(|_| plain)
+        };
         for (i, x) in self.inputs.iter().enumerate() {
-            let fits = self.buffers.get(x.buffer as usize).is_some_and(|b| {
-                b.home == Home::Input(i as u32)
-                    && oneflow_base::numel(&x.meta.sizes)
-                        .ok()
-                        .and_then(|n| n.checked_mul(x.meta.dtype.size() as i64))
-                        .is_some_and(|n| n as u64 == b.bytes)
-            });
-            if !fits || x.meta.sizes.iter().any(|n| *n < 0) || !x.meta.is_contiguous() {
+            if !sizes(&x.meta, x.buffer).is_some_and(|(n, b)| n == b.bytes && b.home == Home::Input(i as u32)) {
                 return Err(bad(format!("input {i} does not fit its buffer")));
             }
         }
         for v in &self.variables {
-            let bytes = self.buffers.get(v.buffer as usize).map(|b| b.bytes);
-            if bytes.is_none() || v.data.as_ref().is_some_and(|d| Some(d.len() as u64) != bytes) {
+            // A memory may be some bytes longer than whole elements.
+            if !sizes(&v.meta, v.buffer).is_some_and(|(n, b)| n <= b.bytes && b.bytes - n < 16) {
                 return Err(bad(format!("variable {:?} does not fit its buffer", v.name)));
             }
         }

@@ -8,7 +8,7 @@ use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
 
 const MAGIC: &[u8; 8] = b"ONEFPLAN";
 /// Files of another version are refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 trait Coded: Sized {
     fn put(&self, w: &mut Vec<u8>);
@@ -140,7 +140,7 @@ fields! {
     Arena { device, bytes }
     Buffer { device, bytes, home }
     Input { buffer, meta }
-    Variable { name, buffer, data }
+    Variable { name, buffer, meta }
     Output { operand }
     Register { name, device, bytes, slots }
     Task { name, stream, work, consumes, produces }

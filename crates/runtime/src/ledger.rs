@@ -5,9 +5,9 @@
 //! by the thread of its stream alone; others read them for the watchdog's text. Knows no body and no thread.
 
 use crate::plan::{Plan, Port, Work};
+use crate::sync::sync::atomic::{AtomicU64, Ordering};
 use oneflow_base::Error;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One slot of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,15 @@ mod describe;
 mod ledger;
 mod lower;
 pub mod memory;
+#[cfg(test)]
+mod model;
 mod plan;
+mod pool;
 mod program;
+mod saved;
 mod session;
 mod sources;
+mod sync;
 
 pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
@@ -20,6 +25,7 @@ pub use describe::{Held, Row};
 pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
+pub use pool::{Lent, Pool};
 pub use program::Program;
 pub use session::Session;
-pub use sources::{MakeSource, register_source};
+pub use sources::{MakeSource, make as make_source, register_source};

@@ -67,8 +67,8 @@ pub struct Input {
 pub struct Variable {
     pub name: String,
     pub buffer: u32,
-    /// Initial bytes, in plans that are to run without the process that compiled them.
-    pub data: Option<Vec<u8>>,
+    /// Of the whole memory: contiguous.
+    pub meta: Meta,
 }
 
 /// A result: a layout of a buffer.
@@ -256,15 +256,73 @@ impl Plan {
     /// Lets a source of its own, on a thread of its own, give an input in place of the caller: `slots` batches ahead at most.
     /// The further inputs move up.
     pub fn feed_input(&mut self, input: usize, kind: &str, config: Vec<u8>, slots: u32) -> Result<()> {
-        let compute = self.tasks.iter().position(|t| matches!(t.work, Work::Compute(_)));
-        let (Some(compute), true) = (compute, input < self.inputs.len()) else {
-            return Err(Error::value(format!("the plan has no input {input} to feed")));
+        self.feed_inputs(&[input], kind, config, slots)
+    }
+
+    /// As `feed_input`, with one source that gives several inputs at once, in this order.
+    pub fn feed_inputs(&mut self, inputs: &[usize], kind: &str, config: Vec<u8>, slots: u32) -> Result<()> {
+        let fits = |i: &usize| *i < self.inputs.len() && inputs.iter().filter(|k| *k == i).count() == 1;
+        let computes = self.tasks.iter().any(|t| matches!(t.work, Work::Compute(_)));
+        if !computes || inputs.is_empty() || !inputs.iter().all(fits) {
+            return Err(Error::value(format!("the plan has no inputs {inputs:?} to feed")));
+        }
+        let mut produces = Vec::with_capacity(inputs.len());
+        for (k, input) in inputs.iter().enumerate() {
+            // Those fed before have moved up the inputs behind them.
+            let moved = inputs[..k].iter().filter(|i| *i < input).count();
+            produces.push(self.feed_one(input - moved, kind, slots));
+        }
+        let stream = self.tasks.iter().map(|t| t.stream).max().unwrap_or(0) + 1;
+        let work = Work::Source { kind: kind.into(), config };
+        self.tasks.push(Task { name: kind.into(), stream, work, consumes: Vec::new(), produces });
+        Ok(())
+    }
+
+    /// Results that lie in this buffer get memory of their own: a piece of a register goes back after the run.
+    fn keep_results_of(&mut self, buffer: u32) {
+        if self.outputs.iter().all(|o| o.operand.buffer != buffer) {
+            return;
+        }
+        let number = self.buffers.iter().filter(|b| matches!(b.home, Home::Output(_))).count() as u32;
+        let copy = self.buffers.len() as u32;
+        let old = &self.buffers[buffer as usize];
+        let (device, bytes) = (old.device, old.bytes);
+        self.buffers.push(Buffer { device, bytes, home: Home::Output(number) });
+        let Some(dtype) = self.outputs.iter().find(|o| o.operand.buffer == buffer).map(|o| o.operand.dtype) else {
+            return;
         };
+        let n = (bytes / dtype.size() as u64) as i64;
+        let whole = |buffer| Operand {
+            buffer,
+            offset: 0,
+            dtype,
+            sizes: Dims::from_slice(&[n]),
+            strides: Dims::from_slice(&[1]),
+        };
+        let op = &oneflow_ops::creation::contiguous::COPY_OP;
+        let step = Step {
+            op: op.name().into(),
+            args: vec![PlanArg::None; op.sig.params().iter().filter(|p| p.is_arg()).count()],
+            ins: vec![Some(Ref::In(0))],
+            outs: vec![Ref::Out(0)],
+        };
+        let origin = "copy of a result that is an input".into();
+        let instr = Instr { steps: vec![step], ins: vec![whole(buffer)], outs: vec![whole(copy)], origin };
+        if let Some(Work::Compute(program)) =
+            self.tasks.iter_mut().map(|t| &mut t.work).find(|w| matches!(w, Work::Compute(_)))
+        {
+            program.push(instr);
+        }
+        self.outputs.iter_mut().filter(|o| o.operand.buffer == buffer).for_each(|o| o.operand.buffer = copy);
+    }
+
+    fn feed_one(&mut self, input: usize, kind: &str, slots: u32) -> Port {
         let fed = self.inputs.remove(input);
         let register = self.registers.len() as u32;
         let b = &mut self.buffers[fed.buffer as usize];
         b.home = Home::Register { register, piece: 0, offset: 0 };
         let (device, bytes) = (b.device, b.bytes);
+        self.keep_results_of(fed.buffer);
         for b in &mut self.buffers {
             if let Home::Input(k) = &mut b.home
                 && *k as usize > input
@@ -274,10 +332,8 @@ impl Plan {
         }
         self.registers.push(Register { name: format!("{kind} {input}"), device, bytes, slots });
         let port = Port { register, pieces: 1 };
-        self.tasks[compute].consumes.push(port);
-        let stream = self.tasks.iter().map(|t| t.stream).max().unwrap_or(0) + 1;
-        let work = Work::Source { kind: kind.into(), config };
-        self.tasks.push(Task { name: kind.into(), stream, work, consumes: Vec::new(), produces: vec![port] });
-        Ok(())
+        let computes = self.tasks.iter_mut().filter(|t| matches!(t.work, Work::Compute(_)));
+        computes.take(1).for_each(|t| t.consumes.push(port));
+        port
     }
 }

@@ -4,12 +4,12 @@
 use crate::actor::POLL;
 use crate::lower::{LaunchSpec, launches};
 use crate::plan::{Buffer, Instr};
+use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::{SpanKind, watch_span};
 use oneflow_ep::provider;
 use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// The program of one compute task.

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # fn main() -> oneflow_base::Result<()> {
 //! # let x: oneflow_core::Tensor = unreachable!();
-//! let mut session = oneflow_runtime::Session::load("model.plan")?;
+//! let mut session = oneflow_runtime::Session::load("model")?;
 //! let outputs = session.run(&[x])?;
 //! # Ok(()) }
 //! ```
@@ -14,12 +14,11 @@ use crate::lower::find;
 use crate::plan::*;
 use crate::program::Program;
 use crate::sources;
+use crate::sync::sync::Arc;
+use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::collections::VecDeque;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A loaded plan. One run at a time; runs allocate nothing.
 pub struct Session {
@@ -62,6 +61,17 @@ fn no_poll() -> Result<()> {
 impl Session {
     /// Gives a plan its memory. `variables`: one storage for each of the plan's, shared with whoever else holds it.
     pub fn new(plan: Plan, variables: Vec<Storage>) -> Result<Session> {
+        Self::with_arenas(plan, variables, None)
+    }
+
+    /// A session of another plan over the same variables and arenas, where those have the same sizes. The two must not run at
+    /// the same time.
+    pub fn beside(&self, plan: Plan) -> Result<Session> {
+        let arenas = (plan.arenas == self.plan.arenas).then(|| self.arenas.clone());
+        Self::with_arenas(plan, self.variables.clone(), arenas)
+    }
+
+    fn with_arenas(plan: Plan, variables: Vec<Storage>, arenas: Option<Vec<Storage>>) -> Result<Session> {
         plan.check()?;
         if variables.len() != plan.variables.len() {
             return Err(Error::value(format!(
@@ -71,7 +81,8 @@ impl Session {
                 variables.len()
             )));
         }
-        let arenas = plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>()?;
+        let fresh = || plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>();
+        let arenas = arenas.map_or_else(fresh, Ok)?;
         let registers = plan
             .registers
             .iter()
@@ -98,31 +109,9 @@ impl Session {
         Ok(s)
     }
 
-    /// Reads a plan file that carries its variables.
-    pub fn load(path: impl AsRef<Path>) -> Result<Session> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| Error::runtime(format!("cannot read {}: {e}", path.display())))?;
-        Self::from_plan(Plan::from_bytes(&bytes)?)
-    }
-
-    /// A session whose variables start from the bytes in the plan.
-    pub fn from_plan(mut plan: Plan) -> Result<Session> {
-        let mut variables = Vec::new();
-        for v in &mut plan.variables {
-            let b = plan.buffers.get(v.buffer as usize);
-            let b = b.ok_or_else(|| Error::value("plan: a variable has no buffer"))?;
-            let data = v.data.take().ok_or_else(|| {
-                Error::value(format!("the plan holds no value for variable {:?}: save it with its variables", v.name))
-            })?;
-            if !b.device.is_cpu() || b.bytes != data.len() as u64 {
-                return Err(Error::value(format!("variable {:?} does not fit its buffer", v.name)));
-            }
-            let s = Storage::new(b.device, data.len())?;
-            // SAFETY: the new host storage holds exactly these bytes.
-            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), s.ptr(), data.len()) };
-            variables.push(s);
-        }
-        Self::new(plan, variables)
+    /// Whether a run changes variables.
+    pub fn writes_variables(&self) -> bool {
+        self.written.contains(&true)
     }
 
     /// Another session over the same variables, to run at the same time as this one.
@@ -370,29 +359,9 @@ impl Session {
         Ok(out)
     }
 
-    /// The plan with the variables' present values: what `load` reads.
-    pub fn to_plan_with_variables(&self) -> Result<Plan> {
-        let mut plan = (*self.plan).clone();
-        for (v, s) in plan.variables.iter_mut().zip(&self.variables) {
-            if !s.device().is_cpu() {
-                return Err(Error::not_implemented(format!(
-                    "variable {:?} lies on {}: only host memory is saved",
-                    v.name,
-                    s.device()
-                )));
-            }
-            let n = plan.buffers[v.buffer as usize].bytes as usize;
-            // SAFETY: `check_variables` has compared the sizes; no run is under way.
-            v.data = Some(unsafe { std::slice::from_raw_parts(s.ptr(), n) }.to_vec());
-        }
-        Ok(plan)
-    }
-
-    /// Writes the plan and its variables to a file.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        std::fs::write(path, self.to_plan_with_variables()?.to_bytes())
-            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", path.display())))
+    /// Memory of the variables, in the plan's order.
+    pub fn variables(&self) -> &[Storage] {
+        &self.variables
     }
 }
 

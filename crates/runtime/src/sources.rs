@@ -15,7 +15,8 @@ pub fn register_source(kind: &'static str, make: MakeSource) {
     SOURCES.write().unwrap_or_else(|e| e.into_inner()).insert(kind, make);
 }
 
-pub(crate) fn make(kind: &str, config: &[u8]) -> Result<Box<dyn Body>> {
+/// The source of a kind, from its configuration.
+pub fn make(kind: &str, config: &[u8]) -> Result<Box<dyn Body>> {
     let make = SOURCES.read().unwrap_or_else(|e| e.into_inner()).get(kind).copied();
     make.ok_or_else(|| Error::value(format!("plan: there is no source of the kind {kind:?}")))?(config)
 }

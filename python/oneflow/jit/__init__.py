@@ -1,7 +1,7 @@
 """The decorators of TorchScript, which leave Python as it is.
 
 Functions and modules run as they stand. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve
-a model without Python, ``Graph.save_plan``.
+a model without Python, ``oneflow.save`` of a compiled graph.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_INSTEAD = "use oneflow.compile or oneflow.nn.Graph to compile, and Graph.save_plan to run without Python"
+_INSTEAD = "use oneflow.compile or oneflow.nn.Graph to compile, and oneflow.save of a graph to run without Python"
 
 
 def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> T:

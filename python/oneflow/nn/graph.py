@@ -7,20 +7,26 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
+import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.nn import _report
+from oneflow.nn import _feeding, _report
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_line
+from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_stack
 
 # Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
 
+
+# Tracing changes the parameters' gradients for a while: one thread at a time.
+_COMPILING = threading.RLock()
 
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 
@@ -151,6 +157,7 @@ class GraphConfig:
             "fuse_cast": self._fuse_cast,
             "multi_tensor_update": self._multi_tensor,
             "update_cast": self._update_cast,
+            "outputs_buffer_size": self._outputs,
             "straighten": self._straighten,
             "compress": self._compress,
             "all_orders": self._all_orders,
@@ -254,7 +261,13 @@ class Graph:
         self._modules: dict[str, Module] = {}
         self._flat: list[Module] = []
         self._most: int | None = None
-        self._debug_level = debug_v_level
+        self.debug(
+            debug_v_level,
+            ranks=debug_ranks,
+            max_py_stack_depth=debug_max_py_stack_depth,
+            only_user_py_stack=debug_only_user_py_stack,
+            op_repr_with_py_stack=debug_op_repr_with_py_stack,
+        )
 
     # ---- what it is made of
 
@@ -330,8 +343,26 @@ class Graph:
         only_user_py_stack: bool = True,
         op_repr_with_py_stack: bool = False,
     ) -> None:
-        """Print on compilation: -1 nothing, 0 and 1 a summary, 2 the graph as it runs, 3 also as it was traced."""
+        """Choose what to print when the graph compiles.
+
+        Args:
+            v_level: -1 nothing; 0 the stages of compilation and what the program takes; 1 also the modules; 2 also the
+                ops as they run; 3 also the graph as it was traced, each step's operands and the memory in use then.
+            ranks: ranks that print: a number, a list, -1 for all; by default rank 0.
+            max_py_stack_depth: how many lines of Python are kept for each op.
+            only_user_py_stack: leave lines of this package out.
+            op_repr_with_py_stack: print those lines behind the ops of levels 2 and 3.
+        """
+        if not isinstance(v_level, int) or not -1 <= v_level <= 3:
+            raise ValueError(f"Graph.debug(): v_level must be -1, 0, 1, 2 or 3, got {v_level!r}")
+        if not isinstance(max_py_stack_depth, int) or max_py_stack_depth < 1:
+            raise ValueError(
+                f"Graph.debug(): max_py_stack_depth must be a positive integer, got {max_py_stack_depth!r}"
+            )
         self._debug_level = v_level
+        self._debug_ranks = [0] if ranks is None else [ranks] if isinstance(ranks, int) else list(ranks)
+        self._stack_depth, self._only_user = max_py_stack_depth, only_user_py_stack
+        self._show_stack = op_repr_with_py_stack
 
     # ---- state
 
@@ -398,7 +429,8 @@ class Graph:
             key = (inputs, modules_key(self._flat))
             program = self._compiled.get(key)
         if program is None or program.is_stale():
-            program = self._compiled[key] = self._compile(args, kwargs, tensors)
+            with _COMPILING:
+                program = self._compiled[key] = self._compile(args, kwargs, tensors)
             if self._most is not None and len(self._compiled) > self._most:
                 self._compiled.popitem(last=False)
         elif self._most is not None:
@@ -411,11 +443,83 @@ class Graph:
         for optimizer, _ in self._optimizers:
             optimizer.refresh_lr()
         results = program.compiled.run(tensors)
+        self._stepped()
+        return unflatten(program.structure, iter(results))
+
+    def _stepped(self) -> None:
         for optimizer, schedule in self._optimizers:
             optimizer._opt_called = True
             if schedule is not None:
                 schedule.step()
-        return unflatten(program.structure, iter(results))
+
+    def over(self, loader: Any, *, prefetch: int = 2) -> Iterator[Any]:
+        """Run on every batch of a loader, which a thread of its own reads ahead while a step runs.
+
+        Args:
+            loader: an iterable of batches, such as a DataLoader: tuples and lists are the positional arguments of
+                ``build``, dicts its keyword arguments. Readers of ``oneflow.utils.data.readers`` run without Python.
+            prefetch: how many batches may wait for their step. When so many do, the loader waits.
+
+        Yields:
+            The results of each step. What the loader raises is raised here, once, after the steps of the batches before
+            it; the graph can be used afterwards.
+
+        Example::
+
+            >>> class Twice(oneflow.nn.Graph):
+            ...     def build(self, x):
+            ...         return x * 2
+            >>> [y.item() for y in Twice().over([oneflow.tensor(1.0), oneflow.tensor(2.0)])]
+            [2.0, 4.0]
+        """
+        if not isinstance(prefetch, int) or not 1 <= prefetch <= 1024:
+            raise ValueError(f"Graph.over(): prefetch must be a positive integer, got {prefetch!r}")
+        if hasattr(loader, "source") and hasattr(loader, "empty"):
+            yield from self._over_reader(loader, prefetch)
+            return
+        rest = iter(loader)
+        batch = next(rest, _feeding.END)
+        while batch is not _feeding.END:
+            batches = _feeding.Batches(batch, rest)
+            args, kwargs = _feeding.arguments(batch)
+            tensors: list[Tensor] = []
+            program = self._program(args, kwargs, tensors)
+            if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
+                raise NotImplementedError("Graph.over(): batches are local tensors of the host")
+            program.compiled.feed(batches, list(range(len(tensors))), prefetch)
+            fits = True
+            try:
+                while fits:
+                    for optimizer, _ in self._optimizers:
+                        optimizer.refresh_lr()
+                    results = program.compiled.run_fed()
+                    if results is None:
+                        break
+                    batches.ran()
+                    self._stepped()
+                    yield unflatten(program.structure, iter(results))
+                    # The caller may have changed what the program was made for.
+                    fits = self._program(args, kwargs, []) is program
+            finally:
+                program.compiled.end_feed()
+            for waiting in batches.waiting:
+                args, kwargs = _feeding.arguments(waiting)
+                yield self(*args, **kwargs)
+            batch = batches.odd if batches.odd is not _feeding.END else next(rest, _feeding.END)
+
+    def _over_reader(self, reader: Any, prefetch: int) -> Iterator[Any]:
+        tensors: list[Tensor] = []
+        program = self._program(tuple(reader.empty()), {}, tensors)
+        program.compiled.feed(reader.source, list(range(len(tensors))), prefetch)
+        try:
+            for _ in range(len(reader)):
+                for optimizer, _ in self._optimizers:
+                    optimizer.refresh_lr()
+                results = program.compiled.run_fed()
+                self._stepped()
+                yield unflatten(program.structure, iter(results))
+        finally:
+            program.compiled.end_feed()
 
     def _modes(self) -> tuple[Any, ...]:
         settings = [
@@ -448,7 +552,8 @@ class Graph:
                 p.grad = None
         if self._scaler is not None:
             self._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
-        trace = _oneflow._GraphTrace(self._name, user_line)
+        start = time.perf_counter()
+        trace = _oneflow._GraphTrace(self._name, self._stack)
         try:
             for name, tensor in self._parameters():
                 trace.name(tensor, name)
@@ -461,6 +566,7 @@ class Graph:
                 _traced_step(optimizer, self._scaler)
             if self._scaler is not None:
                 self._scaler.update()
+            traced = time.perf_counter()
             compiled = trace.finish(outputs, **self.config._options())
         finally:
             trace.abort()
@@ -469,8 +575,11 @@ class Graph:
         memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
         optimizers = [optimizer for optimizer, _ in self._optimizers]
         program = _Program(compiled, structure, self._flat, memory, optimizers)
-        self._print(program)
+        self._print(program, traced - start, time.perf_counter() - traced)
         return program
+
+    def _stack(self) -> str | None:
+        return user_stack(sys._getframe(1), self._stack_depth, self._only_user)
 
     def _precision(self, tensors: list[Tensor]) -> Any:
         if self.config._amp is None:
@@ -505,26 +614,50 @@ class Graph:
         ]
         return result, together
 
-    def _print(self, program: _Program) -> None:
-        texts = []
-        if self._debug_level >= 3:
-            texts.append(program.compiled.text(True))
-        if self._debug_level >= 2:
-            texts.append(program.compiled.text(False))
-        if self._debug_level >= 0:
-            memory = program.compiled.memory()
-            texts.append(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}\n")
-        sys.stdout.write("".join(texts))
+    def _print(self, program: _Program, traced: float, compiled: float) -> None:
+        rank = oneflow.distributed.get_rank() if oneflow.distributed.is_initialized() else 0
+        level = self._debug_level
+        if level < 0 or not (rank in self._debug_ranks or -1 in self._debug_ranks):
+            return
+        text = program.compiled.text
+        lines = [f"{self._name}: traced in {traced:.3f} s, compiled in {compiled:.3f} s"]
+        memory = {k: v for k, v in program.compiled.memory().items() if k != "holders"}
+        lines.append(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}")
+        if level >= 1:
+            lines += [f"{self._name}: module {name}: {module!r}" for name, module in self._modules.items()]
+        if level >= 2:
+            lines += ["as it runs:", self._without_stack(text(False))]
+        if level >= 3:
+            rows = self._timeline(program)
+            lines += ["as it was traced:", self._without_stack(text(True)), "steps, and bytes in use during each:"]
+            lines += [f"  {row['bytes']:>12} {row['name']}({row['reads']}) -> {row['writes']}" for row in rows]
+        sys.stdout.write("\n".join(lines) + "\n")
 
-    def save_plan(self, path: Any) -> None:
-        """Write the program with its variables to a file that runs without Python (``Session::load``).
+    def _without_stack(self, text: str) -> str:
+        return text if self._show_stack else "\n".join(line.partition("  # ")[0] for line in text.split("\n"))
+
+    @staticmethod
+    def _timeline(program: _Program) -> list[dict[str, Any]]:
+        rows, held = program.compiled.rows()
+        change = [0] * (len(rows) + 1)
+        for _, size, first, last in held:
+            change[first] += size
+            change[last + 1] -= size
+        live = itertools.accumulate(change)
+        names = ("name", "origin", "reads", "writes", "bytes")
+        parts = [(name, origin, ", ".join(ins), ", ".join(outs)) for name, origin, _, ins, outs, _ in rows]
+        return [dict(zip(names, (*part, size), strict=True)) for part, size in zip(parts, live, strict=False)]
+
+    def memory_timeline(self) -> list[dict[str, Any]]:
+        """Return for each step of the latest program its name, its origin with the lines of Python it comes from, what
+        it reads and writes, and the bytes in use while it runs (parameters, inputs and results not counted).
 
         Raises:
             RuntimeError: the graph has not been called yet.
         """
         if not self._compiled:
-            raise RuntimeError("Graph.save_plan(): call the graph first, so that it is compiled")
-        next(reversed(self._compiled.values())).compiled.save(path)
+            raise RuntimeError("Graph.memory_timeline(): call the graph first, so that it is compiled")
+        return self._timeline(next(reversed(self._compiled.values())))
 
     def report(self, path: Any) -> None:
         """Write the latest program as one page for a browser: its graph, its schedule and its memory over time.

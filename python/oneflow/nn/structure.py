@@ -13,7 +13,7 @@ from oneflow import Tensor
 from oneflow.nn.modules.module import Module
 
 _PACKAGE = str(Path(oneflow.__file__).parent)
-_TENSOR = "<tensor>"
+TENSOR = "<tensor>"
 
 
 def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
@@ -23,7 +23,7 @@ def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
     """
     if isinstance(value, Tensor):
         tensors.append(value)
-        return _TENSOR
+        return TENSOR
     if isinstance(value, (list, tuple)):
         parts = tuple(flatten(v, tensors, what) for v in value)
         return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
@@ -39,7 +39,7 @@ def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
 
 def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     """Put tensors into a structure that :func:`flatten` returned."""
-    if structure == _TENSOR:
+    if structure == TENSOR:
         return next(tensors)
     kind, cls, content = structure
     if kind == "constant":
@@ -81,10 +81,15 @@ def modes_key() -> tuple[Any, ...]:
 
 def user_line() -> str | None:
     """File and line of the innermost frame outside this package."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
+    return user_stack(sys._getframe(1), 1, True)
+
+
+def user_stack(frame: Any, depth: int, only_user: bool) -> str | None:
+    """Files and lines of up to ``depth`` frames, innermost first; of this package's frames none if ``only_user``."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < depth:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<")):
-            return f"{file}:{frame.f_lineno}"
+        if not file.startswith("<") and not (only_user and file.startswith(_PACKAGE)):
+            lines.append(f"{file}:{frame.f_lineno}")
         frame = frame.f_back
-    return None
+    return " < ".join(lines) or None

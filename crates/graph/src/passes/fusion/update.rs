@@ -91,11 +91,12 @@ fn rows(g: &mut Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Result<
     if !g.meta(step.outs[0]).is_contiguous() {
         return Ok(None);
     }
-    let flat = node(g, "view", &[Some(step.outs[0])], &[Arg::Ints(&[touched, width])], n)?;
+    let back = node(g, "neg", &[Some(step.outs[0])], &[], n)?;
+    let flat = node(g, "view", &[Some(back.outs[0])], &[Arg::Ints(&[touched, width])], n)?;
     let ins = [Some(table), Some(index.outs[0]), Some(flat.outs[0])];
-    let mut add = node(g, "index_add", &ins, &[Arg::Int(0), Arg::Int(-1)], n)?;
+    let mut add = node(g, "index_add", &ins, &[Arg::Int(0), Arg::Int(1)], n)?;
     add.outs[0] = n.outs[*out as usize];
-    Ok(Some(vec![index, step, flat, add]))
+    Ok(Some(vec![index, step, back, flat, add]))
 }
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {

@@ -1,0 +1,61 @@
+//! Programs from a directory, as Python calls them: from many threads, over one copy of the weights.
+
+use crate::gate::{self, run, to_py};
+use crate::object::{bound, get};
+use oneflow_core::base::Error;
+use oneflow_core::{Tensor, copy_to_host};
+use oneflow_runtime::Pool;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
+
+#[pyclass(frozen, module = "oneflow", name = "_LoadedProgram")]
+pub struct LoadedProgram(Pool);
+
+#[pymethods]
+impl LoadedProgram {
+    /// Reads a directory; at most `sessions` runs go on at the same time.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, sessions: usize) -> PyResult<LoadedProgram> {
+        run(|| gate::detach(py, || Pool::load(path, sessions))).map(LoadedProgram)
+    }
+    /// Runs the program once.
+    fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+        let tensor = |o: Bound<'_, PyAny>| get(&o).cloned().ok_or_else(|| to_py(Error::type_("expected a Tensor")));
+        let inputs = inputs.iter().map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
+        let mut poll = || gate::attach(gate::check_signals);
+        let outputs = run(|| gate::detach(py, || self.0.lend()?.run_polled(&inputs, &mut poll)))?;
+        let list = PyList::empty(py);
+        for t in outputs {
+            list.append(bound(py, t)?)?;
+        }
+        Ok(list)
+    }
+    fn name(&self) -> &str {
+        &self.0.plan().name
+    }
+    /// dtype, sizes and device of every input.
+    fn inputs(&self) -> Vec<(&'static str, Vec<i64>, String)> {
+        let inputs = self.0.plan().inputs.iter();
+        inputs.map(|i| (i.meta.dtype.name(), i.meta.sizes.to_vec(), i.meta.device.to_string())).collect()
+    }
+    /// Copies of the variables by name.
+    fn variables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let d = PyDict::new(py);
+        for (v, s) in self.0.plan().variables.iter().zip(self.0.variables()) {
+            let (sizes, strides) = (v.meta.sizes.clone(), v.meta.strides.clone());
+            let copy = run(|| {
+                let t = Tensor::from_storage(s.clone(), v.meta.dtype, sizes, strides, 0)?;
+                let host = copy_to_host(&t)?;
+                let copy = Tensor::empty(v.meta.dtype, host.device(), host.sizes())?;
+                oneflow_core::copy_into(&copy, &host).map(|()| copy)
+            })?;
+            d.set_item(&v.name, bound(py, copy)?)?;
+        }
+        Ok(d)
+    }
+}
+
+pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<LoadedProgram>()
+}

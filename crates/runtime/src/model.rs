@@ -1,0 +1,154 @@
+//! The credit protocol under a scheduler that tries many orders of its threads' steps, on the types that ship.
+//!
+//! Networks are drawn at random: chains, forks and joins with other rates and slots on several streams. In every order
+//! each actor sees the pieces it should, in sequence, nothing stands still, and a failure comes out once, after what was
+//! made before it. `make model` tries many more orders than the tests do.
+
+use crate::actor::{Act, Body, Network, RunArgs};
+use crate::ledger::Piece;
+use crate::plan::{Plan, Port, Register, Task, Work};
+use crate::sync::sync::Arc;
+use crate::sync::sync::atomic::AtomicBool;
+use oneflow_base::{Device, Error, Result};
+
+/// Numbers each piece it makes, and checks the numbers of those it reads.
+struct Count {
+    acts: u64,
+    fails_at: Option<u64>,
+}
+
+impl Body for Count {
+    fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
+        if self.fails_at == Some(self.acts) {
+            return Err(Error::runtime("planted"));
+        }
+        let at = |v: &[Piece], k: usize| self.acts * v.len() as u64 + k as u64;
+        for pieces in act.ins {
+            for (k, p) in pieces.iter().enumerate() {
+                // SAFETY: every piece is a word that this actor holds now.
+                let seen = unsafe { *p.ptr.cast::<u64>() };
+                assert_eq!(seen, at(pieces, k), "a piece was overwritten, or read too early");
+            }
+        }
+        for pieces in act.outs {
+            for (k, p) in pieces.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { *p.ptr.cast::<u64>() = at(pieces, k) };
+            }
+        }
+        self.acts += 1;
+        Ok(())
+    }
+}
+
+/// A small generator of numbers.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// A network that the caller drives: `caller -> compute -> receiver`, with sources and stages of other streams before it.
+fn network(seed: u64) -> Plan {
+    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut p = Plan::default();
+    let register = |p: &mut Plan, slots: u64| {
+        let name = format!("r{}", p.registers.len());
+        p.registers.push(Register { name, device: Device::CPU, bytes: 8, slots: slots as u32 });
+        p.registers.len() as u32 - 1
+    };
+    let task =
+        |name: &str, stream, work, consumes, produces| Task { name: name.into(), stream, work, consumes, produces };
+    let port = |register| Port { register, pieces: 1 };
+    let (run, result) = (register(&mut p, 1 + d.below(2)), register(&mut p, 1 + d.below(2)));
+    let mut reads = vec![port(run)];
+    let n_sources = d.below(3);
+    for s in 0..n_sources {
+        let made = 1 + d.below(2);
+        let mut last = register(&mut p, made + d.below(2));
+        let source = Work::Source { kind: "count".into(), config: Vec::new() };
+        let out = Port { register: last, pieces: made as u32 };
+        p.tasks.push(task("source", 10 + s as u32, source, vec![], vec![out]));
+        for k in 0..d.below(2) {
+            let next = register(&mut p, 1 + d.below(2));
+            let taken = Port { register: last, pieces: 1 };
+            let stream = if d.below(2) == 0 { 10 + s as u32 } else { 20 + k as u32 };
+            p.tasks.push(task("stage", stream, Work::Compute(vec![]), vec![taken], vec![port(next)]));
+            last = next;
+        }
+        reads.push(port(last));
+    }
+    p.tasks.push(task("caller", 0, Work::HostIn, vec![], vec![port(run)]));
+    p.tasks.push(task("compute", 1, Work::Compute(vec![]), reads, vec![port(result)]));
+    p.tasks.push(task("receiver", 0, Work::HostOut, vec![port(result)], vec![]));
+    p
+}
+
+/// Runs a network, and gives back how many runs ended well and the error, if one came.
+fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String>) {
+    let mut memory: Vec<Vec<u64>> = p.registers.iter().map(|r| vec![u64::MAX; r.slots as usize]).collect();
+    let piece = |w: &mut u64| Piece { ptr: (w as *mut u64).cast(), bytes: 8 };
+    let slots = memory.iter_mut().map(|m| m.iter_mut().map(piece).collect()).collect();
+    let bodies = p.tasks.iter().enumerate().map(|(i, t)| {
+        let fails_at = fails.filter(|f| f.0 == i).map(|f| f.1);
+        let body = || Box::new(Count { acts: 0, fails_at }) as Box<dyn Body>;
+        (!matches!(t.work, Work::HostIn | Work::HostOut)).then(body)
+    });
+    let made = Network::start(p, bodies.collect(), slots, Arc::new(AtomicBool::new(false)));
+    let mut n = made.expect("a network with enough credits starts");
+    let mut done = 0;
+    let mut error = None;
+    let mut no = || Ok(());
+    for _ in 0..runs {
+        let r = n.submit(RunArgs::default(), &mut no).and_then(|()| n.collect(&mut no, &mut |_| Ok(())));
+        match r {
+            Ok(()) => done += 1,
+            Err(e) => {
+                error = Some(e.to_string());
+                break;
+            }
+        }
+    }
+    drop(n);
+    (done, error)
+}
+
+/// How many orders to try: a bounded number in the tests, as many as asked for by `make model`.
+fn orders(bounded: usize) -> usize {
+    std::env::var("ONEFLOW_MODEL_ORDERS").ok().and_then(|s| s.parse().ok()).unwrap_or(bounded)
+}
+
+#[test]
+fn no_order_of_steps_loses_a_piece_or_stands_still() {
+    for seed in 0..40 {
+        let p = network(seed);
+        p.check_credits().expect("every network drawn has enough credits");
+        let check = move || assert_eq!(play(&p, 3, None), (3, None));
+        let again = check.clone();
+        shuttle::check_random(check, orders(25));
+        shuttle::check_pct(again, orders(25), 3);
+    }
+}
+
+#[test]
+fn a_failure_comes_out_once_after_what_was_made_before_it() {
+    let with_source = (0..40).map(network).filter(|p| matches!(p.tasks[0].work, Work::Source { .. }));
+    for p in with_source.take(8) {
+        let made = p.tasks[0].produces[0].pieces as u64;
+        let check = move || {
+            let (done, error) = play(&p, 9, Some((0, 2)));
+            assert_eq!(done, 2 * made, "runs whose data were there are done");
+            assert!(error.is_some_and(|e| e.contains("planted")));
+        };
+        shuttle::check_random(check, orders(40));
+    }
+}
+
+#[test]
+fn stopping_in_any_order_ends_every_thread() {
+    let p = network(4);
+    shuttle::check_random(move || assert_eq!(play(&p, 0, None), (0, None)), orders(100));
+}

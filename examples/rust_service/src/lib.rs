@@ -1,0 +1,20 @@
+//! A compiled program behind HTTP, without Python.
+//!
+//! - `batch`: rows of many requests through one run of the program.
+//! - `generate`: text from a program that predicts the next byte.
+//! - `http`: requests and answers; starts and stops the rest.
+//! - `value`: JSON to tensors and back.
+
+mod batch;
+mod generate;
+mod http;
+mod value;
+
+pub use batch::{Batcher, Limits};
+pub use http::Service;
+
+/// Makes kernels and ops known to this process.
+pub fn register() {
+    oneflow_kernels::register_all();
+    oneflow_ops::register();
+}

@@ -1,0 +1,31 @@
+//! `rust_service directory [127.0.0.1:8000]`: serves what `oneflow.save(graph, directory)` wrote, until SIGTERM or SIGINT.
+
+use oneflow_base::{Error, Result};
+use oneflow_runtime::Pool;
+use oneflow_rust_service::{Limits, Service, register};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::time::Duration;
+
+/// Requests that are answered at the same time.
+const LISTENERS: usize = 32;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(path) = args.first() else {
+        return Err(Error::value("usage: rust_service directory [address]"));
+    };
+    let address = args.get(1).map_or("127.0.0.1:8000", String::as_str);
+    register();
+    // Before the first request: none is cut short.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Error::runtime(format!("signals: {e}")))?;
+    let limits = Limits { runners: 1, wait: Duration::from_millis(2) };
+    let service = Service::start(Pool::load(path, limits.runners)?, address, LISTENERS, limits)?;
+    if let Some(at) = service.address() {
+        println!("serving {path} at http://{at}");
+    }
+    signals.forever().next();
+    service.shut_down();
+    println!("ended");
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! The service answers many at once, each with its own numbers, says what is wrong with a request, and ends without cutting
+//! an answer short.
+
+use oneflow_base::{DType, Device};
+use oneflow_core::Tensor;
+use oneflow_graph::{Config, Tracer, compile};
+use oneflow_ops::TensorOps;
+use oneflow_runtime::{Pool, Session};
+use oneflow_rust_service::{Limits, Service, register};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn session(f: impl FnOnce(&Tracer) -> Tensor) -> Session {
+    register();
+    oneflow_autograd::register();
+    let tracer = Tracer::begin("served", None).unwrap();
+    let y = f(&tracer);
+    compile(tracer.finish(&[y]).unwrap(), &Config::default()).unwrap().session
+}
+
+/// `y = relu(x @ w)` with a known weight, four rows at a time.
+fn product() -> Session {
+    // SAFETY: f32 is the Rust type of F32.
+    let w = unsafe { Tensor::from_host(&[1f32, -1.0, 2.0, 0.5, 0.0, -3.0], DType::F32, &[3, 2]) }.unwrap();
+    session(|tracer| {
+        let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[4, 3]).unwrap()).unwrap();
+        x.matmul(&w).unwrap().relu().unwrap()
+    })
+}
+
+/// The likeliest next byte is the last one plus one.
+fn alphabet() -> Session {
+    let next: Vec<f32> = (0..256 * 256).map(|k| if (k / 256 + 1) % 256 == k % 256 { 9.0 } else { 0.0 }).collect();
+    // SAFETY: f32 is the Rust type of F32.
+    let table = unsafe { Tensor::from_host(&next, DType::F32, &[256, 256]) }.unwrap();
+    session(|tracer| {
+        let tokens = tracer.input(&Tensor::empty(DType::I64, Device::CPU, &[2, 8]).unwrap()).unwrap();
+        let last = tracer.input(&Tensor::empty(DType::I64, Device::CPU, &[2]).unwrap()).unwrap();
+        let byte = tokens.gather(1, &last.unsqueeze(1).unwrap()).unwrap().squeeze_dim(&[1]).unwrap();
+        table.index_select(0, &byte).unwrap()
+    })
+}
+
+fn served(session: Session, runners: usize) -> (Service, SocketAddr) {
+    let limits = Limits { runners, wait: Duration::from_millis(2) };
+    let service = Service::start(Pool::new(session, runners), "127.0.0.1:0", 8, limits).unwrap();
+    let at = service.address().unwrap();
+    (service, at)
+}
+
+fn ask(at: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut s = TcpStream::connect(at).unwrap();
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    s.write_all((head + body).as_bytes()).unwrap();
+    let mut text = String::new();
+    s.read_to_string(&mut text).unwrap();
+    let status = text[9..12].parse().unwrap();
+    let body = text.split_once("\r\n\r\n").unwrap().1;
+    // Short answers may come in chunks: the JSON stands between the first and the last brace.
+    let json = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
+    (status, serde_json::from_str(json).unwrap())
+}
+
+fn closed(at: SocketAddr) {
+    // The listener's own thread closes the port a moment later.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(at).is_ok() {
+        assert!(Instant::now() < deadline, "the port is still open");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn concurrent_requests_get_their_own_answers() {
+    for runners in [1, 3] {
+        let (service, at) = served(product(), runners);
+        let (status, about) = ask(at, "GET", "/", "");
+        assert_eq!((status, &about["inputs"][0]), (200, &json!({ "dtype": "float32", "shape": [3], "batch": 4 })));
+        std::thread::scope(|scope| {
+            for k in 0..8 {
+                scope.spawn(move || {
+                    for i in 0..25 {
+                        let (a, b, c) = ((k * 100 + i) as f64, i as f64, k as f64);
+                        let (status, y) = ask(at, "POST", "/run", &json!({ "inputs": [[a, b, c]] }).to_string());
+                        let want = [(a + 2.0 * b).max(0.0), (-a + 0.5 * b - 3.0 * c).max(0.0)];
+                        assert_eq!((status, &y["outputs"][0]), (200, &json!(want)));
+                    }
+                });
+            }
+        });
+        service.shut_down();
+        closed(at);
+    }
+}
+
+#[test]
+fn wrong_requests_are_told_what_is_wrong() {
+    let (_service, at) = served(product(), 1);
+    for (path, body, says) in [
+        ("/run", "{\"inputs\": [[1, 2]]}", "expected 3 numbers"),
+        ("/run", "{\"inputs\": []}", "takes 1 inputs"),
+        ("/run", "{\"inputs\": [[1, 2, 3], [4]]}", "takes 1 inputs, 2 were given"),
+        ("/run", "{\"inputs\": [[1, 2, \"x\"]]}", "numbers of float32"),
+        ("/run", "{}", "expected {\"inputs\""),
+        ("/run", "nonsense", "not JSON"),
+        ("/generate", "{\"prompt\": \"x\"}", "does not predict bytes"),
+        ("/other", "", "there is no"),
+    ] {
+        let (status, e) = ask(at, "POST", path, body);
+        assert_eq!(status, 400);
+        assert!(e["error"].as_str().unwrap().contains(says), "{e}");
+    }
+}
+
+#[test]
+fn texts_that_are_written_at_the_same_time_do_not_mix() {
+    let (_service, at) = served(alphabet(), 1);
+    std::thread::scope(|scope| {
+        for (prompt, want) in [
+            ("a", "abcdef"),
+            ("0123", "012345678"),
+            ("many more bytes than are looked at: J", "many more bytes than are looked at: JKLMNO"),
+        ] {
+            scope.spawn(move || {
+                let wish = json!({ "prompt": prompt, "bytes": want.len() - prompt.len(), "temperature": 0 });
+                let (status, y) = ask(at, "POST", "/generate", &wish.to_string());
+                assert_eq!((status, y["text"].as_str()), (200, Some(want)));
+            });
+        }
+    });
+    let text =
+        |seed| ask(at, "POST", "/generate", &json!({ "prompt": "a", "temperature": 5, "seed": seed }).to_string()).1;
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+    let (status, e) = ask(at, "POST", "/generate", "{\"prompt\": \"\"}");
+    assert!(status == 400 && e["error"].as_str().unwrap().contains("prompt"));
+}
+
+#[test]
+fn programs_without_a_batch_are_refused() {
+    let s = session(|tracer| {
+        let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[4, 3]).unwrap()).unwrap();
+        x.sum(None, false).unwrap()
+    });
+    let limits = Limits { runners: 1, wait: Duration::ZERO };
+    let e = Service::start(Pool::new(s, 1), "127.0.0.1:0", 1, limits).err().unwrap();
+    assert!(e.text().contains("do not share their first size"), "{e}");
+}
+
+#[test]
+fn a_program_that_writes_its_variables_runs_one_at_a_time() {
+    // SAFETY: f32 is the Rust type of F32.
+    let n = unsafe { Tensor::from_host(&[0f32], DType::F32, &[1]) }.unwrap();
+    let counter = session(|tracer| {
+        let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[1]).unwrap()).unwrap();
+        n.add_(&x).unwrap();
+        n.mul(1.0).unwrap()
+    });
+    assert!(counter.replica().err().unwrap().text().contains("writes"));
+    let (_service, at) = served(counter, 4);
+    let mut seen: Vec<i64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(move || {
+                    let one =
+                        || ask(at, "POST", "/run", "{\"inputs\": [[1]]}").1["outputs"][0][0].as_f64().unwrap() as i64;
+                    (0..5).map(|_| one()).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    seen.sort();
+    assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+}
+
+/// The binary, asked while it is told to end: whoever was let in gets an answer.
+#[test]
+fn a_signal_ends_the_service_after_the_last_answer() {
+    let dir = std::env::temp_dir().join(format!("oneflow-service-{}", std::process::id()));
+    alphabet().save(&dir).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rust_service"))
+        .args([dir.to_str().unwrap(), "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    let at: SocketAddr = first.rsplit_once("http://").unwrap().1.parse().unwrap();
+    assert_eq!(ask(at, "GET", "/health", "").0, 200);
+    let wish = json!({ "prompt": "a", "bytes": 2000, "temperature": 0 }).to_string();
+    let answers: Vec<u16> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| ask(at, "POST", "/generate", &wish))).collect();
+        std::thread::sleep(Duration::from_millis(50));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        threads.into_iter().map(|t| t.join().unwrap().0).collect()
+    });
+    assert_eq!(answers, [200; 4]);
+    assert_eq!(lines.next().unwrap().unwrap(), "ended");
+    assert!(child.wait().unwrap().success());
+    closed(at);
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,61 @@
+"""Loaders that feed a graph: another thread reads batches ahead while a step runs, as many as fit the registers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.nn.structure import flatten
+
+END = object()
+
+
+def arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A batch as ``build`` takes it: the parts of a list or tuple, the entries of a dict by name, or one value."""
+    if isinstance(batch, dict):
+        return (), dict(batch)
+    if isinstance(batch, (list, tuple)):
+        return tuple(batch), {}
+    return (batch,), {}
+
+
+def metas(tensors: list[Tensor]) -> list[Any]:
+    return [(tuple(t.shape), t.dtype, t.device) for t in tensors]
+
+
+class Batches:
+    """What the runtime's thread calls for the next batch; None at the end, or before a batch of another shape."""
+
+    def __init__(self, first: Any, rest: Iterator[Any]) -> None:
+        self._rest = rest
+        self._lock = threading.Lock()
+        tensors: list[Tensor] = []
+        self._structure = flatten(arguments(first), tensors, "input")
+        self._metas = metas(tensors)
+        self._next = first
+        # Given out, and not run yet.
+        self.waiting: deque[Any] = deque()
+        # A batch that does not fit, or the end.
+        self.odd: Any = END
+
+    def __call__(self) -> list[Tensor] | None:
+        batch, self._next = self._next, END
+        if batch is END:
+            batch = next(self._rest, END)
+        if batch is END:
+            return None
+        tensors: list[Tensor] = []
+        if flatten(arguments(batch), tensors, "input") != self._structure or metas(tensors) != self._metas:
+            self.odd = batch
+            return None
+        with self._lock:
+            self.waiting.append(batch)
+        return [t.detach().contiguous() for t in tensors]
+
+    def ran(self) -> None:
+        """The oldest batch given out has been run."""
+        with self._lock:
+            self.waiting.popleft()

@@ -1,0 +1,108 @@
+"""Compiled graphs on disk: program and weights as the runtime writes them, and the form of what goes in and out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from typing import Any
+
+from oneflow import Tensor, _oneflow
+from oneflow.nn.structure import TENSOR, flatten, unflatten
+
+_FILE = "structure.json"
+_VERSION = 1
+
+
+def save(graph: Any, directory: str | os.PathLike[str]) -> None:
+    """Write the latest program of a graph into a directory.
+
+    Raises:
+        RuntimeError: the graph has not been called yet, or the directory cannot be written.
+    """
+    if not graph._compiled:
+        raise RuntimeError("save(): call the graph first (or trace it), so that it is compiled")
+    (inputs, *_), _ = next(reversed(graph._compiled))
+    program = next(reversed(graph._compiled.values()))
+    form = {"version": _VERSION, "inputs": _encode(inputs), "outputs": _encode(program.structure)}
+    program.compiled.save(directory)
+    with open(os.path.join(directory, _FILE), "w", encoding="utf-8") as file:
+        json.dump(form, file)
+
+
+class LoadedGraph:
+    """A compiled graph from a directory. It is called as the graph was, from any number of threads.
+
+    Args:
+        directory: what :func:`oneflow.save` of a graph wrote.
+        sessions: how many calls run at the same time; each has working memory of its own. A program that trains runs
+            one call after the other.
+
+    Raises:
+        RuntimeError: a file is missing or cannot be read.
+        ValueError: a file is damaged, or of another version.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], sessions: int = 4) -> None:
+        self._program = _oneflow._LoadedProgram(os.fspath(directory), sessions)
+        path = os.path.join(directory, _FILE)
+        n = len(self._program.inputs())
+        self._inputs: Any = ("tuple", tuple, (("tuple", tuple, (TENSOR,) * n), ("dict", dict, ())))
+        self._outputs: Any = None
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                try:
+                    form = json.load(file)
+                    if form["version"] != _VERSION:
+                        raise ValueError(f"version {form['version']} is not supported")
+                    self._inputs, self._outputs = _decode(form["inputs"]), _decode(form["outputs"])
+                except (KeyError, TypeError, IndexError, ValueError) as error:
+                    raise ValueError(f"{path}: it does not describe inputs and outputs: {error}") from error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors: list[Tensor] = []
+        structure = flatten((args, kwargs), tensors, "input")
+        if structure != self._inputs:
+            raise TypeError(f"{self!r}: the arguments are not those it was compiled for")
+        for i, (tensor, (dtype, shape, _)) in enumerate(zip(tensors, self._program.inputs(), strict=True)):
+            if str(tensor.dtype) != f"oneflow.{dtype}" or list(tensor.shape) != shape:
+                raise ValueError(
+                    f"{self!r}: input {i} is {tensor.dtype} {list(tensor.shape)}, "
+                    f"it was compiled for oneflow.{dtype} {shape}"
+                )
+        results = self._program.run(tensors)
+        return tuple(results) if self._outputs is None else unflatten(self._outputs, iter(results))
+
+    def state_dict(self) -> OrderedDict[str, Tensor]:
+        """Return copies of the program's variables by name."""
+        return OrderedDict(self._program.variables())
+
+    def __repr__(self) -> str:
+        return f"LoadedGraph({self._program.name()})"
+
+
+def _encode(structure: Any) -> Any:
+    if structure == TENSOR:
+        return TENSOR
+    kind, cls, content = structure
+    if kind == "constant":
+        return {"constant": content}
+    if kind == "dict":
+        return {"dict": [[k, _encode(v)] for k, v in content], "ordered": issubclass(cls, OrderedDict)}
+    # A named tuple comes back as a tuple: its class may not be there.
+    return {"list" if issubclass(cls, list) else "tuple": [_encode(v) for v in content]}
+
+
+def _decode(form: Any) -> Any:
+    if form == TENSOR:
+        return TENSOR
+    if "constant" in form:
+        value = form["constant"]
+        if not (value is None or isinstance(value, (bool, int, float, str))):
+            raise ValueError(f"{value!r} is no constant")
+        return ("constant", type(value), value)
+    if "dict" in form:
+        cls: type = OrderedDict if form["ordered"] else dict
+        return ("dict", cls, tuple((str(k), _decode(v)) for k, v in form["dict"]))
+    kind, cls = ("list", list) if "list" in form else ("tuple", tuple)
+    return (kind, cls, tuple(_decode(v) for v in form[kind]))
