@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs wheel test-gpu bench-gpu
+.PHONY: help demo test bench model lint docs wheel test-gpu bench-gpu
 
 PYTHON ?= python3
 ARGS ?=
@@ -19,6 +19,9 @@ test:  ## build and run everything a change must pass: lints, house rules, Rust 
 bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 	@.ci/build --release
 	@PYTHONPATH=python "$$(.ci/venv)/bin/python" -m benches $(ARGS)
+
+model:  ## try very many orders of the threads' steps on the actors' protocol (the tests try few)
+	@ONEFLOW_MODEL_ORDERS=$${ORDERS:-5000} cargo test -p oneflow-runtime --lib model
 
 lint:  ## formats, lints, types, house rules
 	@.ci/lint

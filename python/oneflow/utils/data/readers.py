@@ -1,0 +1,170 @@
+"""Readers of files in Rust: tokens, records of one size, OFRecords. A graph reads them without Python (`Graph.over`).
+
+The order is a function of seed and position, so a checkpoint is one number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+_Output = tuple[tuple[int, ...], Any]
+
+
+class Reader:
+    """An iterable of batches that a native reader makes: tuples of tensors, or one tensor.
+
+    Args:
+        source: the native reader.
+        outputs: shape and dtype of each tensor of a batch.
+        batches: how many batches an iteration gives.
+    """
+
+    def __init__(self, source: Any, outputs: Sequence[_Output], batches: int) -> None:
+        self.source = source
+        self.outputs = list(outputs)
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def empty(self) -> list[Tensor]:
+        """Tensors of a batch's shapes and dtypes."""
+        return [oneflow.empty(shape, dtype=dtype) for shape, dtype in self.outputs]
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(self.batches):
+            tensors = self.empty()
+            self.source.fill(tensors)
+            yield tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+class TokenReader(Reader):
+    """Windows of a file of tokens: int64 (batch_size, length + 1), neighbours overlapping by one token.
+
+    Args:
+        path: a file of uint8, uint16 or uint32 tokens, little-endian.
+        dtype: their type, by name.
+        batch_size: windows a batch.
+        length: tokens of the context; a window has one more.
+        batches: how many batches an iteration gives.
+        seed: of the order of windows; every epoch has another one.
+        position: batches given before.
+
+    Raises:
+        RuntimeError: the file cannot be read.
+        ValueError: it is too short.
+    """
+
+    def __init__(
+        self, path: Any, dtype: str, batch_size: int, length: int, *, batches: int, seed: int = 0, position: int = 0
+    ) -> None:
+        source = _oneflow._DataSource.tokens(str(path), dtype, batch_size, length + 1, seed, position)
+        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches)
+
+
+class IndexedTokenReader(Reader):
+    """The same of Megatron's ``prefix.bin`` and ``prefix.idx``.
+
+    Args:
+        prefix: the files' common name.
+        batch_size: windows a batch.
+        length: tokens of the context; a window has one more.
+        batches: how many batches an iteration gives.
+        shuffle: whether windows come in an order that depends on the seed and the epoch.
+        seed: of that order.
+        position: batches given before.
+    """
+
+    def __init__(
+        self,
+        prefix: Any,
+        batch_size: int,
+        length: int,
+        *,
+        batches: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        position: int = 0,
+    ) -> None:
+        source = _oneflow._DataSource.indexed(str(prefix), batch_size, length + 1, shuffle, seed, position)
+        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches)
+
+
+class RawReader(Reader):
+    """Records of one shape and dtype in a file.
+
+    Args:
+        path: the file.
+        shape: of one record.
+        dtype: of its elements, which lie in the file as in memory.
+        batch_size: records a batch.
+        batches: how many batches an iteration gives.
+        header: bytes before the first record.
+        shuffle: whether records come in an order that depends on the seed and the epoch.
+        seed: of that order.
+        position: batches given before.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        shape: Sequence[int],
+        dtype: Any,
+        batch_size: int,
+        *,
+        batches: int,
+        header: int = 0,
+        shuffle: bool = False,
+        seed: int = 0,
+        position: int = 0,
+    ) -> None:
+        size = math.prod(shape) * oneflow.empty((), dtype=dtype).element_size()
+        source = _oneflow._DataSource.raw(str(path), header, size, batch_size, shuffle, seed, position)
+        super().__init__(source, [((batch_size, *shape), dtype)], batches)
+
+
+class OFRecordReader(Reader):
+    """Features of OFRecord files, one tensor for each decoder.
+
+    Args:
+        files: the files.
+        decoders: for each feature its name, the shape of one record's part, and a dtype (uint8, int32, int64, float32,
+            float64) or ``"bytes"`` for bytes as they are.
+        batch_size: records a batch.
+        batches: how many batches an iteration gives.
+        pad: fill up with zeros, and cut off, what has another length; without it that is an error.
+        shuffle: whether records come in an order that depends on the seed and the epoch.
+        seed: of that order.
+        position: batches given before.
+
+    Raises:
+        ValueError: a file is damaged, or a record lacks a feature.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Any],
+        decoders: Sequence[tuple[str, Sequence[int], Any]],
+        batch_size: int,
+        *,
+        batches: int,
+        pad: bool = False,
+        shuffle: bool = False,
+        seed: int = 0,
+        position: int = 0,
+    ) -> None:
+        native = [
+            (name, "bytes" if how == "bytes" else _name(how), math.prod(shape), pad) for name, shape, how in decoders
+        ]
+        outputs = [((batch_size, *shape), oneflow.uint8 if how == "bytes" else how) for _, shape, how in decoders]
+        source = _oneflow._DataSource.records([str(f) for f in files], native, batch_size, shuffle, seed, position)
+        super().__init__(source, outputs, batches)
