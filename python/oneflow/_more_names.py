@@ -91,7 +91,13 @@ def find(name: str) -> Any:
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
-    """Rows of ``weight`` at ``indices``; :func:`oneflow.nn.functional.embedding` takes them the other way round."""
+    """Rows of ``weight`` at ``indices``; :func:`oneflow.nn.functional.embedding` takes them the other way round.
+
+    Example::
+
+        >>> oneflow.embedding(oneflow.tensor([[0.0], [2.0]]), oneflow.tensor([1]))
+        tensor([[2.]])
+    """
     return oneflow._oneflow.embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -114,7 +120,13 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Tensor:
-    """:func:`oneflow.nn.functional.batch_norm` with its arguments in another order."""
+    """:func:`oneflow.nn.functional.batch_norm` with its arguments in another order.
+
+    Example::
+
+        >>> oneflow.batch_norm(oneflow.ones(2, 1), None, None, None, None, True, 0.1, 1e-5, False).shape
+        oneflow.Size([2, 1])
+    """
     from oneflow.nn import functional
 
     return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -131,14 +143,27 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Tensor:
-    """:func:`oneflow.nn.functional.instance_norm` with its arguments in another order."""
+    """:func:`oneflow.nn.functional.instance_norm` with its arguments in another order.
+
+    Example::
+
+        >>> oneflow.instance_norm(oneflow.ones(1, 2, 3), None, None, None, None, True, 0.1, 1e-5, False).shape
+        oneflow.Size([1, 2, 3])
+    """
     from oneflow.nn import functional
 
     return functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``outer(input, vec2)``."""
+    """``outer(input, vec2)``.
+
+    Example::
+
+        >>> oneflow.ger(oneflow.tensor([1.0, 2.0]), oneflow.tensor([3.0]))
+        tensor([[3.],
+                [6.]])
+    """
     return oneflow.outer(input, vec2) if out is None else oneflow.outer(input, vec2, out=out)
 
 

@@ -24,12 +24,24 @@ __all__ = [
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """``nn.functional.pad`` with a constant."""
+    """``nn.functional.pad`` with a constant.
+
+    Example::
+
+        >>> oneflow.constant_pad_nd(oneflow.ones(2), (1, 0), 5.0)
+        tensor([5., 1., 1.])
+    """
     return oneflow.nn.functional.pad(input, pad, "constant", value)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """:func:`oneflow.nn.functional.bilinear`."""
+    """:func:`oneflow.nn.functional.bilinear`.
+
+    Example::
+
+        >>> oneflow.bilinear(oneflow.ones(2, 3), oneflow.ones(2, 4), oneflow.ones(5, 3, 4), None).shape
+        oneflow.Size([2, 5])
+    """
     return oneflow.nn.functional.bilinear(input1, input2, weight, bias)
 
 
@@ -40,7 +52,13 @@ _PADDINGS = ("zeros", "border", "reflection")
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """``nn.functional.grid_sample`` with numbers for bilinear, nearest, bicubic and for zeros, border, reflection."""
+    """``nn.functional.grid_sample`` with numbers for bilinear, nearest, bicubic and for zeros, border, reflection.
+
+    Example::
+
+        >>> oneflow.grid_sampler(oneflow.ones(1, 1, 2, 2), oneflow.zeros(1, 1, 1, 2), 0, 0, True)
+        tensor([[[[1.]]]])
+    """
     if not 0 <= interpolation_mode < len(_MODES) or not 0 <= padding_mode < len(_PADDINGS):
         raise RuntimeError(
             f"grid_sampler(): no interpolation mode {interpolation_mode} or no padding mode {padding_mode}"

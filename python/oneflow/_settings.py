@@ -188,12 +188,24 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether ``input`` was made in inference mode."""
+    """Whether ``input`` was made in inference mode.
+
+    Example::
+
+        >>> oneflow.is_inference(oneflow.ones(1))
+        False
+    """
     return input.is_inference()
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False: tensors of several ranks say ``is_global``."""
+    """False: tensors of several ranks say ``is_global``.
+
+    Example::
+
+        >>> oneflow.is_distributed(oneflow.ones(1))
+        False
+    """
     return False
 
 
@@ -213,6 +225,11 @@ def get_device_module(device: Any = None) -> Any:
 
     Raises:
         RuntimeError: there is none.
+
+    Example::
+
+        >>> oneflow.get_device_module("cpu").__name__
+        'oneflow.cpu'
     """
     import importlib
 

@@ -36,12 +36,33 @@ __all__ = [
 
 
 def reduce_scatter(output: Tensor, input_list: list[Tensor]) -> None:
-    """Add the lists of all ranks entry by entry; entry ``i`` of the sum goes to ``output`` of rank ``i``."""
+    """Add the lists of all ranks entry by entry; entry ``i`` of the sum goes to ``output`` of rank ``i``.
+
+    Example::
+
+        >>> def rank():
+        ...     y = oneflow.zeros(1)
+        ...     oneflow.comm.reduce_scatter(y, [oneflow.ones(1), oneflow.full((1,), 2.0)])
+        ...     return y.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2.0, 4.0]
+    """
     reduce_scatter_tensor(output.unsqueeze(0), oneflow.stack(input_list))
 
 
 def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]) -> None:
-    """Send entry ``i`` of the inputs to rank ``i``; entry ``i`` of the outputs comes from there. All of one shape."""
+    """Send entry ``i`` of the inputs to rank ``i``; entry ``i`` of the outputs comes from there. All of one shape.
+
+    Example::
+
+        >>> def rank():
+        ...     mine = float(oneflow.distributed.get_rank())
+        ...     got = [oneflow.zeros(1), oneflow.zeros(1)]
+        ...     oneflow.comm.all_to_all(got, [oneflow.full((1,), mine), oneflow.full((1,), mine)])
+        ...     return [t.item() for t in got]
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [0.0, 1.0]]
+    """
     received = oneflow.empty_like(sent := oneflow.stack(input_tensor_list))
     distributed.all_to_all_single(received, sent)
     for place, part in zip(output_tensor_list, received, strict=True):
@@ -49,7 +70,18 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
 
 
 def send(input: Tensor, dst: int, send_meta: bool = True) -> None:
-    """Send a tensor to rank ``dst``; with ``send_meta`` its shape and dtype go before it."""
+    """Send a tensor to rank ``dst``; with ``send_meta`` its shape and dtype go before it.
+
+    Example::
+
+        >>> def rank():
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.comm.send(oneflow.ones(2), 1)
+        ...         return None
+        ...     return oneflow.comm.recv(0).tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [None, [1.0, 1.0]]
+    """
     if send_meta:
         kinds = _dtypes()
         meta = oneflow.full((66,), -1, dtype=oneflow.int64)
@@ -69,6 +101,16 @@ def recv(src: int, shape: Any = None, dtype: Any = None, device: Any = None, *, 
 
     Raises:
         ValueError: only some of shape, dtype and device are given.
+
+    Example::
+
+        >>> def rank():
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.comm.send(oneflow.ones(2), 1)
+        ...         return None
+        ...     return oneflow.comm.recv(0).tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [None, [1.0, 1.0]]
     """
     given = [value is not None for value in (shape, dtype, device)]
     if any(given) and not all(given):

@@ -23,12 +23,24 @@ get_world_size = distributed.get_world_size
 
 
 def get_local_rank() -> int:
-    """This process's number among those of its machine: what the launcher put in ``LOCAL_RANK``."""
+    """This process's number among those of its machine: what the launcher put in ``LOCAL_RANK``.
+
+    Example::
+
+        >>> oneflow.env.get_local_rank()
+        0
+    """
     return int(os.environ.get("LOCAL_RANK", 0))
 
 
 def get_node_size() -> int:
-    """The number of machines: the ranks by those of a machine (``LOCAL_WORLD_SIZE``)."""
+    """The number of machines: the ranks by those of a machine (``LOCAL_WORLD_SIZE``).
+
+    Example::
+
+        >>> oneflow.env.get_node_size()
+        1
+    """
     local = int(os.environ.get("LOCAL_WORLD_SIZE", get_world_size()))
     return -(-get_world_size() // max(local, 1))
 
@@ -46,5 +58,11 @@ init_rdma = refuse("oneflow.env.init_rdma", "ranks are connected by TCP")
 
 
 def rdma_is_initialized() -> bool:
-    """False: ranks are connected by TCP."""
+    """False: ranks are connected by TCP.
+
+    Example::
+
+        >>> oneflow.env.rdma_is_initialized()
+        False
+    """
     return False

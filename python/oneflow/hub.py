@@ -29,7 +29,13 @@ _dir: str | None = None
 
 
 def get_dir() -> str:
-    """The folder of the cache: what :func:`set_dir` was given, else as the module says."""
+    """The folder of the cache: what :func:`set_dir` was given, else as the module says.
+
+    Example::
+
+        >>> isinstance(oneflow.hub.get_dir(), str)
+        True
+    """
     if _dir is not None:
         return _dir
     cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
@@ -38,7 +44,16 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep downloads in the folder ``d`` from now on."""
+    """Keep downloads in the folder ``d`` from now on.
+
+    Example::
+
+        >>> before = oneflow.hub.get_dir()
+        >>> oneflow.hub.set_dir("models")
+        >>> oneflow.hub.get_dir()
+        'models'
+        >>> oneflow.hub.set_dir(before)
+    """
     global _dir
     _dir = os.path.expanduser(d)
 
@@ -90,6 +105,13 @@ def list(repo_or_dir: Any, force_reload: bool = False, source: str = "local", **
     Raises:
         FileNotFoundError: the folder has no ``hubconf.py``.
         NotImplementedError: it names a repository that would have to be fetched.
+
+    Example::
+
+        >>> import pathlib
+        >>> _ = pathlib.Path("hubconf.py").write_text("def tiny(): return 3")
+        >>> oneflow.hub.list(".", source="local")
+        ['tiny']
     """
     module = _hubconf(repo_or_dir, source)
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
@@ -124,6 +146,13 @@ def load(
 
     Raises:
         RuntimeError: there is no such function, or a package that ``hubconf.dependencies`` names is not installed.
+
+    Example::
+
+        >>> import pathlib
+        >>> _ = pathlib.Path("hubconf.py").write_text("def tiny(): return 3")
+        >>> oneflow.hub.load(".", "tiny", source="local")
+        3
     """
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 

@@ -207,6 +207,14 @@ def custom_op(
 
     Returns:
         A :class:`CustomOpDef`.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("doc::twice", mutates_args=())
+        ... def twice(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x * 2
+        >>> twice(oneflow.ones(1))
+        tensor([2.])
     """
 
     def make(function: Callable[..., Any]) -> CustomOpDef:

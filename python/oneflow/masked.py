@@ -84,7 +84,14 @@ def sum(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Sum over ``dim``."""
+    """Sum over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.sum(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([1., 7.])
+    """
     kept = _filled(input, mask, 0)
     dims = _dims(input, dim)
     return kept.sum(dims, keepdim, dtype=dtype) if dims else kept.sum(dtype=dtype)
@@ -98,7 +105,14 @@ def prod(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Product over ``dim``."""
+    """Product over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.prod(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([ 1., 12.])
+    """
     kept = _filled(input, mask, 1)
     dims = _dims(input, dim)
     if not dims:
@@ -109,12 +123,28 @@ def prod(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running sum along ``dim``."""
+    """Running sum along ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.cumsum(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([[1., 1.],
+                [3., 7.]])
+    """
     return _filled(input, mask, 0).cumsum(dim, dtype=dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running product along ``dim``."""
+    """Running product along ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.cumprod(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([[ 1.,  1.],
+                [ 3., 12.]])
+    """
     return _filled(input, mask, 1).cumprod(dim, dtype=dtype)
 
 
@@ -130,7 +160,14 @@ def amax(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Maximum over ``dim``."""
+    """Maximum over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.amax(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([1., 4.])
+    """
     return _cast(_filled(input, mask, _least(input.dtype)).amax(_dims(input, dim), keepdim), dtype)
 
 
@@ -142,7 +179,14 @@ def amin(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Minimum over ``dim``."""
+    """Minimum over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.amin(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([1., 3.])
+    """
     return _cast(_filled(input, mask, _greatest(input.dtype)).amin(_dims(input, dim), keepdim), dtype)
 
 
@@ -154,7 +198,14 @@ def argmax(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Index of the maximum along ``dim``, among all where it is None, in the input's dtype by default."""
+    """Index of the maximum along ``dim``, among all where it is None, in the input's dtype by default.
+
+    Example::
+
+        >>> oneflow.masked.argmax(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([0., 1.])
+    """
     found = _filled(input, mask, _least(input.dtype)).argmax(dim, keepdim)
     return found.to(input.dtype if dtype is None else dtype)
 
@@ -167,7 +218,14 @@ def argmin(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Index of the minimum along ``dim``, among all where it is None, in the input's dtype by default."""
+    """Index of the minimum along ``dim``, among all where it is None, in the input's dtype by default.
+
+    Example::
+
+        >>> oneflow.masked.argmin(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([0., 0.])
+    """
     found = _filled(input, mask, _greatest(input.dtype)).argmin(dim, keepdim)
     return found.to(input.dtype if dtype is None else dtype)
 
@@ -185,7 +243,14 @@ def mean(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Mean over ``dim``; NaN of nothing."""
+    """Mean over ``dim``; NaN of nothing.
+
+    Example::
+
+        >>> oneflow.masked.mean(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([1.0000, 3.5000])
+    """
     dims = _dims(input, dim)
     if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
         dtype = oneflow.get_default_dtype()
@@ -201,7 +266,14 @@ def median(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Lower median along ``dim``, of the elements that are no NaN; NaN of nothing."""
+    """Lower median along ``dim``, of the elements that are no NaN; NaN of nothing.
+
+    Example::
+
+        >>> oneflow.masked.median(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([1., 3.])
+    """
     if not input.dtype.is_floating_point:
         raise ValueError(f"median: floating point input expected, got {input.dtype}")
     return _filled(_cast(input, dtype), mask, float("nan")).nanmedian(dim, keepdim).values
@@ -216,7 +288,14 @@ def norm(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Vector norm over ``dim``."""
+    """Vector norm over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.norm(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 2.0, 1, mask=oneflow.tensor([[True,
+        ...     False], [True, True]]))
+        tensor([1., 5.])
+    """
     ord = 2.0 if ord is None else ord
     kept = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
     return oneflow.linalg.vector_norm(kept, ord, _dims(input, dim), keepdim, dtype=dtype)
@@ -254,7 +333,14 @@ def var(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Variance over ``dim``, with one degree of freedom less unless told otherwise."""
+    """Variance over ``dim``, with one degree of freedom less unless told otherwise.
+
+    Example::
+
+        >>> oneflow.masked.var(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]), unbiased=False)
+        tensor([0.0000, 0.2500])
+    """
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
@@ -268,22 +354,52 @@ def std(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Standard deviation over ``dim``, with one degree of freedom less unless told otherwise."""
+    """Standard deviation over ``dim``, with one degree of freedom less unless told otherwise.
+
+    Example::
+
+        >>> oneflow.masked.std(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]), unbiased=False)
+        tensor([0.0000, 0.5000])
+    """
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 def softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax along ``dim``; zero where left out."""
+    """Softmax along ``dim``; zero where left out.
+
+    Example::
+
+        >>> oneflow.masked.softmax(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([[1.0000, 0.0000],
+                [0.2689, 0.7311]])
+    """
     return _filled(input, mask, _least(input.dtype)).softmax(dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Logarithm of the softmax along ``dim``."""
+    """Logarithm of the softmax along ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.log_softmax(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
+        tensor([[-1.3133, -0.3133],
+                [-1.3133, -0.3133]])
+    """
     return _filled(input, mask, _least(input.dtype)).log_softmax(dim, dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the negated input along ``dim``; zero where left out."""
+    """Softmax of the negated input along ``dim``; zero where left out.
+
+    Example::
+
+        >>> oneflow.masked.softmin(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True, False],
+        ...     [True, True]]))
+        tensor([[1.0000, 0.0000],
+                [0.7311, 0.2689]])
+    """
     return (-_filled(input, mask, _greatest(input.dtype))).softmax(dim, dtype=dtype)
 
 
@@ -296,7 +412,15 @@ def normalize(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Divided by the norm along ``dim``, which is at least ``eps``; zero where left out."""
+    """Divided by the norm along ``dim``, which is at least ``eps``; zero where left out.
+
+    Example::
+
+        >>> oneflow.masked.normalize(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 2.0, 1, mask=oneflow.tensor([[True,
+        ...     False], [True, True]]))
+        tensor([[1.0000, 0.0000],
+                [0.6000, 0.8000]])
+    """
     x = _cast(input, dtype)
     length = norm(x, ord, dim, keepdim=True, mask=mask)
     return _filled(x, mask, 0) / oneflow.maximum(length, oneflow.full_like(length, eps))
@@ -310,7 +434,13 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """``log(exp(input) + exp(other))``; what is left out adds nothing."""
+    """``log(exp(input) + exp(other))``; what is left out adds nothing.
+
+    Example::
+
+        >>> oneflow.masked.logaddexp(oneflow.zeros(2), oneflow.zeros(2))
+        tensor([0.6931, 0.6931])
+    """
     a, b = _cast(input, dtype), _cast(other, dtype)
     return oneflow.logaddexp(_filled(a, input_mask, float("-inf")), _filled(b, other_mask, float("-inf")))
 
@@ -323,7 +453,14 @@ def logsumexp(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """``log(sum(exp(input)))`` over ``dim``."""
+    """``log(sum(exp(input)))`` over ``dim``.
+
+    Example::
+
+        >>> oneflow.masked.logsumexp(oneflow.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, mask=oneflow.tensor([[True,
+        ...     False], [True, True]]))
+        tensor([1.0000, 4.3133])
+    """
     dims: Any = _dims(input, dim)
     x = _cast(input, dtype)
     return oneflow.logsumexp(_filled(x, mask, float("-inf")), dims or (0,) if x.dim() == 0 else dims, keepdim)

@@ -257,13 +257,25 @@ def get_ignored_functions() -> set[Any]:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether ``func`` is a method of Tensor, or the getter of one of its properties."""
+    """Whether ``func`` is a method of Tensor, or the getter of one of its properties.
+
+    Example::
+
+        >>> oneflow.overrides.is_tensor_method_or_property(oneflow.Tensor.add)
+        True
+    """
     name = getattr(func, "__name__", None)
     return name == "__get__" or (name is not None and getattr(Tensor, name, None) is func)
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The public name of a function, such as "oneflow.Tensor.add"; None where it has none."""
+    """The public name of a function, such as "oneflow.Tensor.add"; None where it has none.
+
+    Example::
+
+        >>> oneflow.overrides.resolve_name(oneflow.add)
+        'oneflow.add'
+    """
     name = getattr(f, "__name__", None)
     if name is None:
         return None

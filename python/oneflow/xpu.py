@@ -23,7 +23,13 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """False: there is no provider for them."""
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.xpu.is_initialized()
+        False
+    """
     return False
 
 

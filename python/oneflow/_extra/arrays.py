@@ -14,7 +14,13 @@ _made: Any = oneflow
 
 
 def cast(input: Tensor, dtype: oneflow.dtype, pin_memory: bool = False) -> Tensor:
-    """``input`` with elements of another dtype."""
+    """``input`` with elements of another dtype.
+
+    Example::
+
+        >>> oneflow.cast(oneflow.ones(1), oneflow.int64)
+        tensor([1])
+    """
     return input.to(dtype)
 
 

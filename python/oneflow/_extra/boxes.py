@@ -155,6 +155,11 @@ def deform_conv2d(
 
     Returns:
         (N, out, out_h, out_w).
+
+    Example::
+
+        >>> F.deform_conv2d(oneflow.ones(1, 1, 3, 3), oneflow.zeros(1, 8, 2, 2), oneflow.ones(1, 1, 2, 2)).shape
+        oneflow.Size([1, 1, 2, 2])
     """
     n, channels, _, _ = input.shape
     out_channels, per_group, kh, kw = weight.shape

@@ -135,6 +135,22 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cud
         device_type: device type of its inputs.
         cast_inputs: None runs it under the autocast state it is called in; a dtype casts floating inputs to it and
             switches autocast off inside.
+
+    Example::
+
+        >>> class Double(oneflow.autograd.Function):
+        ...     @staticmethod
+        ...     @oneflow.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @oneflow.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, g):
+        ...         return g * 2
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -158,7 +174,24 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cud
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str = "cuda") -> Any:
-    """Decorate ``backward`` of an ``autograd.Function``: it runs in the autocast state of its forward."""
+    """Decorate ``backward`` of an ``autograd.Function``: it runs in the autocast state of its forward.
+
+    Example::
+
+        >>> class Double(oneflow.autograd.Function):
+        ...     @staticmethod
+        ...     @oneflow.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @oneflow.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, g):
+        ...         return g * 2
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

@@ -11,7 +11,13 @@ from oneflow.autograd._engine import grad
 
 
 class GradcheckError(RuntimeError):
-    """Analytic and numeric gradients differ."""
+    """Analytic and numeric gradients differ.
+
+    Example::
+
+        >>> issubclass(oneflow.autograd.GradcheckError, RuntimeError)
+        True
+    """
 
 
 def _differentiable(values: Sequence[Any]) -> list[Tensor]:

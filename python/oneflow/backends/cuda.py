@@ -38,12 +38,24 @@ _enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """True: every build can use a GPU; :func:`oneflow.cuda.is_available` says whether there is one."""
+    """True: every build can use a GPU; :func:`oneflow.cuda.is_available` says whether there is one.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cuda.is_built(), bool)
+        True
+    """
     return True
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether the tiled kernel of attention is allowed."""
+    """Whether the tiled kernel of attention is allowed.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cuda.flash_sdp_enabled(), bool)
+        True
+    """
     return _enabled["flash"]
 
 
@@ -53,7 +65,13 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention composed of products and a softmax is allowed."""
+    """Whether attention composed of products and a softmax is allowed.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cuda.math_sdp_enabled(), bool)
+        True
+    """
     return _enabled["math"]
 
 
@@ -63,7 +81,13 @@ def enable_math_sdp(enabled: bool) -> None:
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether the memory-efficient kernel of attention is allowed; it is the tiled one."""
+    """Whether the memory-efficient kernel of attention is allowed; it is the tiled one.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cuda.mem_efficient_sdp_enabled(), bool)
+        True
+    """
     return _enabled["mem_efficient"]
 
 
@@ -73,7 +97,13 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether cuDNN's attention is allowed; it is not used."""
+    """Whether cuDNN's attention is allowed; it is not used.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.cuda.cudnn_sdp_enabled(), bool)
+        True
+    """
     return _enabled["cudnn"]
 
 

@@ -6,12 +6,24 @@ __all__ = ["is_available", "is_built", "is_macos13_or_newer", "is_macos_or_newer
 
 
 def is_built() -> bool:
-    """False: there is no provider for them."""
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.backends.mps.is_built()
+        False
+    """
     return False
 
 
 def is_available() -> bool:
-    """False: there is no provider for them."""
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.backends.mps.is_available()
+        False
+    """
     return False
 
 

@@ -9,7 +9,13 @@ strategy: str | None = None
 
 
 def is_available() -> bool:
-    """False: no other order is searched for."""
+    """False: no other order is searched for.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.opt_einsum.is_available(), bool)
+        True
+    """
     return False
 
 

@@ -6,5 +6,11 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """False: it is not used."""
+    """False: it is not used.
+
+    Example::
+
+        >>> isinstance(oneflow.backends.xnnpack.is_available(), bool)
+        True
+    """
     return False

@@ -352,7 +352,12 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: programs run without recorded launches."""
+    """Do nothing: programs run without recorded launches.
+
+    Example::
+
+        >>> oneflow.compiler.cudagraph_mark_step_begin()
+    """
 
 
 class set_stance:
@@ -364,6 +369,12 @@ class set_stance:
 
     Raises:
         RuntimeError: another stance.
+
+    Example::
+
+        >>> with oneflow.compiler.set_stance("force_eager"):
+        ...     oneflow.compile(lambda x: x + 1)(oneflow.ones(1))
+        tensor([2.])
     """
 
     def __init__(self, stance: str = "default") -> None:

@@ -9,7 +9,13 @@ T = TypeVar("T")
 
 
 def allow_in_graph(fn: T) -> T:
-    """Return ``fn`` itself: its ops are traced."""
+    """Return ``fn`` itself: its ops are traced.
+
+    Example::
+
+        >>> oneflow.compiler.allow_in_graph(len) is len
+        True
+    """
     return fn
 
 
@@ -19,7 +25,13 @@ def nonstrict_trace(traceable_fn: T) -> T:
 
 
 def assume_constant_result(fn: T) -> T:
-    """Return ``fn`` itself: what is no tensor is a constant of the trace."""
+    """Return ``fn`` itself: what is no tensor is a constant of the trace.
+
+    Example::
+
+        >>> oneflow.compiler.assume_constant_result(len) is len
+        True
+    """
     return fn
 
 
@@ -34,5 +46,11 @@ def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[T], T]:
 
 
 def is_exporting() -> bool:
-    """False: programs are saved with ``Graph.save_plan``, by running them."""
+    """False: programs are saved with ``Graph.save_plan``, by running them.
+
+    Example::
+
+        >>> oneflow.compiler.is_exporting()
+        False
+    """
     return False

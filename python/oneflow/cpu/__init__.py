@@ -43,7 +43,12 @@ def current_device() -> str:
 
 
 def set_device(device: Any) -> None:
-    """Accepted for compatibility: there is one CPU device."""
+    """Accepted for compatibility: there is one CPU device.
+
+    Example::
+
+        >>> oneflow.cpu.set_device("cpu")
+    """
 
 
 def synchronize(device: Any = None) -> None:

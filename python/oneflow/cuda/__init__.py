@@ -60,7 +60,13 @@ __all__ = [
 
 
 def unavailable_reason() -> str | None:
-    """Return why CUDA cannot be used, with everything that was tried; None where it can."""
+    """Return why CUDA cannot be used, with everything that was tried; None where it can.
+
+    Example::
+
+        >>> oneflow.cuda.is_available() or isinstance(oneflow.cuda.unavailable_reason(), str)
+        True
+    """
     return _oneflow._cuda_unavailable_reason()
 
 
@@ -218,12 +224,22 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed random draws. There is one generator for all devices: equal seeds draw equal numbers on each."""
+    """Seed random draws. There is one generator for all devices: equal seeds draw equal numbers on each.
+
+    Example::
+
+        >>> oneflow.cuda.manual_seed(0)
+    """
     _manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """As :func:`manual_seed`."""
+    """As :func:`manual_seed`.
+
+    Example::
+
+        >>> oneflow.cuda.manual_seed_all(0)
+    """
     _manual_seed(seed)
 
 

@@ -164,12 +164,29 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """Return ``"tcp"`` between processes, ``"fake"`` between threads."""
+    """Return ``"tcp"`` between processes, ``"fake"`` between threads.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_backend())
+        ['fake', 'fake']
+    """
     return _group(group).backend()
 
 
 def new_group(ranks: list[int] | None = None, **_: Any) -> Any:
-    """Make a group of some ranks of the world. All ranks call it with the same list; others get ``None``."""
+    """Make a group of some ranks of the world. All ranks call it with the same list; others get ``None``.
+
+    Example::
+
+        >>> def rank():
+        ...     group = oneflow.distributed.new_group([0, 1])
+        ...     x = oneflow.ones(1)
+        ...     oneflow.distributed.all_reduce(x, group=group)
+        ...     return x.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2.0, 2.0]
+    """
     world = _world()
     return world.new_group(list(range(world.size())) if ranks is None else list(ranks))
 
@@ -244,23 +261,75 @@ def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int =
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
-    """Send ``tensor`` to rank ``dst``."""
+    """Send ``tensor`` to rank ``dst``.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.send(x, 1)
+        ...     else:
+        ...         oneflow.distributed.recv(x, 0)
+        ...     return x.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 0.0], [0.0, 0.0]]
+    """
     isend(tensor, dst, group, tag).wait()
 
 
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> int:
-    """Receive the next message of rank ``src`` with this tag into ``tensor``; return ``src``."""
+    """Receive the next message of rank ``src`` with this tag into ``tensor``; return ``src``.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.send(x, 1)
+        ...     else:
+        ...         oneflow.distributed.recv(x, 0)
+        ...     return x.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 0.0], [0.0, 0.0]]
+    """
     irecv(tensor, src, group, tag).wait()
     return src
 
 
 def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
-    """Start sending and return the work."""
+    """Start sending and return the work.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.isend(x, 1).wait()
+        ...     else:
+        ...         oneflow.distributed.irecv(x, 0).wait()
+        ...     return x.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 0.0], [0.0, 0.0]]
+    """
     return _group(group).issue("send", tensor, peer=dst, tag=tag)
 
 
 def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
-    """Start receiving and return the work."""
+    """Start receiving and return the work.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.isend(x, 1).wait()
+        ...     else:
+        ...         oneflow.distributed.irecv(x, 0).wait()
+        ...     return x.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 0.0], [0.0, 0.0]]
+    """
     return _group(group).issue("recv", tensor, peer=src, tag=tag)
 
 
@@ -280,5 +349,14 @@ def wire_calls() -> dict[str, int]:
 
 
 def reset_wire_counters() -> None:
-    """Start counting anew."""
+    """Start counting anew.
+
+    Example::
+
+        >>> def rank():
+        ...     oneflow.distributed.reset_wire_counters()
+        ...     return oneflow.distributed.wire_bytes()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [{}, {}]
+    """
     _oneflow._reset_wire_counters()

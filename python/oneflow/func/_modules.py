@@ -108,6 +108,12 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 
     Raises:
         RuntimeError: no module, modules in different modes or of different kinds, or some that want gradients.
+
+    Example::
+
+        >>> params, buffers = oneflow.func.stack_module_state([nn.Linear(2, 1), nn.Linear(2, 1)])
+        >>> params["weight"].shape
+        oneflow.Size([2, 1, 2])
     """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -136,7 +142,14 @@ def _stacked(states: list[dict[str, Any]], leaves: bool) -> dict[str, Tensor]:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Let every batch norm below ``root`` compute from its batch alone, without running statistics."""
+    """Let every batch norm below ``root`` compute from its batch alone, without running statistics.
+
+    Example::
+
+        >>> m = oneflow.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(2)))
+        >>> m[0].track_running_stats
+        False
+    """
     for module in root.modules():
         if isinstance(module, oneflow.nn.modules.batchnorm._BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None

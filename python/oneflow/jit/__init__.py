@@ -64,7 +64,13 @@ def script_method(fn: T) -> T:
 
 
 def script_if_tracing(fn: T) -> T:
-    """Return ``fn`` itself."""
+    """Return ``fn`` itself.
+
+    Example::
+
+        >>> oneflow.jit.script_if_tracing(lambda x: x + 1)(1)
+        2
+    """
     return fn
 
 
@@ -107,7 +113,13 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """Return ``the_value``; types are for the reader."""
+    """Return ``the_value``; types are for the reader.
+
+    Example::
+
+        >>> oneflow.jit.annotate(list, [1])
+        [1]
+    """
     return the_value
 
 
@@ -139,12 +151,24 @@ def is_tracing() -> bool:
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> _Done:
-    """Run ``func`` now; :func:`wait` returns what it returned."""
+    """Run ``func`` now; :func:`wait` returns what it returned.
+
+    Example::
+
+        >>> oneflow.jit.wait(oneflow.jit.fork(lambda x: x + 1, 1))
+        2
+    """
     return _Done(func(*args, **kwargs))
 
 
 def wait(future: _Done) -> Any:
-    """The result of :func:`fork`."""
+    """The result of :func:`fork`.
+
+    Example::
+
+        >>> oneflow.jit.wait(oneflow.jit.fork(lambda x: x + 1, 1))
+        2
+    """
     return future.value
 
 
@@ -193,7 +217,13 @@ CompilationUnit = refuse_class("oneflow.jit.CompilationUnit", _INSTEAD)
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's own ``isinstance``, of parametrised types such as ``list[int]`` by their origin."""
+    """Python's own ``isinstance``, of parametrised types such as ``list[int]`` by their origin.
+
+    Example::
+
+        >>> oneflow.jit.isinstance([1], list)
+        True
+    """
     import builtins
     from typing import get_origin
 

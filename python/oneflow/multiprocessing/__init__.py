@@ -64,6 +64,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
     Raises:
         RuntimeError: another one.
+
+    Example::
+
+        >>> oneflow.multiprocessing.set_sharing_strategy(oneflow.multiprocessing.get_sharing_strategy())
     """
     if new_strategy not in {*get_all_sharing_strategies(), "file_system"}:
         raise RuntimeError(f"set_sharing_strategy(): unknown strategy {new_strategy!r}")

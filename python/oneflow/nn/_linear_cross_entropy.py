@@ -34,6 +34,11 @@ def linear_cross_entropy(
 
     Raises:
         RuntimeError: shapes that do not fit.
+
+    Example::
+
+        >>> F.linear_cross_entropy(oneflow.ones(2, 3), oneflow.zeros(4, 3), oneflow.tensor([0, 1]))
+        tensor(1.3863)
     """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")

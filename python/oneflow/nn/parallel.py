@@ -25,6 +25,11 @@ class DataParallel(Module):
 
     Raises:
         NotImplementedError: there are several GPUs to use: a module is not copied to them by threads.
+
+    Example::
+
+        >>> nn.DataParallel(nn.Linear(2, 1))(oneflow.ones(3, 2)).shape
+        oneflow.Size([3, 1])
     """
 
     def __init__(

@@ -73,7 +73,13 @@ def _period(M: int, sym: bool) -> int:
 
 @_window
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``exp(-abs(n - center) / tau)``; another center than the middle only with ``sym=False``."""
+    """``exp(-abs(n - center) / tau)``; another center than the middle only with ``sym=False``.
+
+    Example::
+
+        >>> oneflow.signal.windows.exponential(5)
+        tensor([0.1353, 0.3679, 1.0000, 0.3679, 0.1353])
+    """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -84,14 +90,26 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 @_window
 def cosine(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``sin(pi (n + 1/2) / M)``."""
+    """``sin(pi (n + 1/2) / M)``.
+
+    Example::
+
+        >>> oneflow.signal.windows.cosine(5)
+        tensor([0.3090, 0.8090, 1.0000, 0.8090, 0.3090])
+    """
     step = math.pi / max(M + 1 if not sym and M > 1 else M, 1)
     return _line(0.5 * step, step, M, options).sin()
 
 
 @_window
 def gaussian(M: int, *, std: float = 1.0, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``exp(-((n - middle) / std) ** 2 / 2)``."""
+    """``exp(-((n - middle) / std) ** 2 / 2)``.
+
+    Example::
+
+        >>> oneflow.signal.windows.gaussian(5)
+        tensor([0.1353, 0.6065, 1.0000, 0.6065, 0.1353])
+    """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     middle = (M if not sym and M > 1 else M - 1) / 2.0
@@ -102,7 +120,13 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool, options: dict[str, Any]) ->
 
 @_window
 def kaiser(M: int, *, beta: float = 12.0, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``i0(beta sqrt(1 - t ** 2)) / i0(beta)`` for t from -1 to 1."""
+    """``i0(beta sqrt(1 - t ** 2)) / i0(beta)`` for t from -1 to 1.
+
+    Example::
+
+        >>> oneflow.signal.windows.kaiser(5)
+        tensor([5.2773e-05, 2.1567e-01, 1.0000e+00, 2.1567e-01, 5.2773e-05])
+    """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     step = 2.0 * beta / _period(M, sym)
@@ -112,7 +136,13 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool, options: dict[str, Any]) ->
 
 @_window
 def general_cosine(M: int, *, a: Iterable[float], sym: bool, options: dict[str, Any]) -> Tensor:
-    """``sum((-1) ** i a[i] cos(i t))`` for t from 0 to 2 pi."""
+    """``sum((-1) ** i a[i] cos(i t))`` for t from 0 to 2 pi.
+
+    Example::
+
+        >>> oneflow.signal.windows.general_cosine(5, a=[0.5, 0.5])
+        tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     weights = [float(x) for x in a]
@@ -127,35 +157,71 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool, options: dict[str, 
 
 @_window
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``alpha - (1 - alpha) cos(t)`` for t from 0 to 2 pi."""
+    """``alpha - (1 - alpha) cos(t)`` for t from 0 to 2 pi.
+
+    Example::
+
+        >>> oneflow.signal.windows.general_hamming(5)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
+    """
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **options)
 
 
 @_window
 def hamming(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """The general Hamming window with alpha 0.54."""
+    """The general Hamming window with alpha 0.54.
+
+    Example::
+
+        >>> oneflow.signal.windows.hamming(5)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
+    """
     return general_cosine(M, a=[0.54, 0.46], sym=sym, **options)
 
 
 @_window
 def hann(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """The general Hamming window with alpha 0.5."""
+    """The general Hamming window with alpha 0.5.
+
+    Example::
+
+        >>> oneflow.signal.windows.hann(5)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return general_cosine(M, a=[0.5, 0.5], sym=sym, **options)
 
 
 @_window
 def blackman(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """Three cosines with 0.42, 0.5 and 0.08."""
+    """Three cosines with 0.42, 0.5 and 0.08.
+
+    Example::
+
+        >>> oneflow.signal.windows.blackman(5)
+        tensor([-1.4901e-08,  3.4000e-01,  1.0000e+00,  3.4000e-01, -1.4901e-08])
+    """
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
 
 
 @_window
 def bartlett(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """``1 - abs(t)`` for t from -1 to 1."""
+    """``1 - abs(t)`` for t from -1 to 1.
+
+    Example::
+
+        >>> oneflow.signal.windows.bartlett(5)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return 1 - _line(-1.0, 2.0 / _period(M, sym), M, options).abs()
 
 
 @_window
 def nuttall(M: int, *, sym: bool, options: dict[str, Any]) -> Tensor:
-    """Four cosines with 0.3635819, 0.4891775, 0.1365995 and 0.0106411. (Nuttall, 1981.)"""
+    """Four cosines with 0.3635819, 0.4891775, 0.1365995 and 0.0106411. (Nuttall, 1981.)
+
+    Example::
+
+        >>> oneflow.signal.windows.nuttall(5)
+        tensor([3.6280e-04, 2.2698e-01, 1.0000e+00, 2.2698e-01, 3.6280e-04])
+    """
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)

@@ -31,11 +31,23 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """Running a checkpointed part again gave other tensors than the first time."""
+    """Running a checkpointed part again gave other tensors than the first time.
+
+    Example::
+
+        >>> issubclass(oneflow.utils.checkpoint.CheckpointError, RuntimeError)
+        True
+    """
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Two contexts that do nothing: for the forward and for running it again."""
+    """Two contexts that do nothing: for the forward and for running it again.
+
+    Example::
+
+        >>> len(oneflow.utils.checkpoint.noop_context_fn())
+        2
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -45,7 +57,13 @@ _debug: bool | None = None
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Generator[None, None, None]:
-    """Inside, checkpointed parts stop running again as soon as everything wanted is there (True), or run to the end."""
+    """Inside, checkpointed parts stop running again as soon as everything wanted is there (True), or run to the end.
+
+    Example::
+
+        >>> with oneflow.utils.checkpoint.set_checkpoint_early_stop(True):
+        ...     pass
+    """
     global _early_stop
     was, _early_stop = _early_stop, enable
     try:
@@ -56,7 +74,13 @@ def set_checkpoint_early_stop(enable: bool) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Generator[None, None, None]:
-    """Inside, ``debug`` of :func:`checkpoint` is ``enabled`` whatever the call says; None leaves it to the call."""
+    """Inside, ``debug`` of :func:`checkpoint` is ``enabled`` whatever the call says; None leaves it to the call.
+
+    Example::
+
+        >>> with oneflow.utils.checkpoint.set_checkpoint_debug_enabled(False):
+        ...     pass
+    """
     global _debug
     was, _debug = _debug, enabled
     try:

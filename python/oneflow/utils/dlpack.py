@@ -13,5 +13,11 @@ from_dlpack = oneflow.from_dlpack
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule over the memory of ``tensor``, which another library takes once."""
+    """Return a capsule over the memory of ``tensor``, which another library takes once.
+
+    Example::
+
+        >>> oneflow.utils.dlpack.from_dlpack(oneflow.utils.dlpack.to_dlpack(oneflow.ones(2)))
+        tensor([1., 1.])
+    """
     return tensor.__dlpack__()

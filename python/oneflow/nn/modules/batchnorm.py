@@ -186,6 +186,11 @@ class SyncBatchNorm(_BatchNorm):
 
     A global tensor's statistics are those of the whole tensor already, and a single process has nothing to wait for:
     then this is batch norm. Local tensors of several processes do not exchange statistics; ``process_group`` is kept.
+
+    Example::
+
+        >>> nn.SyncBatchNorm(2).eval()(oneflow.ones(3, 2)).shape
+        oneflow.Size([3, 2])
     """
 
     def __init__(

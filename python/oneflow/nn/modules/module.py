@@ -31,14 +31,32 @@ _global_parameter_registration_hooks: _Hooks = OrderedDict()
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args)`` before every module's forward."""
+    """Call ``hook(module, args)`` before every module's forward.
+
+    Example::
+
+        >>> from oneflow.nn.modules.module import register_module_forward_pre_hook
+        >>> handle = register_module_forward_pre_hook(lambda m, args: print(len(args)))
+        >>> y = nn.ReLU()(oneflow.ones(1))
+        1
+        >>> handle.remove()
+    """
     return register(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after every module's forward; options as for one module's hook."""
+    """Call ``hook(module, args, output)`` after every module's forward; options as for one module's hook.
+
+    Example::
+
+        >>> from oneflow.nn.modules.module import register_module_forward_hook
+        >>> handle = register_module_forward_hook(lambda m, args, y: print(type(m).__name__))
+        >>> y = nn.ReLU()(oneflow.ones(1))
+        ReLU
+        >>> handle.remove()
+    """
     flags = ((_global_forward_hooks_with_kwargs, with_kwargs), (_global_forward_hooks_always_called, always_call))
     return register(_global_forward_hooks, hook, flags=flags)
 

@@ -31,7 +31,13 @@ __all__ = [
 
 
 class QuickGELU(Module):
-    """``x * sigmoid(1.702 * x)``, near to GELU."""
+    """``x * sigmoid(1.702 * x)``, near to GELU.
+
+    Example::
+
+        >>> nn.QuickGELU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.1542,  0.3504,  1.9357])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it to every element."""
@@ -39,7 +45,13 @@ class QuickGELU(Module):
 
 
 class SquareReLU(Module):
-    """``relu(x) ** 2``."""
+    """``relu(x) ** 2``.
+
+    Example::
+
+        >>> nn.SquareReLU()(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.0000, 0.2500, 4.0000])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it to every element."""
@@ -52,6 +64,11 @@ class RMSLayerNorm(Module):
     Args:
         normalized_shape: the size of the last dimension.
         eps: added to the mean square.
+
+    Example::
+
+        >>> nn.RMSLayerNorm(2)(oneflow.tensor([3.0, 4.0]))
+        tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
     """
 
     def __init__(self, normalized_shape: int, eps: float = 1e-6) -> None:
@@ -69,6 +86,11 @@ class CombinedMarginLoss(Module):
 
     Args:
         m1, m2, m3: margins as in SphereFace, ArcFace and CosFace.
+
+    Example::
+
+        >>> nn.CombinedMarginLoss(1.0, 0.5, 0.0)(oneflow.tensor([[0.1, 0.9]]), oneflow.tensor([1]))
+        tensor([[0.1000, 0.5808]])
     """
 
     def __init__(self, m1: float = 1.0, m2: float = 0.0, m3: float = 0.0) -> None:
@@ -88,15 +110,33 @@ class _FusedNorm(Module):
 
 
 class FusedBatchNorm1d(_FusedNorm, BatchNorm1d):
-    """``relu(BatchNorm1d(x) + addend)``; arguments as for :class:`BatchNorm1d`."""
+    """``relu(BatchNorm1d(x) + addend)``; arguments as for :class:`BatchNorm1d`.
+
+    Example::
+
+        >>> nn.FusedBatchNorm1d(2)(oneflow.ones(3, 2)).shape
+        oneflow.Size([3, 2])
+    """
 
 
 class FusedBatchNorm2d(_FusedNorm, BatchNorm2d):
-    """``relu(BatchNorm2d(x) + addend)``; arguments as for :class:`BatchNorm2d`."""
+    """``relu(BatchNorm2d(x) + addend)``; arguments as for :class:`BatchNorm2d`.
+
+    Example::
+
+        >>> nn.FusedBatchNorm2d(2)(oneflow.ones(3, 2, 4, 4)).shape
+        oneflow.Size([3, 2, 4, 4])
+    """
 
 
 class FusedBatchNorm3d(_FusedNorm, BatchNorm3d):
-    """``relu(BatchNorm3d(x) + addend)``; arguments as for :class:`BatchNorm3d`."""
+    """``relu(BatchNorm3d(x) + addend)``; arguments as for :class:`BatchNorm3d`.
+
+    Example::
+
+        >>> nn.FusedBatchNorm3d(2)(oneflow.ones(3, 2, 4, 4, 4)).shape
+        oneflow.Size([3, 2, 4, 4, 4])
+    """
 
 
 # ---- quantization in training

@@ -32,6 +32,11 @@ class RNNBase(Module):
 
     Parameters are ``weight_ih_l{k}``, ``weight_hh_l{k}``, ``bias_ih_l{k}``, ``bias_hh_l{k}`` and, projected,
     ``weight_hr_l{k}``, with ``_reverse`` for the second direction; uniform in +-1/sqrt(hidden_size).
+
+    Example::
+
+        >>> nn.RNNBase("LSTM", 2, 3).weight_ih_l0.shape
+        oneflow.Size([12, 2])
     """
 
     def __init__(
@@ -320,7 +325,13 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: weight_ih, weight_hh, bias_ih and bias_hh, uniform in +-1/sqrt(hidden_size)."""
+    """What the cells share: weight_ih, weight_hh, bias_ih and bias_hh, uniform in +-1/sqrt(hidden_size).
+
+    Example::
+
+        >>> nn.RNNCell(2, 3).weight_ih.shape
+        oneflow.Size([3, 2])
+    """
 
     weight_ih: Tensor
     weight_hh: Tensor

@@ -135,7 +135,15 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prune nothing, but let there be a mask."""
+    """Prune nothing, but let there be a mask.
+
+    Example::
+
+        >>> m = nn.Linear(2, 1)
+        >>> _ = nn.utils.prune.Identity.apply(m, "weight")
+        >>> nn.utils.prune.is_pruned(m)
+        True
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
@@ -159,7 +167,15 @@ def _n_pruned(amount: Any, n: int) -> int:
 
 
 class RandomUnstructured(BasePruningMethod):
-    """Random elements go."""
+    """Random elements go.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.RandomUnstructured.apply(m, "weight", amount=1)
+        >>> int((m.weight_mask == 0).sum())
+        1
+    """
 
     def __init__(self, amount: float) -> None:
         _check_amount(amount)
@@ -174,7 +190,15 @@ class RandomUnstructured(BasePruningMethod):
 
 
 class L1Unstructured(BasePruningMethod):
-    """The elements of least magnitude go."""
+    """The elements of least magnitude go.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.L1Unstructured.apply(m, "weight", amount=1)
+        >>> int((m.weight_mask == 0).sum())
+        1
+    """
 
     def __init__(self, amount: float) -> None:
         _check_amount(amount)
@@ -225,14 +249,30 @@ class _Structured(BasePruningMethod):
 
 
 class RandomStructured(_Structured):
-    """Random slices along a dimension go."""
+    """Random slices along a dimension go.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.RandomStructured.apply(m, "weight", amount=1, dim=0)
+        >>> int((m.weight_mask == 0).sum())
+        2
+    """
 
     def _sizes(self, t: Tensor) -> Tensor:
         return oneflow.rand(t.shape[self.dim])
 
 
 class LnStructured(_Structured):
-    """The slices of least norm along a dimension go."""
+    """The slices of least norm along a dimension go.
+
+    Example::
+
+        >>> m = nn.Linear(2, 2)
+        >>> _ = nn.utils.prune.LnStructured.apply(m, "weight", amount=1, n=2, dim=0)
+        >>> int((m.weight_mask == 0).sum())
+        2
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -247,7 +287,15 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """A given mask."""
+    """A given mask.
+
+    Example::
+
+        >>> m = nn.Linear(2, 1)
+        >>> _ = nn.utils.prune.CustomFromMask.apply(m, "bias", oneflow.zeros(1))
+        >>> m.bias_mask
+        tensor([0.])
+    """
 
     PRUNING_TYPE = "global"
 

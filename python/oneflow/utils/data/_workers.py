@@ -23,7 +23,13 @@ from oneflow.utils.data import _shared
 
 @dataclass
 class WorkerInfo:
-    """Who a worker process is: ``id`` of ``num_workers``, its ``seed`` and its copy of the data set."""
+    """Who a worker process is: ``id`` of ``num_workers``, its ``seed`` and its copy of the data set.
+
+    Example::
+
+        >>> oneflow.utils.data.get_worker_info() is None
+        True
+    """
 
     id: int
     num_workers: int
