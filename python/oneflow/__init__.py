@@ -84,6 +84,7 @@ _LAZY = (
     "cpu",
     "cuda",
     "distributed",
+    "distributions",
     "env",
     "fft",
     "func",

@@ -1,0 +1,858 @@
+"""Invertible maps of events, with the logarithm of how they stretch volume."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Size, Tensor
+from oneflow.distributions import constraints
+from oneflow.distributions.utils import broadcast_all, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from oneflow.nn import functional as F
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "identity_transform",
+]
+
+
+class Transform:
+    """A map from ``domain`` to ``codomain``; calling it maps, :attr:`inv` is the map back.
+
+    Args:
+        cache_size: 1 keeps the latest pair, so that mapping back and forth gives the very same tensor.
+    """
+
+    bijective = False
+    domain: Any
+    codomain: Any
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
+        self._cache_size = cache_size
+        self._inv: Any = None
+        self._cached_x_y: tuple[Any, Any] = (None, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_inv": None}
+
+    @property
+    def event_dim(self) -> int:
+        """Dimensions of an event, where they are the same before and after."""
+        if self.domain.event_dim == self.codomain.event_dim:
+            return self.domain.event_dim
+        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+
+    @property
+    def inv(self) -> Transform:
+        """The map back."""
+        inverse = None if self._inv is None else self._inv()
+        if inverse is None:
+            inverse = _InverseTransform(self)
+            self._inv = weakref.ref(inverse)
+        return inverse
+
+    @property
+    def sign(self) -> Any:
+        """1 where the map grows, -1 where it falls."""
+        raise NotImplementedError
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """The same map with a cache."""
+        if self._cache_size == cache_size:
+            return self
+        if type(self).__init__ is Transform.__init__:
+            return type(self)(cache_size=cache_size)
+        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map ``x``."""
+        if self._cache_size == 0:
+            return self._call(x)
+        x_old, y_old = self._cached_x_y
+        if x is x_old:
+            return y_old
+        y = self._call(x)
+        self._cached_x_y = x, y
+        return y
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        if self._cache_size == 0:
+            return self._inverse(y)
+        x_old, y_old = self._cached_x_y
+        if y is y_old:
+            return x_old
+        x = self._inverse(y)
+        self._cached_x_y = x, y
+        return x
+
+    def _call(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``log |dy/dx|`` for each event, from both sides of the map."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def forward_shape(self, shape: Any) -> Any:
+        """The shape of the result for an argument of ``shape``."""
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """The shape of the argument for a result of ``shape``."""
+        return shape
+
+
+class _InverseTransform(Transform):
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(transform._cache_size)
+        self._inv = transform
+
+    @property
+    def inv(self) -> Transform:
+        return self._inv
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return self._inv.codomain
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inv.sign
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self.inv.with_cache(cache_size).inv
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
+
+    def __hash__(self) -> int:
+        return hash(("inverse", self._inv))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inv!r})"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._inv._inv_call(x)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self._inv.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._inv.forward_shape(shape)
+
+
+class ComposeTransform(Transform):
+    """Maps one after the other.
+
+    Args:
+        parts: the maps, the first one first.
+    """
+
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+        super().__init__(cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(hash, self.parts)))
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        if not self.parts:
+            return constraints.real
+        domain = self.parts[0].domain
+        dims = self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            dims += part.domain.event_dim - part.codomain.event_dim
+            dims = max(dims, part.domain.event_dim)
+        extra = dims - domain.event_dim
+        return constraints.independent(domain, extra) if extra > 0 else domain
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        if not self.parts:
+            return constraints.real
+        codomain = self.parts[-1].codomain
+        dims = self.parts[0].domain.event_dim
+        for part in self.parts:
+            dims += part.codomain.event_dim - part.domain.event_dim
+            dims = max(dims, part.codomain.event_dim)
+        extra = dims - codomain.event_dim
+        return constraints.independent(codomain, extra) if extra > 0 else codomain
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(part.bijective for part in self.parts)
+
+    @property
+    def sign(self) -> Any:
+        sign: Any = 1
+        for part in self.parts:
+            sign = sign * part.sign
+        return sign
+
+    @property
+    def inv(self) -> Transform:
+        inverse = None if self._inv is None else self._inv()
+        if inverse is None:
+            inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv = weakref.ref(inverse)
+            inverse._inv = weakref.ref(self)
+        return inverse
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if not self.parts:
+            return oneflow.zeros_like(x)
+        values = [x]
+        for part in self.parts[:-1]:
+            values.append(part(values[-1]))
+        values.append(y)
+        terms = []
+        dims = self.domain.event_dim
+        for part, before, after in zip(self.parts, values[:-1], values[1:], strict=True):
+            terms.append(sum_rightmost(part.log_abs_det_jacobian(before, after), dims - part.domain.event_dim))
+            dims += part.codomain.event_dim - part.domain.event_dim
+        return functools.reduce(operator.add, terms)
+
+    def forward_shape(self, shape: Any) -> Any:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        return "ComposeTransform(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
+
+
+identity_transform = ComposeTransform([])
+
+
+class IndependentTransform(Transform):
+    """Another map over several dimensions at once."""
+
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    def _call(self, x: Tensor) -> Tensor:
+        if x.dim() < self.domain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        if y.dim() < self.codomain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self.base_transform.inverse_shape(shape)
+
+
+class ReshapeTransform(Transform):
+    """Events with other sizes.
+
+    Args:
+        in_shape, out_shape: of an event; of equal numbers of elements.
+    """
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        super().__init__(cache_size)
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
+
+    def _reshaped(self, shape: Any, old: Size, new: Size) -> Size:
+        cut = len(shape) - len(old)
+        if cut < 0:
+            raise ValueError("Too few dimensions on input")
+        if tuple(shape[cut:]) != tuple(old):
+            raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {old}")
+        return Size(tuple(shape[:cut]) + tuple(new))
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._reshaped(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._reshaped(shape, self.out_shape, self.in_shape)
+
+
+class _Elementwise(Transform):
+    """Maps without parameters: two objects of one class are equal."""
+
+    bijective = True
+    domain = constraints.real
+    sign: Any = 1
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class ExpTransform(_Elementwise):
+    """``exp(x)``."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class PowerTransform(Transform):
+    """``x ** exponent`` of positive numbers."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
+
+    @property
+    def sign(self) -> Any:
+        return self.exponent.sign()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
+
+    def __hash__(self) -> int:
+        return hash(PowerTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Any) -> Any:
+        return oneflow.broadcast_shapes(shape, self.exponent.shape)
+
+    inverse_shape = forward_shape
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    limits = oneflow.finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
+class SigmoidTransform(_Elementwise):
+    """``1 / (1 + exp(-x))``."""
+
+    codomain = constraints.unit_interval
+
+    def _call(self, x: Tensor) -> Tensor:
+        return _clipped_sigmoid(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        limits = oneflow.finfo(y.dtype)
+        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -F.softplus(-x) - F.softplus(x)
+
+
+class SoftplusTransform(_Elementwise):
+    """``log(1 + exp(x))``."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return F.softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -F.softplus(-x)
+
+
+class TanhTransform(_Elementwise):
+    """``tanh(x)``; mapping back loses digits near the ends: use a cache there."""
+
+    codomain = constraints.interval(-1.0, 1.0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
+
+
+class AbsTransform(_Elementwise):
+    """``|x|``; mapping back gives the positive number."""
+
+    bijective = False
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class AffineTransform(Transform):
+    """``loc + scale * x``.
+
+    Args:
+        loc, scale: numbers or tensors.
+        event_dim: dimensions of an event.
+    """
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    @property
+    def event_dim(self) -> int:
+        return self._event_dim
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
+
+    codomain = domain
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self._event_dim, cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+
+        def same(a: Any, b: Any) -> bool:
+            equal = a == b
+            return bool(equal.all()) if isinstance(equal, Tensor) else bool(equal)
+
+        return same(self.loc, other.loc) and same(self.scale, other.scale)
+
+    def __hash__(self) -> int:
+        return hash(AffineTransform)
+
+    @property
+    def sign(self) -> Any:
+        if isinstance(self.scale, Tensor):
+            return self.scale.sign()
+        return 1 if self.scale > 0 else -1 if self.scale < 0 else 0
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if isinstance(self.scale, Tensor):
+            result = self.scale.abs().log()
+        else:
+            result = oneflow.full_like(x, math.log(abs(self.scale)))
+        if self._event_dim:
+            result = sum_rightmost(result.expand(x.shape), self._event_dim)
+            return result
+        return result.expand(x.shape)
+
+    def forward_shape(self, shape: Any) -> Any:
+        shapes = [getattr(value, "shape", ()) for value in (self.loc, self.scale)]
+        return oneflow.broadcast_shapes(shape, *shapes)
+
+    inverse_shape = forward_shape
+
+
+class CorrCholeskyTransform(Transform):
+    """Vectors of n (n - 1) / 2 numbers as Cholesky factors of n x n correlation matrices.
+
+    Row by row, tanh of the numbers says how much of the row's remaining length each entry takes (Lewandowski et al.,
+    2009).
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x: Tensor) -> Tensor:
+        x = x.tanh()
+        eps = oneflow.finfo(x.dtype).eps
+        r = vec_to_tril_matrix(x.clamp(-1 + eps, 1 - eps), diag=-1)
+        rest = (1 - r.square()).sqrt().cumprod(-1)
+        r = r + oneflow.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+        return r * F.pad(rest[..., :-1], [1, 0], value=1.0)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = 1 - y.square().cumsum(-1)
+        shifted = F.pad(left[..., :-1], [1, 0], value=1.0)
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(shifted, diag=-1).sqrt()
+        return (t.log1p() - (-t).log1p()) / 2
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        left = 1 - y.square().cumsum(-1)
+        stretch = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1)
+        return stretch - 2 * (x + F.softplus(-2 * x) - math.log(2.0)).sum(-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        n = shape[-1]
+        size = round((0.25 + 2 * n) ** 0.5 + 0.5)
+        if size * (size - 1) // 2 != n:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], size, size))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        if len(shape) < 2:
+            raise ValueError("Too few dimensions on input")
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
+
+
+class SoftmaxTransform(_Elementwise):
+    """Softmax over the last dimension; mapping back gives logarithms."""
+
+    bijective = False
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def forward_shape(self, shape: Any) -> Any:
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        return shape
+
+    inverse_shape = forward_shape
+
+
+class StickBreakingTransform(_Elementwise):
+    """Vectors of n numbers as n + 1 shares: each takes a part of what is left of a stick."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _offset(self, x: Tensor) -> Tensor:
+        n = x.shape[-1]
+        return oneflow.arange(n, 0, -1, dtype=x.dtype, device=x.device).log()
+
+    def _call(self, x: Tensor) -> Tensor:
+        z = _clipped_sigmoid(x - self._offset(x))
+        return F.pad(z, [0, 1], value=1.0) * F.pad((1 - z).cumprod(-1), [1, 0], value=1.0)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        shares = y[..., :-1]
+        left = (1 - shares.cumsum(-1)).clamp(min=oneflow.finfo(y.dtype).tiny)
+        return shares.log() - left.log() + self._offset(shares)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._offset(x)
+        return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class LowerCholeskyTransform(_Elementwise):
+    """Matrices as lower triangles with a positive diagonal: exp on the diagonal, nothing above it."""
+
+    bijective = False
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(_Elementwise):
+    """Matrices as positive definite ones: a Cholesky factor times its transpose."""
+
+    bijective = False
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return LowerCholeskyTransform().inv(oneflow.linalg.cholesky(y))
+
+
+class CatTransform(Transform):
+    """Maps side by side along a dimension.
+
+    Args:
+        tseq: the maps.
+        lengths: how long each one's part is; 1 by default.
+    """
+
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        self.dim = dim
+
+    @property
+    def event_dim(self) -> int:
+        return max(t.event_dim for t in self.transforms)
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(t.bijective for t in self.transforms)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _parts(self, x: Tensor) -> Any:
+        if x.shape[self.dim] != sum(self.lengths):
+            raise ValueError(
+                f"expected {sum(self.lengths)} entries along dimension {self.dim}, got {x.shape[self.dim]}"
+            )
+        return x.split(self.lengths, self.dim)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return oneflow.cat([t(part) for t, part in zip(self.transforms, self._parts(x), strict=True)], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return oneflow.cat([t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        terms = []
+        for t, a, b in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
+            term = t.log_abs_det_jacobian(a, b)
+            terms.append(sum_rightmost(term, self.event_dim - t.event_dim))
+        dim = self.dim - x.dim() if self.dim >= 0 else self.dim
+        dim += self.event_dim
+        return oneflow.cat(terms, dim) if dim < 0 else functools.reduce(operator.add, terms)
+
+
+class StackTransform(Transform):
+    """Maps of the entries along a dimension, one each."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @property
+    def codomain(self) -> Any:  # type: ignore[override]
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(t.bijective for t in self.transforms)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
+
+    def _call(self, x: Tensor) -> Tensor:
+        parts = zip(self.transforms, x.unbind(self.dim), strict=True)
+        return oneflow.stack([t(part) for t, part in parts], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, y.unbind(self.dim), strict=True)
+        return oneflow.stack([t.inv(part) for t, part in parts], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, x.unbind(self.dim), y.unbind(self.dim), strict=True)
+        return oneflow.stack([t.log_abs_det_jacobian(a, b) for t, a, b in parts], self.dim)
+
+
+class CumulativeDistributionTransform(Transform):
+    """A distribution's ``cdf``.
+
+    Args:
+        distribution: of one-dimensional events, with ``cdf`` and ``icdf``.
+    """
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign: Any = 1
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return self.distribution.support
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return (
+            self if self._cache_size == cache_size else CumulativeDistributionTransform(self.distribution, cache_size)
+        )
