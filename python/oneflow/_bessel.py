@@ -431,7 +431,8 @@ def _function(
         return y if out is None else oneflow.alias_copy(y, out=out)
 
     function.__name__ = function.__qualname__ = f"special_{name}"
-    function.__doc__ = f"{what}, elementwise."
+    example = f">>> oneflow.special.{name}(oneflow.ones(2)).shape\n    oneflow.Size([2])"
+    function.__doc__ = f"{what}, elementwise.\n\nExample::\n\n    {example}"
     return function
 
 

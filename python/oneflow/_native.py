@@ -74,7 +74,13 @@ def _of_rank(n: int) -> Any:
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
     sampler.__name__ = sampler.__qualname__ = f"grid_sampler_{n}d"
-    sampler.__doc__ = f":func:`grid_sampler` over {n} spatial dimensions."
+    ones = ", ".join(["2"] * n)
+    grid = ", ".join(["1"] * n)
+    call = f"oneflow.grid_sampler_{n}d(oneflow.ones(1, 1, {ones}), oneflow.zeros(1, {grid}, {n}), 0, 0, True).shape"
+    sampler.__doc__ = (
+        f":func:`grid_sampler` over {n} spatial dimensions.\n\nExample::\n\n    >>> {call}\n"
+        f"    oneflow.Size([1, 1, {grid}])"
+    )
     return sampler
 
 
@@ -251,7 +257,10 @@ def _gamma_function(upper: bool) -> Any:
 
     which = "upper" if upper else "lower"
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The regularised {which} incomplete gamma function, differentiable in ``other``."
+    example = f">>> oneflow.{name}(oneflow.ones(2), oneflow.ones(2)).shape\n    oneflow.Size([2])"
+    function.__doc__ = (
+        f"The regularised {which} incomplete gamma function, differentiable in ``other``.\n\nExample::\n\n    {example}"
+    )
     return function
 
 

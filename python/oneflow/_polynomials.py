@@ -56,7 +56,8 @@ def _polynomial(name: str, what: str, first: _First, following: _Next, limits: t
         return out.resize_(y.shape).copy_(y) if out.shape != y.shape else out.copy_(y)
 
     polynomial.__name__ = polynomial.__qualname__ = name
-    polynomial.__doc__ = f"{what} of degree ``n`` at ``input``."
+    example = f">>> oneflow.special.{name.removeprefix('special_')}(oneflow.ones(2), 0)\n    tensor([1., 1.])"
+    polynomial.__doc__ = f"{what} of degree ``n`` at ``input``.\n\nExample::\n\n    {example}"
     return polynomial
 
 
