@@ -5,15 +5,16 @@
 //! stored with the bias added. Nothing the size of the unfolded image exists. Forward and the gradient for the input are
 //! both this; only taps, step and strides differ.
 
-use crate::depthwise;
+use crate::depthwise::{self, FEW};
 use crate::geometry::{Block, Blocks, Image, Three};
+use crate::pool::by_channel;
 use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
 use crate::stored::{CopyRows, Seg, Stored};
 use crate::weights::{Passes, Tap, Weight};
 use crate::winograd::Winograd;
 use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Isa, Mat, Parallel, Pool, gemm};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
 use std::ops::Range;
@@ -59,6 +60,10 @@ impl Correlation<'_> {
     /// # Safety
     /// Images, weight and bias hold `T` and are valid for what the sizes and taps reach.
     pub unsafe fn run<T: Stored>(&self) {
+        if let Some([src, dst]) = self.as_matrices() {
+            // SAFETY: the contract is the same.
+            return unsafe { self.multiply::<T>(src, dst) };
+        }
         if depthwise::fits(self) {
             // SAFETY: the contract is the same.
             return unsafe { depthwise::run::<T>(self) };
@@ -108,6 +113,60 @@ impl Correlation<'_> {
                 n => Pool.run(n, &task),
             }
         })
+    }
+}
+
+/// Positions of an image from which packing the weights again for each image costs nothing.
+const MANY_POSITIONS: usize = 256;
+
+impl Correlation<'_> {
+    /// The steps from position to position of both images, where a single tap makes every image a matrix product.
+    fn as_matrices(&self) -> Option<[isize; 2]> {
+        let (src, dst) = (&self.src, &self.dst);
+        let plain = matches!(self.weight.taps, [Tap { shift: [0, 0, 0], .. }]) && self.step == [1; 3];
+        let large = self.weight.n > FEW || self.weight.channels > FEW;
+        if !plain || !large || src.sizes[2..] != dst.sizes[2..] {
+            return None;
+        }
+        let many = dst.spatial().iter().product::<usize>() >= MANY_POSITIONS;
+        let fits = many || by_channel(&[src, dst]);
+        Some([src.position_step()?, dst.position_step()?]).filter(|_| fits)
+    }
+
+    /// Every image as [positions, channels] times the weight.
+    unsafe fn multiply<T: Stored>(&self, src_step: isize, dst_step: isize) {
+        let (src, dst, w) = (&self.src, &self.dst, &self.weight);
+        let (k, n) = (w.channels as isize, w.n as isize);
+        let shape = (dst.spatial().iter().product(), w.n, w.channels);
+        let weight = w.ptr.cast::<T>().wrapping_offset(w.taps[0].weight);
+        let (bias, bias_step) = self.bias.unwrap_or((std::ptr::null(), 0));
+        let group = BatchDim {
+            size: self.groups,
+            a: k * src.strides[1],
+            b: self.group_stride,
+            c: n * dst.strides[1],
+            bias: n * bias_step,
+            residual: 0,
+        };
+        let image = BatchDim { size: dst.sizes[0], a: src.strides[0], b: 0, c: dst.strides[0], bias: 0, residual: 0 };
+        let batch = [group, image];
+        let args = GemmArgs {
+            batch: if self.groups == 1 { &batch[1..] } else { &batch },
+            epilogue: Epilogue {
+                bias: self.bias.map(|_| Mat::new(bias.cast::<T>(), 0, bias_step)),
+                ..Epilogue::default()
+            },
+            ..GemmArgs::new(
+                T::DTYPE,
+                shape,
+                Mat::new(src.ptr.cast::<T>(), src_step, src.strides[1]),
+                Mat::new(weight, w.c_stride, w.n_stride),
+                Mat::new(dst.ptr.cast::<T>(), dst_step, dst.strides[1]),
+            )
+        };
+        // SAFETY: the caller's images, weight and bias. Every float dtype has a product.
+        let done = unsafe { gemm(&args, &Pool) };
+        debug_assert!(done.is_ok(), "{done:?}");
     }
 }
 

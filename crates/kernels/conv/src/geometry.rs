@@ -58,6 +58,19 @@ impl Image {
         self.ptr.cast::<T>().wrapping_offset(self.offset(n, c, pos))
     }
 
+    /// The step from position to position where a plane's positions are evenly spaced.
+    pub fn position_step(&self) -> Option<isize> {
+        let ([_, _, d, h, w], [_, _, sd, sh, sw]) = (self.sizes, self.strides);
+        let one = |n: usize, stride: isize, want: isize| n == 1 || stride == want;
+        let step = match (w, h) {
+            (1, 1) => sd,
+            (1, _) => sh,
+            _ => sw,
+        };
+        let whole = one(h, sh, step * w as isize) && one(d, sd, step * (w * h) as isize);
+        whole.then_some(step)
+    }
+
     /// Writes zeros; the element type only has a size.
     ///
     /// # Safety

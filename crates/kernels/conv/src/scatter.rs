@@ -55,19 +55,6 @@ impl<T: Stored> Sink<T> {
     }
 }
 
-/// The step from position to position where a plane's positions are evenly spaced.
-fn even(image: &Image) -> Option<usize> {
-    let ([_, _, _, h, w], [_, _, sd, sh, sw]) = (image.sizes, image.strides);
-    let one = |n: usize, stride: isize, want: isize| n == 1 || stride == want;
-    let step = match (w, h) {
-        (1, 1) => sd,
-        (1, _) => sh,
-        _ => sw,
-    };
-    let whole = one(w, sw, step) && one(h, sh, step * w as isize) && one(image.sizes[2], sd, step * (w * h) as isize);
-    (whole && step > 0).then_some(step as usize)
-}
-
 impl Gradient {
     /// Calls `f(image, first channel, sink)` for runs of channels of every image. `ns` is the rough cost of one channel.
     ///
@@ -81,7 +68,8 @@ impl Gradient {
         let run = if by_channel(&[&self.g, gx]) { (64 / size_of::<T>()).min(channels) } else { 1 };
         let runs = channels.div_ceil(run.max(1));
         // Where sums are what is stored, they are taken in the result.
-        let direct = even(gx).filter(|_| TypeId::of::<T>() == TypeId::of::<T::Acc>());
+        let same = TypeId::of::<T>() == TypeId::of::<T::Acc>();
+        let direct = gx.position_step().filter(|step| same && *step > 0).map(|step| step as usize);
         let room = if direct.is_some() { 0 } else { plane * run };
         split(gx.sizes[0] * runs, (ns + plane as f64) * run as f64, &|r| {
             with_scratch(Slot::A, room * size_of::<T::Acc>(), |sums| {

@@ -1,11 +1,12 @@
 //! The float types in memory, how they are packed, and copies of rows in whole registers.
 
-use oneflow_base::{bf16, f16};
+use oneflow_base::{DType, bf16, f16};
 use oneflow_kernels_gemm::micro::{Acc, Bf16Widened, Elem, F16Widened, F32, F64, Mode};
 use oneflow_kernels_prim::{Register, Simd, WithSimd};
 
 /// A float type in memory.
 pub trait Stored: Elem {
+    const DTYPE: DType;
     /// How it is packed for the micro-kernels.
     type Mode: Mode<S = Self, P = Self::Acc>;
     /// How sums are.
@@ -16,6 +17,7 @@ pub trait Stored: Elem {
 }
 
 impl Stored for f32 {
+    const DTYPE: DType = DType::F32;
     type Mode = F32;
     type Sums = F32;
     #[inline(always)]
@@ -28,6 +30,7 @@ impl Stored for f32 {
     }
 }
 impl Stored for f64 {
+    const DTYPE: DType = DType::F64;
     type Mode = F64;
     type Sums = F64;
     #[inline(always)]
@@ -40,6 +43,7 @@ impl Stored for f64 {
     }
 }
 impl Stored for bf16 {
+    const DTYPE: DType = DType::BF16;
     type Mode = Bf16Widened;
     type Sums = F32;
     #[inline(always)]
@@ -52,6 +56,7 @@ impl Stored for bf16 {
     }
 }
 impl Stored for f16 {
+    const DTYPE: DType = DType::F16;
     type Mode = F16Widened;
     type Sums = F32;
     #[inline(always)]

@@ -116,6 +116,9 @@ fn cases() -> Vec<Case> {
         case([2, 3, 5, 1], &[[7, 3, 1, 1, 1], [6, 3, 1, 1, 1]]),
         case([1, 17, 33, 1], &[[9, 3, 1, 1, 1], [18, 3, 1, 1, 1]]),
         case([2, 40, 20, 1], &[[8, 1, 1, 0, 1], [8, 1, 1, 0, 1]]),
+        case([2, 20, 33, 1], &[[17, 1, 1, 0, 1], [18, 1, 1, 0, 1]]),
+        case([3, 36, 24, 2], &[[17, 1, 1, 0, 1], [16, 1, 1, 0, 1]]),
+        case([2, 12, 20, 1], &[[9, 1, 2, 0, 1], [10, 1, 3, 0, 1]]),
         case([2, 4, 6, 2], &[[9, 3, 2, 1, 1], [11, 3, 2, 1, 1]]),
         case([1, 20, 36, 1], &[[9, 3, 2, 1, 1], [10, 2, 3, 0, 2]]),
         case([2, 6, 6, 6], &[[8, 3, 1, 1, 1], [8, 3, 1, 1, 1]]),
@@ -214,7 +217,22 @@ fn tiles() {
 #[test]
 fn threads() {
     oneflow_kernels_conv::register();
-    let case = Case { n: 4, c: 40, o: 70, groups: 1, dims: vec![[16, 3, 1, 1, 1], [16, 3, 1, 1, 1]] };
+    let case =
+        |c: i64, o: i64, groups: i64, [k, s, p]: [i64; 3]| Case { n: 4, c, o, groups, dims: vec![[18, k, s, p, 1]; 2] };
+    for case in [
+        // Winograd by tiles and by outputs, rows gathered, products, channel by channel.
+        case(40, 70, 1, [3, 1, 1]),
+        case(64, 256, 1, [3, 1, 0]),
+        case(40, 70, 1, [3, 2, 1]),
+        case(40, 70, 1, [1, 1, 0]),
+        case(48, 48, 48, [5, 1, 2]),
+        case(32, 16, 8, [3, 1, 1]),
+    ] {
+        same_bits(&case);
+    }
+}
+
+fn same_bits(case: &Case) {
     let bits = |n| {
         set_thread_num_threads(Some(n));
         let of = |sizes: &[i64], salt| Buf::of(DType::F32, sizes, Lay::Plain, noise(salt));
@@ -229,7 +247,7 @@ fn threads() {
     };
     let one = bits(1);
     for n in [2, 7] {
-        assert!(bits(n) == one, "{n} threads");
+        assert!(bits(n) == one, "{n} threads {:?} {:?}", case.w(), case.dims);
     }
 }
 
