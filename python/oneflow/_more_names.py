@@ -168,7 +168,13 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
-    """Numbers from ``start`` to ``end``, which counts too; :func:`oneflow.arange` leaves it out."""
+    """Numbers from ``start`` to ``end``, which counts too; :func:`oneflow.arange` leaves it out.
+
+    Example::
+
+        >>> oneflow.arange(0, 2 + 1, dtype=oneflow.float32)  # instead
+        tensor([0., 1., 2.])
+    """
     warnings.warn(
         "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use oneflow.arange, which produces values in [start, end).",

@@ -91,7 +91,13 @@ grid_sampler_3d = _of_rank(3)
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer norm, and the mean and the reciprocal deviation of each row."""
+    """Layer norm, and the mean and the reciprocal deviation of each row.
+
+    Example::
+
+        >>> [t.shape for t in oneflow.native_layer_norm(oneflow.ones(2, 3), (3,), None, None, 1e-5)]
+        [oneflow.Size([2, 3]), oneflow.Size([2, 1]), oneflow.Size([2, 1])]
+    """
     shape = list(normalized_shape)
     if not shape:
         raise RuntimeError(
@@ -114,7 +120,13 @@ def native_layer_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Group norm of (N, C, *), and the mean and the reciprocal deviation (N, groups)."""
+    """Group norm of (N, C, *), and the mean and the reciprocal deviation (N, groups).
+
+    Example::
+
+        >>> [t.shape for t in oneflow.native_group_norm(oneflow.ones(2, 4, 3), None, None, 2, 4, 3, 2, 1e-5)]
+        [oneflow.Size([2, 4, 3]), oneflow.Size([2, 2]), oneflow.Size([2, 2])]
+    """
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"native_group_norm(): input {list(input.shape)} has not {N} x {C} x {HxW} elements")
     y, mean, rstd = _oneflow._C.group_norm_with_statistics(input, group, weight, bias, eps)
@@ -131,7 +143,13 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch norm of (N, C, *), and in training the batch's mean and reciprocal deviation (C,)."""
+    """Batch norm of (N, C, *), and in training the batch's mean and reciprocal deviation (C,).
+
+    Example::
+
+        >>> [t.shape for t in oneflow.native_batch_norm(oneflow.ones(2, 3), None, None, None, None, True, 0.1, 1e-5)]
+        [oneflow.Size([2, 3]), oneflow.Size([3]), oneflow.Size([3])]
+    """
     if not training:
         y = oneflow.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
         return y, input.new_empty(0), input.new_empty(0)
@@ -149,6 +167,11 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
     Raises:
         RuntimeError: fewer than two dimensions, p not positive, or a negative ``maxnorm``.
+
+    Example::
+
+        >>> oneflow.renorm(oneflow.tensor([[3.0, 4.0]]), 2.0, 0, 1.0)
+        tensor([[0.6000, 0.8000]])
     """
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")

@@ -153,6 +153,10 @@ def set_default_tensor_type(t: Any) -> None:
 
     Raises:
         TypeError: ``t`` is no type of floating-point tensors.
+
+    Example::
+
+        >>> oneflow.set_default_tensor_type(oneflow.FloatTensor)
     """
     dtype, place = _tensor_type(t)
     if not dtype.is_floating_point:

@@ -48,6 +48,11 @@ def stft(
 
     Raises:
         RuntimeError: sizes that do not fit.
+
+    Example::
+
+        >>> oneflow.stft(oneflow.ones(16), n_fft=8, return_complex=True).shape
+        oneflow.Size([5, 9])
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
@@ -113,6 +118,12 @@ def istft(
 
     Raises:
         RuntimeError: sizes that do not fit, or a window that vanishes somewhere.
+
+    Example::
+
+        >>> spectrum = oneflow.stft(oneflow.ones(16), n_fft=8, return_complex=True)
+        >>> oneflow.istft(spectrum, n_fft=8).shape
+        oneflow.Size([16])
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length

@@ -122,6 +122,13 @@ def help(repo_or_dir: Any, model: str, force_reload: bool = False, source: str =
 
     Raises:
         RuntimeError: there is no such function.
+
+    Example::
+
+        >>> import pathlib
+        >>> _ = pathlib.Path("hubconf.py").write_text('def tiny(): "A small one."')
+        >>> oneflow.hub.help(".", "tiny", source="local")
+        'A small one.'
     """
     return _entry(_hubconf(repo_or_dir, source), model).__doc__
 

@@ -37,7 +37,13 @@ def slice(input: Tensor, slice_tup_list: Sequence[Any]) -> Tensor:
 
 
 def slice_update(input: Tensor, update: Tensor, slice_tup_list: Sequence[Any]) -> Tensor:
-    """Write ``update`` into a part of ``input`` in place; see :func:`slice`. Returns ``input``."""
+    """Write ``update`` into a part of ``input`` in place; see :func:`slice`. Returns ``input``.
+
+    Example::
+
+        >>> oneflow.slice_update(oneflow.zeros(4), oneflow.ones(2), [[1, 3, 1]])
+        tensor([0., 1., 1., 0.])
+    """
     input[_key(input, slice_tup_list)] = update
     return input
 

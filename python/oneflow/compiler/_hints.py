@@ -36,7 +36,13 @@ def assume_constant_result(fn: T) -> T:
 
 
 def nested_compile_region(fn: T = None) -> Any:  # type: ignore[assignment]
-    """Return ``fn`` itself. Also a decorator with arguments."""
+    """Return ``fn`` itself. Also a decorator with arguments.
+
+    Example::
+
+        >>> oneflow.compiler.nested_compile_region(len) is len
+        True
+    """
     return nested_compile_region if fn is None else fn
 
 

@@ -119,6 +119,11 @@ class ContinuousBernoulli(_Binary):
         probs: in (0, 1); or
         logits: their log odds.
         lims: between these the formulas for a probability of a half are used.
+
+    Example::
+
+        >>> oneflow.distributions.ContinuousBernoulli(probs=0.5).mean
+        tensor(0.5000)
     """
 
     support = constraints.unit_interval
@@ -206,6 +211,11 @@ class Geometric(_Binary):
     Args:
         probs: the probability of a success, in (0, 1]; or
         logits: its log odds.
+
+    Example::
+
+        >>> oneflow.distributions.Geometric(probs=0.5).mean
+        tensor(1.)
     """
 
     support = constraints.nonnegative_integer
@@ -252,6 +262,11 @@ class Binomial(_Binary):
         total_count: how many trials.
         probs: the probability of a success; or
         logits: its log odds.
+
+    Example::
+
+        >>> oneflow.distributions.Binomial(4, probs=0.5).mean
+        tensor(2.)
     """
 
     arg_constraints = {
@@ -323,6 +338,11 @@ class NegativeBinomial(_Binary):
         total_count: how many failures; any number above 0.
         probs: the probability of a success, below 1; or
         logits: its log odds.
+
+    Example::
+
+        >>> oneflow.distributions.NegativeBinomial(2, probs=0.5).mean
+        tensor(2.)
     """
 
     arg_constraints = {
@@ -375,6 +395,11 @@ class Poisson(ExponentialFamily):
 
     Args:
         rate: the mean, at least 0.
+
+    Example::
+
+        >>> oneflow.distributions.Poisson(3.0).mean
+        tensor(3.)
     """
 
     arg_constraints = {"rate": constraints.nonnegative}
@@ -507,7 +532,13 @@ class Categorical(Distribution):
 
 
 class OneHotCategorical(Distribution):
-    """One of n choices, as a row with a single one. Arguments as for :class:`Categorical`."""
+    """One of n choices, as a row with a single one. Arguments as for :class:`Categorical`.
+
+    Example::
+
+        >>> oneflow.distributions.OneHotCategorical(oneflow.ones(2)).mean
+        tensor([0.5000, 0.5000])
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
@@ -570,7 +601,13 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """:class:`OneHotCategorical` whose draws pass gradients to the probabilities as if they were these."""
+    """:class:`OneHotCategorical` whose draws pass gradients to the probabilities as if they were these.
+
+    Example::
+
+        >>> oneflow.distributions.OneHotCategoricalStraightThrough(oneflow.ones(2)).rsample().sum()
+        tensor(1.)
+    """
 
     has_rsample = True
 
@@ -585,6 +622,11 @@ class Multinomial(Distribution):
     Args:
         total_count: how many trials; one number.
         probs, logits: as for :class:`Categorical`.
+
+    Example::
+
+        >>> oneflow.distributions.Multinomial(4, oneflow.ones(2)).mean
+        tensor([2., 2.])
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}

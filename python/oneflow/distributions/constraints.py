@@ -44,7 +44,13 @@ __all__ = [
 
 
 class Constraint:
-    """A region: :meth:`check` says of every event whether it lies inside."""
+    """A region: :meth:`check` says of every event whether it lies inside.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.positive.check(oneflow.tensor([-1.0, 2.0]))
+        tensor([False,  True])
+    """
 
     is_discrete = False
     event_dim = 0
@@ -89,7 +95,13 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a region depends on other values."""
+    """Whether a region depends on other values.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.is_dependent(oneflow.distributions.constraints.positive)
+        False
+    """
     return isinstance(constraint, _Dependent)
 
 
@@ -103,7 +115,14 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Another region over several dimensions at once."""
+    """Another region over several dimensions at once.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.independent(oneflow.distributions.constraints.positive,
+        ...     1).check(oneflow.tensor([-1.0, 2.0]))
+        tensor(False)
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -200,7 +219,13 @@ class _Bounds(Constraint):
 
 
 class integer_interval(_Bounds):
-    """Whole numbers from ``lower_bound`` to ``upper_bound``, both counted."""
+    """Whole numbers from ``lower_bound`` to ``upper_bound``, both counted.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.integer_interval(0, 2).check(oneflow.tensor([0.5, 2.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         super().__init__(lower_bound, upper_bound, discrete=True)
@@ -214,35 +239,65 @@ class integer_greater_than_eq(_Bounds):
 
 
 class greater_than(_Bounds):
-    """Numbers above ``lower_bound``."""
+    """Numbers above ``lower_bound``.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.greater_than(1.0).check(oneflow.tensor([0.0, 2.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, lower_bound: Any) -> None:
         super().__init__(lower_bound, closed=(False, True))
 
 
 class greater_than_eq(_Bounds):
-    """Numbers from ``lower_bound`` on."""
+    """Numbers from ``lower_bound`` on.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.greater_than_eq(1.0).check(oneflow.tensor([0.0, 1.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, lower_bound: Any) -> None:
         super().__init__(lower_bound)
 
 
 class less_than(_Bounds):
-    """Numbers below ``upper_bound``."""
+    """Numbers below ``upper_bound``.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.less_than(1.0).check(oneflow.tensor([0.0, 2.0]))
+        tensor([ True, False])
+    """
 
     def __init__(self, upper_bound: Any) -> None:
         super().__init__(None, upper_bound, closed=(True, False))
 
 
 class interval(_Bounds):
-    """Numbers from ``lower_bound`` to ``upper_bound``."""
+    """Numbers from ``lower_bound`` to ``upper_bound``.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.interval(0.0, 1.0).check(oneflow.tensor([0.5, 2.0]))
+        tensor([ True, False])
+    """
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         super().__init__(lower_bound, upper_bound)
 
 
 class half_open_interval(_Bounds):
-    """Numbers from ``lower_bound`` to below ``upper_bound``."""
+    """Numbers from ``lower_bound`` to below ``upper_bound``.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.half_open_interval(0.0, 1.0).check(oneflow.tensor([0.0, 1.0]))
+        tensor([ True, False])
+    """
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         super().__init__(lower_bound, upper_bound, closed=(True, False))
@@ -256,7 +311,13 @@ class _Simplex(Constraint):
 
 
 class multinomial(Constraint):
-    """Counts of at most ``upper_bound`` altogether."""
+    """Counts of at most ``upper_bound`` altogether.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.multinomial(3).check(oneflow.tensor([1.0, 2.0]))
+        tensor(True)
+    """
 
     is_discrete = True
     event_dim = 1
@@ -315,7 +376,14 @@ class _PositiveDefinite(_Symmetric):
 
 
 class cat(Constraint):
-    """Regions side by side along a dimension."""
+    """Regions side by side along a dimension.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.cat([oneflow.distributions.constraints.positive,
+        ...     oneflow.distributions.constraints.real], lengths=[1, 1]).check(oneflow.tensor([-1.0, 2.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         self.cseq = list(cseq)
@@ -336,7 +404,14 @@ class cat(Constraint):
 
 
 class stack(cat):
-    """Regions one above the other along a dimension."""
+    """Regions one above the other along a dimension.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.stack([oneflow.distributions.constraints.positive,
+        ...     oneflow.distributions.constraints.real]).check(oneflow.tensor([-1.0, 2.0]))
+        tensor([False,  True])
+    """
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]

@@ -24,6 +24,11 @@ class Distribution:
 
     Raises:
         ValueError: a parameter lies outside its region.
+
+    Example::
+
+        >>> isinstance(oneflow.distributions.Normal(0.0, 1.0), oneflow.distributions.Distribution)
+        True
     """
 
     has_rsample = False
@@ -213,6 +218,11 @@ class ExponentialFamily(Distribution):
 
     The entropy comes from derivatives of the normalizer where a class gives :attr:`_natural_params`,
     :meth:`_log_normalizer` and :attr:`_mean_carrier_measure`.
+
+    Example::
+
+        >>> isinstance(oneflow.distributions.Normal(0.0, 1.0), oneflow.distributions.ExponentialFamily)
+        True
     """
 
     @property

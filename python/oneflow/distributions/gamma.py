@@ -19,6 +19,11 @@ class Gamma(ExponentialFamily):
     Args:
         concentration: above 0.
         rate: the inverse of the scale, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Gamma(2.0, 4.0).mean
+        tensor(0.5000)
     """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -74,6 +79,11 @@ class Chi2(Gamma):
 
     Args:
         df: degrees of freedom, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Chi2(3.0).mean
+        tensor(3.)
     """
 
     arg_constraints = {"df": constraints.positive}
@@ -92,6 +102,11 @@ class Exponential(ExponentialFamily):
 
     Args:
         rate: the inverse of the mean, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Exponential(2.0).mean
+        tensor(0.5000)
     """
 
     arg_constraints = {"rate": constraints.positive}
@@ -149,6 +164,11 @@ class Dirichlet(ExponentialFamily):
 
     Args:
         concentration: (*, n), above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Dirichlet(oneflow.ones(2)).mean
+        tensor([0.5000, 0.5000])
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -204,6 +224,11 @@ class Beta(ExponentialFamily):
     Args:
         concentration1: alpha, above 0.
         concentration0: beta, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Beta(2.0, 2.0).mean
+        tensor(0.5000)
     """
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -257,6 +282,11 @@ class InverseGamma(Distribution):
     Args:
         concentration: above 0.
         rate: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.InverseGamma(2.0, 1.0).mean
+        tensor(1.)
     """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -312,6 +342,11 @@ class FisherSnedecor(Distribution):
 
     Args:
         df1, df2: degrees of freedom, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.FisherSnedecor(2.0, 4.0).mean
+        tensor(2.)
     """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
@@ -358,6 +393,11 @@ class HalfNormal(Distribution):
 
     Args:
         scale: the normal's standard deviation, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.HalfNormal(1.0).mean
+        tensor(0.7979)
     """
 
     arg_constraints = {"scale": constraints.positive}
@@ -405,6 +445,11 @@ class HalfCauchy(Distribution):
 
     Args:
         scale: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.HalfCauchy(1.0).log_prob(oneflow.tensor(1.0))
+        tensor(-1.1447)
     """
 
     arg_constraints = {"scale": constraints.positive}
@@ -453,6 +498,11 @@ class Weibull(Distribution):
     Args:
         scale: above 0.
         concentration: the shape, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Weibull(1.0, 1.0).mean
+        tensor(1.)
     """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
@@ -505,6 +555,11 @@ class Pareto(Distribution):
     Args:
         scale: the least value, above 0.
         alpha: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Pareto(1.0, 2.0).mean
+        tensor(2.)
     """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
@@ -558,6 +613,11 @@ class GeneralizedPareto(Distribution):
         loc: the least value.
         scale: above 0.
         concentration: the shape; at 0 the distribution is exponential.
+
+    Example::
+
+        >>> oneflow.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
+        tensor(2.)
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
@@ -621,6 +681,11 @@ class Kumaraswamy(Distribution):
 
     Args:
         concentration1, concentration0: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Kumaraswamy(1.0, 1.0).mean
+        tensor(0.5000)
     """
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}

@@ -38,6 +38,11 @@ class MultivariateNormal(Distribution):
 
     Raises:
         ValueError: not exactly one of the three is given.
+
+    Example::
+
+        >>> oneflow.distributions.MultivariateNormal(oneflow.zeros(2), oneflow.eye(2)).log_prob(oneflow.zeros(2))
+        tensor(-1.8379)
     """
 
     arg_constraints = {
@@ -143,6 +148,12 @@ class LowRankMultivariateNormal(Distribution):
         loc: (*, n).
         cov_factor: (*, n, rank).
         cov_diag: (*, n), above 0.
+
+    Example::
+
+        >>> oneflow.distributions.LowRankMultivariateNormal(oneflow.zeros(2), oneflow.ones(2, 1),
+        ...     oneflow.ones(2)).variance
+        tensor([2., 2.])
     """
 
     arg_constraints = {
@@ -234,6 +245,11 @@ class LKJCholesky(Distribution):
     Args:
         dim: rows of a matrix, at least 2.
         concentration: 1 makes correlation matrices uniform, more keeps them near the unit matrix.
+
+    Example::
+
+        >>> oneflow.distributions.LKJCholesky(3, 1.0).sample().shape
+        oneflow.Size([3, 3])
     """
 
     arg_constraints = {"concentration": constraints.positive}
@@ -289,6 +305,12 @@ class Wishart(ExponentialFamily):
     Args:
         df: degrees of freedom, above n - 1.
         covariance_matrix, precision_matrix, scale_tril: (*, n, n), one of them, as for :class:`MultivariateNormal`.
+
+    Example::
+
+        >>> oneflow.distributions.Wishart(oneflow.tensor(3.0), oneflow.eye(2)).mean
+        tensor([[3., 0.],
+                [0., 3.]])
     """
 
     arg_constraints = {

@@ -100,6 +100,11 @@ class Laplace(_LocationScale):
     Args:
         loc: the mean.
         scale: the mean distance from it, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Laplace(0.0, 1.0).variance
+        tensor(2.)
     """
 
     def _standard(self, shape: Size) -> Tensor:
@@ -143,6 +148,11 @@ class Cauchy(_LocationScale):
     Args:
         loc: the median.
         scale: half the width at half the height, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Cauchy(0.0, 1.0).log_prob(oneflow.tensor(0.0))
+        tensor(-1.1447)
     """
 
     def _standard(self, shape: Size) -> Tensor:
@@ -179,6 +189,11 @@ class Gumbel(_LocationScale):
     Args:
         loc: the mode.
         scale: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.Gumbel(0.0, 1.0).mean
+        tensor(0.5772)
     """
 
     def _standard(self, shape: Size) -> Tensor:
@@ -222,6 +237,11 @@ class StudentT(Distribution):
         df: degrees of freedom, above 0.
         loc: the median.
         scale: above 0.
+
+    Example::
+
+        >>> oneflow.distributions.StudentT(3.0).variance
+        tensor(3.)
     """
 
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
@@ -342,6 +362,11 @@ class VonMises(Distribution):
     Args:
         loc: an angle.
         concentration: how narrow, above 0.
+
+    Example::
+
+        >>> oneflow.distributions.VonMises(oneflow.tensor(0.0), oneflow.tensor(1.0)).mean
+        tensor(0.)
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

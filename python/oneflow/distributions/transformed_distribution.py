@@ -28,6 +28,12 @@ class Independent(Distribution):
     Args:
         base_distribution: the other one.
         reinterpreted_batch_ndims: how many of its last batch dimensions belong to the event.
+
+    Example::
+
+        >>> oneflow.distributions.Independent(oneflow.distributions.Normal(oneflow.zeros(3), oneflow.ones(3)),
+        ...     1).event_shape
+        oneflow.Size([3])
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -106,6 +112,12 @@ class TransformedDistribution(Distribution):
 
     Raises:
         ValueError: a map has no such events.
+
+    Example::
+
+        >>> oneflow.distributions.TransformedDistribution(oneflow.distributions.Normal(0.0, 1.0),
+        ...     [oneflow.distributions.ExpTransform()]).log_prob(oneflow.tensor(1.0))
+        tensor(-0.9189)
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -203,6 +215,11 @@ class LogNormal(TransformedDistribution):
 
     Args:
         loc, scale: mean and standard deviation of the logarithm.
+
+    Example::
+
+        >>> oneflow.distributions.LogNormal(0.0, 1.0).mean
+        tensor(1.6487)
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -244,6 +261,11 @@ class LogisticNormal(TransformedDistribution):
 
     Args:
         loc, scale: (*, n), of the normal numbers; the shares are n + 1.
+
+    Example::
+
+        >>> oneflow.distributions.LogisticNormal(oneflow.zeros(2), oneflow.ones(2)).sample().shape
+        oneflow.Size([3])
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -303,7 +325,13 @@ class LogitRelaxedBernoulli(_Binary):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number in (0, 1) near zero or one, through which gradients pass. Arguments as for its log odds."""
+    """A number in (0, 1) near zero or one, through which gradients pass. Arguments as for its log odds.
+
+    Example::
+
+        >>> oneflow.distributions.RelaxedBernoulli(oneflow.tensor(1.0), probs=oneflow.tensor(0.5)).sample().shape
+        oneflow.Size([])
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
@@ -385,6 +413,11 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     Args:
         temperature: how soft, above 0.
         probs, logits: as for :class:`Categorical`.
+
+    Example::
+
+        >>> oneflow.distributions.RelaxedOneHotCategorical(oneflow.tensor(1.0), oneflow.ones(3)).sample().shape
+        oneflow.Size([3])
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -423,6 +456,12 @@ class MixtureSameFamily(Distribution):
     Args:
         mixture_distribution: a :class:`Categorical` over the components.
         component_distribution: the components along the last dimension of its batch.
+
+    Example::
+
+        >>> oneflow.distributions.MixtureSameFamily(oneflow.distributions.Categorical(oneflow.ones(2)),
+        ...     oneflow.distributions.Normal(oneflow.tensor([0.0, 2.0]), oneflow.ones(2))).mean
+        tensor(1.)
     """
 
     arg_constraints: dict[str, Any] = {}

@@ -44,6 +44,11 @@ class Transform:
 
     Args:
         cache_size: 1 keeps the latest pair, so that mapping back and forth gives the very same tensor.
+
+    Example::
+
+        >>> oneflow.distributions.ExpTransform().inv(oneflow.ones(1))
+        tensor([0.])
     """
 
     bijective = False
@@ -196,6 +201,12 @@ class ComposeTransform(Transform):
 
     Args:
         parts: the maps, the first one first.
+
+    Example::
+
+        >>> oneflow.distributions.ComposeTransform([oneflow.distributions.ExpTransform(),
+        ...     oneflow.distributions.AffineTransform(1.0, 2.0)])(oneflow.zeros(1))
+        tensor([3.])
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
@@ -292,7 +303,14 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """Another map over several dimensions at once."""
+    """Another map over several dimensions at once.
+
+    Example::
+
+        >>> oneflow.distributions.IndependentTransform(oneflow.distributions.ExpTransform(),
+        ...     1).log_abs_det_jacobian(oneflow.ones(2), oneflow.ones(2).exp())
+        tensor(2.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -348,6 +366,11 @@ class ReshapeTransform(Transform):
 
     Args:
         in_shape, out_shape: of an event; of equal numbers of elements.
+
+    Example::
+
+        >>> oneflow.distributions.ReshapeTransform((4,), (2, 2))(oneflow.zeros(4)).shape
+        oneflow.Size([2, 2])
     """
 
     bijective = True
@@ -408,7 +431,13 @@ class _Elementwise(Transform):
 
 
 class ExpTransform(_Elementwise):
-    """``exp(x)``."""
+    """``exp(x)``.
+
+    Example::
+
+        >>> oneflow.distributions.ExpTransform()(oneflow.zeros(2))
+        tensor([1., 1.])
+    """
 
     codomain = constraints.positive
 
@@ -423,7 +452,13 @@ class ExpTransform(_Elementwise):
 
 
 class PowerTransform(Transform):
-    """``x ** exponent`` of positive numbers."""
+    """``x ** exponent`` of positive numbers.
+
+    Example::
+
+        >>> oneflow.distributions.PowerTransform(oneflow.tensor(2.0))(oneflow.tensor([3.0]))
+        tensor([9.])
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -467,7 +502,13 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
 
 
 class SigmoidTransform(_Elementwise):
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    Example::
+
+        >>> oneflow.distributions.SigmoidTransform()(oneflow.zeros(1))
+        tensor([0.5000])
+    """
 
     codomain = constraints.unit_interval
 
@@ -484,7 +525,13 @@ class SigmoidTransform(_Elementwise):
 
 
 class SoftplusTransform(_Elementwise):
-    """``log(1 + exp(x))``."""
+    """``log(1 + exp(x))``.
+
+    Example::
+
+        >>> oneflow.distributions.SoftplusTransform()(oneflow.zeros(1))
+        tensor([0.6931])
+    """
 
     codomain = constraints.positive
 
@@ -499,7 +546,13 @@ class SoftplusTransform(_Elementwise):
 
 
 class TanhTransform(_Elementwise):
-    """``tanh(x)``; mapping back loses digits near the ends: use a cache there."""
+    """``tanh(x)``; mapping back loses digits near the ends: use a cache there.
+
+    Example::
+
+        >>> oneflow.distributions.TanhTransform()(oneflow.zeros(1))
+        tensor([0.])
+    """
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -514,7 +567,13 @@ class TanhTransform(_Elementwise):
 
 
 class AbsTransform(_Elementwise):
-    """``|x|``; mapping back gives the positive number."""
+    """``|x|``; mapping back gives the positive number.
+
+    Example::
+
+        >>> oneflow.distributions.AbsTransform()(oneflow.tensor([-1.0, 2.0]))
+        tensor([1., 2.])
+    """
 
     bijective = False
     codomain = constraints.positive
@@ -532,6 +591,11 @@ class AffineTransform(Transform):
     Args:
         loc, scale: numbers or tensors.
         event_dim: dimensions of an event.
+
+    Example::
+
+        >>> oneflow.distributions.AffineTransform(1.0, 2.0)(oneflow.tensor([0.0, 1.0]))
+        tensor([1., 3.])
     """
 
     bijective = True
@@ -602,6 +666,12 @@ class CorrCholeskyTransform(Transform):
 
     Row by row, tanh of the numbers says how much of the row's remaining length each entry takes (Lewandowski et al.,
     2009).
+
+    Example::
+
+        >>> oneflow.distributions.CorrCholeskyTransform()(oneflow.zeros(1))
+        tensor([[1., 0.],
+                [0., 1.]])
     """
 
     domain = constraints.real_vector
@@ -645,7 +715,13 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(_Elementwise):
-    """Softmax over the last dimension; mapping back gives logarithms."""
+    """Softmax over the last dimension; mapping back gives logarithms.
+
+    Example::
+
+        >>> oneflow.distributions.SoftmaxTransform()(oneflow.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
 
     bijective = False
     domain = constraints.real_vector
@@ -666,7 +742,13 @@ class SoftmaxTransform(_Elementwise):
 
 
 class StickBreakingTransform(_Elementwise):
-    """Vectors of n numbers as n + 1 shares: each takes a part of what is left of a stick."""
+    """Vectors of n numbers as n + 1 shares: each takes a part of what is left of a stick.
+
+    Example::
+
+        >>> oneflow.distributions.StickBreakingTransform()(oneflow.zeros(1))
+        tensor([0.5000, 0.5000])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -700,7 +782,14 @@ class StickBreakingTransform(_Elementwise):
 
 
 class LowerCholeskyTransform(_Elementwise):
-    """Matrices as lower triangles with a positive diagonal: exp on the diagonal, nothing above it."""
+    """Matrices as lower triangles with a positive diagonal: exp on the diagonal, nothing above it.
+
+    Example::
+
+        >>> oneflow.distributions.LowerCholeskyTransform()(oneflow.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     bijective = False
     domain = constraints.independent(constraints.real, 2)
@@ -714,7 +803,14 @@ class LowerCholeskyTransform(_Elementwise):
 
 
 class PositiveDefiniteTransform(_Elementwise):
-    """Matrices as positive definite ones: a Cholesky factor times its transpose."""
+    """Matrices as positive definite ones: a Cholesky factor times its transpose.
+
+    Example::
+
+        >>> oneflow.distributions.PositiveDefiniteTransform()(oneflow.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     bijective = False
     domain = constraints.independent(constraints.real, 2)
@@ -734,6 +830,12 @@ class CatTransform(Transform):
     Args:
         tseq: the maps.
         lengths: how long each one's part is; 1 by default.
+
+    Example::
+
+        >>> oneflow.distributions.CatTransform([oneflow.distributions.ExpTransform(),
+        ...     oneflow.distributions.AffineTransform(1.0, 2.0)], lengths=[1, 1])(oneflow.zeros(2))
+        tensor([1., 1.])
     """
 
     def __init__(
@@ -789,7 +891,14 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """Maps of the entries along a dimension, one each."""
+    """Maps of the entries along a dimension, one each.
+
+    Example::
+
+        >>> oneflow.distributions.StackTransform([oneflow.distributions.ExpTransform(),
+        ...     oneflow.distributions.AffineTransform(1.0, 2.0)])(oneflow.zeros(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -829,6 +938,12 @@ class CumulativeDistributionTransform(Transform):
 
     Args:
         distribution: of one-dimensional events, with ``cdf`` and ``icdf``.
+
+    Example::
+
+        >>> oneflow.distributions.CumulativeDistributionTransform(oneflow.distributions.Normal(0.0,
+        ...     1.0))(oneflow.zeros(1))
+        tensor([0.5000])
     """
 
     bijective = True

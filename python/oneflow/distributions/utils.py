@@ -28,6 +28,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
     Raises:
         ValueError: a value is neither.
+
+    Example::
+
+        >>> [t.shape for t in oneflow.distributions.utils.broadcast_all(1.0, oneflow.zeros(2))]
+        [oneflow.Size([2]), oneflow.Size([2])]
     """
     if not all(isinstance(v, (Tensor, Number)) for v in values):
         raise ValueError(
@@ -46,18 +51,36 @@ def tensor_like(value: Any, like: Tensor) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept off 0 and 1 by the least step of their dtype."""
+    """Probabilities kept off 0 and 1 by the least step of their dtype.
+
+    Example::
+
+        >>> oneflow.distributions.utils.clamp_probs(oneflow.tensor([0.5]))
+        tensor([0.5000])
+    """
     eps = oneflow.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities: of the last dimension's entries, or each of its own event."""
+    """Probabilities: of the last dimension's entries, or each of its own event.
+
+    Example::
+
+        >>> oneflow.distributions.utils.logits_to_probs(oneflow.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
     return logits.sigmoid() if is_binary else logits.softmax(-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logarithms of probabilities; of binary ones, of their odds."""
+    """Logarithms of probabilities; of binary ones, of their odds.
+
+    Example::
+
+        >>> oneflow.distributions.utils.probs_to_logits(oneflow.tensor([0.5]), is_binary=True)
+        tensor([0.])
+    """
     kept = clamp_probs(probs)
     return kept.log() - (-kept).log1p() if is_binary else kept.log()
 
@@ -83,6 +106,12 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 
     Raises:
         ValueError: no triangle has that many entries.
+
+    Example::
+
+        >>> oneflow.distributions.utils.vec_to_tril_matrix(oneflow.tensor([1.0, 2.0, 3.0]))
+        tensor([[1., 0.],
+                [2., 3.]])
     """
     entries = vec.shape[-1]
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * entries + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
@@ -99,7 +128,13 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """Lower triangles (*, d, d) as vectors, row by row."""
+    """Lower triangles (*, d, d) as vectors, row by row.
+
+    Example::
+
+        >>> oneflow.distributions.utils.tril_matrix_to_vec(oneflow.tensor([[1.0, 0.0], [2.0, 3.0]]))
+        tensor([1., 2., 3.])
+    """
     size = mat.shape[-1]
     if not -size <= diag < size:
         raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")

@@ -60,6 +60,15 @@ def multi_head_attention_forward(
 
     Returns:
         (L, N, E) or (L, E); and the weights, (N, L, S) or, not averaged, (N, heads, L, S), without N as the query.
+
+    Example::
+
+        >>> attention = nn.MultiheadAttention(4, 2)
+        >>> x = oneflow.ones(3, 1, 4)
+        >>> y, weights = F.multi_head_attention_forward(x, x, x, 4, 2, attention.in_proj_weight,
+        ...     attention.in_proj_bias, None, None, False, 0.0, attention.out_proj.weight, attention.out_proj.bias)
+        >>> y.shape, weights.shape
+        (oneflow.Size([3, 1, 4]), oneflow.Size([1, 3, 3]))
     """
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

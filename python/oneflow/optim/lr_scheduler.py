@@ -32,6 +32,11 @@ class LRScheduler:
         last_epoch: how many steps were made before; -1 starts anew.
 
     Subclasses define ``get_lr``, which returns the learning rate of every group.
+
+    Example::
+
+        >>> issubclass(oneflow.optim.lr_scheduler.StepLR, oneflow.optim.lr_scheduler.LRScheduler)
+        True
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:

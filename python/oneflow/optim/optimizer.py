@@ -30,6 +30,11 @@ class Optimizer:
 
     Numbers that change from step to step (learning rate, step count) reach the ops as 0-dim tensors, so a traced step
     stays right when they change.
+
+    Example::
+
+        >>> isinstance(oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=0.1), oneflow.optim.Optimizer)
+        True
     """
 
     def __init__(self, params: Any, defaults: Group) -> None:

@@ -240,7 +240,14 @@ class _threads:
 
 
 class Compare:
-    """A table of measurements: a row for each sub-label, a column for each description."""
+    """A table of measurements: a row for each sub-label, a column for each description.
+
+    Example::
+
+        >>> from oneflow.utils.benchmark import Compare, Timer
+        >>> "sum" in str(Compare([Timer("1 + 1", label="sum").timeit(10)]))
+        True
+    """
 
     def __init__(self, results: list[Measurement]) -> None:
         self._results = Measurement.merge(results)

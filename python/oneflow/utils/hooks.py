@@ -17,6 +17,16 @@ class RemovableHandle:
     Args:
         hooks: the dictionary the hook was put into, held weakly.
         extra: dictionaries with entries under the same id (options of the hook), cleaned at the same time.
+
+    Example::
+
+        >>> m = nn.ReLU()
+        >>> handle = m.register_forward_hook(lambda m, args, y: y * 2)
+        >>> m(oneflow.ones(1))
+        tensor([2.])
+        >>> handle.remove()
+        >>> m(oneflow.ones(1))
+        tensor([1.])
     """
 
     def __init__(

@@ -57,6 +57,12 @@ class ParametrizationList(ModuleList):
         modules: the parametrizations.
         original: the tensor.
         unsafe: skip the checks that shape and dtype stay.
+
+    Example::
+
+        >>> m = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> type(m.parametrizations.weight).__bases__[0].__name__
+        'ModuleList'
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
