@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from math import e, inf, nan, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oneflow import _oneflow
 from oneflow._oneflow import *  # noqa: F403
@@ -44,6 +44,7 @@ from oneflow._set_functions import gradient, histogram, histogramdd, unique, uni
 from oneflow.random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.storage import TypedStorage, UntypedStorage
 from oneflow._sparse import sparse_coo_tensor
+from oneflow._windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
 from oneflow.serialization import load, save
 from oneflow._einsum import einsum
 from oneflow._native import *  # noqa: F403
@@ -68,6 +69,9 @@ from oneflow._cuda_libraries import search_directories as _search_directories
 
 # Before the first use of a GPU, which may be any call that takes a device.
 _oneflow._cuda_set_search_dirs(_search_directories())
+
+if TYPE_CHECKING:
+    from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils
 
 _more_names.attach()
 
