@@ -9,7 +9,7 @@ use crate::plan::{Plan, Work};
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use crate::sync::sync::{Arc, Mutex, MutexGuard};
-use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::thread::{Builder, JoinHandle, yield_now};
 use oneflow_base::{Error, Result};
 use oneflow_core::{SpanKind, watch_span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,9 +123,8 @@ impl Stream {
                 },
                 Err((task, error)) => {
                     let _ = self.shared.senders[0].send(Message::Failed { task, error });
-                    // The failed stream acts no more; it only waits to be stopped.
-                    while !matches!(self.inbox.recv(), Ok(Message::Stop) | Err(_)) {}
-                    return;
+                    // The failed actor acts no more; its neighbours pass on what was made before.
+                    self.actors.retain(|a| a.task != task as usize);
                 }
             }
             loop {
@@ -162,6 +161,11 @@ fn next_within(inbox: &Receiver<Message>, limit: Duration) -> Result<Message, Re
             Err(TryRecvError::Empty) => std::hint::spin_loop(),
         }
     }
+    if cfg!(test) {
+        // The scheduler of the tests knows no time: others get a turn.
+        yield_now();
+        return inbox.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+    }
     inbox.recv_timeout(limit)
 }
 
@@ -178,8 +182,8 @@ pub struct Network {
     host_in: Option<usize>,
     host_out: Option<usize>,
     failed: Option<Error>,
-    /// A failure of another stream: what was made before it is used first.
-    late: Option<Failure>,
+    /// Failures of other streams: what was made before them is used first.
+    late: Vec<Failure>,
 }
 
 /// How long a run may stand still before it ends with an error.
@@ -248,8 +252,15 @@ impl Network {
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
         let end = |w: Work| plan.tasks.iter().position(|t| t.work == w);
         let (host_in, host_out) = (end(Work::HostIn), end(Work::HostOut));
-        let mut n =
-            Network { shared: shared.clone(), own, threads: Vec::new(), host_in, host_out, failed: None, late: None };
+        let mut n = Network {
+            shared: shared.clone(),
+            own,
+            threads: Vec::new(),
+            host_in,
+            host_out,
+            failed: None,
+            late: Vec::new(),
+        };
         for stream in streams {
             let thread = Builder::new()
                 .name(format!("oneflow-stream-{}", stream.id))
@@ -312,7 +323,8 @@ impl Network {
                 Ok(false) => {}
                 Err((task, error)) => return Err(self.fail(task, error)),
             }
-            if let Some((task, error)) = self.late.take() {
+            if !self.late.is_empty() && !self.in_motion() {
+                let (task, error) = self.late.swap_remove(0);
                 return Err(self.fail(task, error));
             }
             let since = *idle.get_or_insert_with(Instant::now);
@@ -343,10 +355,18 @@ impl Network {
     fn receive(&mut self, m: Message) {
         match m {
             Message::Failed { task, error } => {
-                self.late.get_or_insert((task, error));
+                self.late.push((task, error));
             }
             m => self.shared.ledger.receive(&m),
         }
+    }
+
+    /// Whether something that was made before a failure still is on its way.
+    fn in_motion(&self) -> bool {
+        let ledger = &self.shared.ledger;
+        let dead = |t: usize| self.late.iter().any(|f| f.0 as usize == t);
+        let ends = [self.host_in, self.host_out];
+        (0..ledger.n_tasks()).any(|t| !ends.contains(&Some(t)) && !dead(t) && ledger.could_act(t))
     }
 
     /// Notes the first error; every later run says that the plan has stopped.

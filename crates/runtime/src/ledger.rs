@@ -153,6 +153,24 @@ impl Ledger {
             && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
     }
 
+    /// Whether it may act, or will once the messages under way have come: from what all tasks have done, not from what it was
+    /// told.
+    pub fn could_act(&self, task: usize) -> bool {
+        let t = &self.tasks[task];
+        let acts = |k: u32| self.tasks[k as usize].acts.load(Ordering::Acquire);
+        let own = acts(task as u32);
+        let made = |c: &Consumed| {
+            acts(c.producer) * self.tasks[c.producer as usize].produces[c.producer_port as usize].port.pieces as u64
+        };
+        let taken =
+            |r: &Reader| acts(r.task) * self.tasks[r.task as usize].consumes[r.port as usize].port.pieces as u64;
+        t.consumes.iter().all(|c| made(c) >= (own + 1) * c.port.pieces as u64)
+            && t.produces.iter().all(|p| {
+                let back = p.readers.iter().map(taken).min().unwrap_or(0);
+                (own + 1) * p.port.pieces as u64 - back <= self.slots(p)
+            })
+    }
+
     #[inline]
     fn slots(&self, p: &Produced) -> u64 {
         self.registers[p.port.register as usize].slots
