@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oneflow
@@ -68,7 +68,7 @@ def grouped_matmul_bias(xs: Sequence[Tensor], weights: Sequence[Tensor], biases:
     return [_functional().linear(*each) for each in zip(xs, weights, biases, strict=True)]
 
 
-_GATES = {
+_GATES: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "sigmoid": lambda x: x.sigmoid(),
     "relu": lambda x: x.relu(),

@@ -156,6 +156,12 @@ def ctc_greedy_decoder(log_probs: Tensor, input_lengths: Tensor, merge_repeated:
 
     Returns:
         the classes (N, T) as int64, zeros at the end; and the negated sum of the chosen log_probs, (N, 1).
+
+    Example::
+
+        >>> log_probs = oneflow.zeros(4, 1, 3).log_softmax(-1)
+        >>> [t.shape for t in F.ctc_greedy_decoder(log_probs, oneflow.tensor([4]))]
+        [oneflow.Size([1, 4]), oneflow.Size([1, 1])]
     """
     n_steps, _, classes = log_probs.shape
     best, label = log_probs.transpose(0, 1).max(-1)

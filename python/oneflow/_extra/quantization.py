@@ -147,7 +147,8 @@ def groupwise_dequantize(
         raise ValueError(f"groupwise_dequantize: num_bits must be 4 or 8, got {num_bits}")
     whole = input.to(oneflow.int32)
     if num_bits == 4:
-        whole = oneflow.stack([(whole >> 4) & 15, whole & 15], -1).flatten(-2)
+        high = oneflow.bitwise_right_shift(whole, 4).bitwise_and(15)
+        whole = oneflow.stack([high, whole.bitwise_and(15)], -1).flatten(-2)
         if symmetric:
             whole = oneflow.where(whole > 7, whole - 16, whole)
     dim = group_dim % whole.dim()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +88,7 @@ def _below(constraint: Any) -> Any:
 @_both(constraints.half_open_interval)
 def _between(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, numbers.Number) and isinstance(high, numbers.Number) and (low, high) == (0, 1):
+    if not isinstance(low, Tensor) and not isinstance(high, Tensor) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
     return transforms.ComposeTransform([transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)])
 

@@ -205,7 +205,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         shown = []
-        for name in self.arg_constraints if not isinstance(self.arg_constraints, property) else ():
+        for name in self.arg_constraints:
             if name in self.__dict__:
                 value = self.__dict__[name]
                 one = isinstance(value, Tensor) and value.numel() == 1

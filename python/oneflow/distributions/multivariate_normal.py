@@ -22,7 +22,7 @@ def _mahalanobis(factor: Tensor, x: Tensor) -> Tensor:
 
 def _precision_to_factor(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse: of the matrix read backwards, inverted and turned back."""
-    factor = oneflow.linalg.cholesky(precision.flip(-2, -1)).flip(-2, -1).mT
+    factor = oneflow.linalg.cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
     one = oneflow.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return oneflow.linalg.solve_triangular(factor, one.expand(precision.shape), upper=False)
 
