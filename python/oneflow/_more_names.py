@@ -102,7 +102,13 @@ def embedding(
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place."""
+    """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place.
+
+    Example::
+
+        >>> oneflow.embedding_renorm_(oneflow.tensor([[3.0, 4.0]]), oneflow.tensor([0]), 1.0, 2.0)
+        tensor([[0.6000, 0.8000]])
+    """
     from oneflow.nn.functional import _renormalise_rows
 
     _renormalise_rows(input, indices, max_norm, norm_type)
@@ -214,6 +220,12 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
     Raises:
         RuntimeError: fewer than two dimensions, or more than two of different sizes.
+
+    Example::
+
+        >>> oneflow.zeros(2, 2).fill_diagonal_(3.0)
+        tensor([[3., 0.],
+                [0., 3.]])
     """
     if self.dim() < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -236,7 +248,13 @@ def _blocks(height: int, width: int) -> Any:
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """The same elements with other sizes. Deprecated: use ``reshape`` or ``resize_``."""
+    """The same elements with other sizes. Deprecated: use ``reshape`` or ``resize_``.
+
+    Example::
+
+        >>> oneflow.ones(4).resize_(2, 2).shape  # instead
+        oneflow.Size([2, 2])
+    """
     warnings.warn("non-inplace resize is deprecated", stacklevel=2)
     wanted = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     count = 1
@@ -252,7 +270,13 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """The same elements with the sizes of another tensor. Deprecated: use ``reshape_as``."""
+    """The same elements with the sizes of another tensor. Deprecated: use ``reshape_as``.
+
+    Example::
+
+        >>> oneflow.ones(4).resize_as_(oneflow.ones(2, 2)).shape  # instead
+        oneflow.Size([2, 2])
+    """
     return resize(self, *tensor.shape)
 
 

@@ -96,12 +96,25 @@ def _values(self: Tensor) -> Tensor:
 
 
 def indices(self: Tensor) -> Tensor:
-    """The indices of a coalesced tensor: every one once, in order."""
+    """The indices of a coalesced tensor: every one once, in order.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().indices()
+        tensor([[0, 1],
+                [0, 1]])
+    """
     return _coalesced(self, "indices", _C._sparse_indices)
 
 
 def values(self: Tensor) -> Tensor:
-    """The values of a coalesced tensor."""
+    """The values of a coalesced tensor.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().values()
+        tensor([1., 1.])
+    """
     return _coalesced(self, "values", _C._sparse_values)
 
 
@@ -119,26 +132,50 @@ def _nnz(self: Tensor) -> int:
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Whether every index is there once, in order."""
+    """Whether every index is there once, in order.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().is_coalesced()
+        True
+    """
     if not self.is_sparse:
         raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
     return _C._sparse_facts(self)[0]
 
 
 def coalesce(self: Tensor) -> Tensor:
-    """The same tensor with every index once, in order; values of one index are added."""
+    """The same tensor with every index once, in order; values of one index are added.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().coalesce().values()
+        tensor([1., 1.])
+    """
     if not self.is_sparse:
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
     return _C._sparse_coalesce(self)
 
 
 def sparse_dim(self: Tensor) -> int:
-    """Number of sparse dimensions; 0 for a dense tensor."""
+    """Number of sparse dimensions; 0 for a dense tensor.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().sparse_dim()
+        2
+    """
     return _C._sparse_facts(self)[1] if self.is_sparse else 0
 
 
 def dense_dim(self: Tensor) -> int:
-    """Number of dimensions of each value; for a dense tensor all of them."""
+    """Number of dimensions of each value; for a dense tensor all of them.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().dense_dim()
+        0
+    """
     return self.dim() - self.sparse_dim()
 
 
@@ -154,7 +191,14 @@ class _ToDense(Function):
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor with its zeros; a dense tensor is returned as it is."""
+    """The tensor with its zeros; a dense tensor is returned as it is.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().to_dense()
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     dense = self
     if self.is_sparse:
         dense = _ToDense.apply(self) if self.requires_grad else _C._sparse_to_dense(self)
@@ -167,6 +211,11 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
     Args:
         sparse_dim: number of leading dimensions that become sparse; all of them if left out.
         layout: sparse_coo.
+
+    Example::
+
+        >>> oneflow.eye(2).to_sparse().is_sparse
+        True
     """
     if layout is not None and layout is not oneflow.sparse_coo:
         raise NotImplementedError(f"to_sparse(): layout {layout} is not implemented, only sparse_coo")
@@ -183,7 +232,13 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The entries of a dense tensor at the indices of the sparse ``mask``."""
+    """The entries of a dense tensor at the indices of the sparse ``mask``.
+
+    Example::
+
+        >>> oneflow.ones(2, 2).sparse_mask(oneflow.eye(2).to_sparse().coalesce()).values()
+        tensor([1., 1.])
+    """
     return _C._sparse_mask(self, mask)
 
 

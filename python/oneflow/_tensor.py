@@ -174,39 +174,75 @@ _nonzero_indices = Tensor.nonzero
 
 
 def nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
-    """Indices of the non-zero elements: one row each, or with ``as_tuple`` one tensor a dimension."""
+    """Indices of the non-zero elements: one row each, or with ``as_tuple`` one tensor a dimension.
+
+    Example::
+
+        >>> oneflow.tensor([0, 3]).nonzero()
+        tensor([[1]])
+    """
     return _oneflow._C.nonzero_tuple(self) if as_tuple else _nonzero_indices(self)
 
 
 def storage(self: Tensor) -> Any:
-    """The memory behind the tensor, as elements of its dtype."""
+    """The memory behind the tensor, as elements of its dtype.
+
+    Example::
+
+        >>> oneflow.ones(2).storage().size()
+        2
+    """
     from oneflow.storage import TypedStorage
 
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 def storage_type(self: Tensor) -> type:
-    """The class of ``storage()``."""
+    """The class of ``storage()``.
+
+    Example::
+
+        >>> oneflow.ones(2).storage_type().__name__
+        'TypedStorage'
+    """
     from oneflow.storage import TypedStorage
 
     return TypedStorage
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the memory where forked processes share it; views move with it."""
+    """Move the memory where forked processes share it; views move with it.
+
+    Example::
+
+        >>> oneflow.ones(1).share_memory_().is_shared()
+        True
+    """
 
     self.untyped_storage().share_memory_()
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether forked processes share the memory."""
+    """Whether forked processes share the memory.
+
+    Example::
+
+        >>> oneflow.ones(1).is_shared()
+        False
+    """
 
     return self.untyped_storage().is_shared()
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: host memory is not pinned."""
+    """The tensor itself: host memory is not pinned.
+
+    Example::
+
+        >>> oneflow.cuda.is_available() or oneflow.ones(1).is_pinned()
+        False
+    """
     return self
 
 
@@ -221,7 +257,13 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """A tensor of this dtype: of the given sizes, uninitialised, or with the given data."""
+    """A tensor of this dtype: of the given sizes, uninitialised, or with the given data.
+
+    Example::
+
+        >>> oneflow.ones(1).new(2).shape
+        oneflow.Size([2])
+    """
     import oneflow
 
     device = self.device if device is None else device
@@ -234,14 +276,26 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 
 def apply_(self: Tensor, callable: Any) -> Tensor:
-    """Replace each element by ``callable`` of it. One Python call an element: slow."""
+    """Replace each element by ``callable`` of it. One Python call an element: slow.
+
+    Example::
+
+        >>> oneflow.tensor([1.0, 2.0]).apply_(lambda v: v + 1)
+        tensor([2., 3.])
+    """
     if self.device.type != "cpu":
         raise TypeError("apply_ is only implemented on CPU tensors")
     return _filled(self, [callable(value) for value in self.detach().flatten().tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
-    """Replace each element by ``callable`` of it and of the other tensor's. One Python call an element: slow."""
+    """Replace each element by ``callable`` of it and of the other tensor's. One Python call an element: slow.
+
+    Example::
+
+        >>> oneflow.tensor([1.0, 2.0]).map_(oneflow.tensor([3.0, 4.0]), lambda a, b: a * b)
+        tensor([3., 8.])
+    """
     pairs = zip(self.detach().flatten().tolist(), tensor.detach().expand_as(self).flatten().tolist(), strict=True)
     return _filled(self, [callable(a, b) for a, b in pairs])
 
@@ -253,7 +307,13 @@ def _filled(self: Tensor, values: list[Any]) -> Tensor:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a module keeps when ``other`` is loaded into this parameter or buffer."""
+    """What a module keeps when ``other`` is loaded into this parameter or buffer.
+
+    Example::
+
+        >>> oneflow.nn.Parameter(oneflow.zeros(2)).module_load(oneflow.ones(2))
+        tensor([1., 1.])
+    """
     return other.detach() if assign else self.detach().copy_(other)
 
 
@@ -262,7 +322,13 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def is_distributed(self: Tensor) -> bool:
-    """False: tensors of several ranks say ``is_global``."""
+    """False: tensors of several ranks say ``is_global``.
+
+    Example::
+
+        >>> oneflow.ones(1).is_distributed()
+        False
+    """
     return False
 
 

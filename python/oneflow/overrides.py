@@ -74,13 +74,29 @@ def handle_torch_function(
 
     Raises:
         TypeError: all of them answered NotImplemented.
+
+    Example::
+
+        >>> class Twice:
+        ...     @classmethod
+        ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        ...         return "asked"
+        >>> oneflow.overrides.handle_torch_function(oneflow.add, (Twice(),), Twice())
+        'asked'
     """
     who = [arg for arg in relevant_args if _C._has_torch_function(arg)]
     return _ask(public_api, args, kwargs, who)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function so that classes are asked; ``dispatcher`` maps its arguments to the relevant ones."""
+    """Decorate a function so that classes are asked; ``dispatcher`` maps its arguments to the relevant ones.
+
+    Example::
+
+        >>> first = oneflow.overrides.wrap_torch_function(lambda x: (x,))(lambda x: x + 1)
+        >>> first(oneflow.ones(1))
+        tensor([2.])
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -169,6 +169,11 @@ class TypedStorage:
         size: number of elements, or a sequence of numbers; left out where ``wrap_storage`` is given.
         wrap_storage: the bytes.
         dtype: type of the elements.
+
+    Example::
+
+        >>> oneflow.ones(2).storage().size()
+        2
     """
 
     dtype: Any = None

@@ -28,7 +28,14 @@ _C = _oneflow._C
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor arrives: output ``output_nr`` of ``node``. Takes a tensor's place in ``grad``."""
+    """Where the gradient of a tensor arrives: output ``output_nr`` of ``node``. Takes a tensor's place in ``grad``.
+
+    Example::
+
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> oneflow.autograd.graph.get_gradient_edge(x).output_nr
+        0
+    """
 
     node: Any
     output_nr: int

@@ -159,7 +159,13 @@ def _check() -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for everything issued to a GPU. Errors that kernels met meanwhile are raised here."""
+    """Wait for everything issued to a GPU. Errors that kernels met meanwhile are raised here.
+
+    Example::
+
+        >>> oneflow.accelerator.is_available() and oneflow.accelerator.synchronize()
+        False
+    """
     _oneflow._cuda_synchronize(_index(device))
 
 

@@ -47,7 +47,17 @@ __all__ = [
 
 
 class ReduceOp:
-    """How elements of several ranks become one."""
+    """How elements of several ranks become one.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), float(oneflow.distributed.get_rank()))
+        ...     oneflow.distributed.all_reduce(x, oneflow.distributed.ReduceOp.MAX)
+        ...     return x.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1.0, 1.0]
+    """
 
     SUM = "sum"
     AVG = "avg"
@@ -219,7 +229,17 @@ def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, asy
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> None:
-    """Fill the list with every rank's ``tensor``; all of one shape."""
+    """Fill the list with every rank's ``tensor``; all of one shape.
+
+    Example::
+
+        >>> def rank():
+        ...     got = [oneflow.zeros(1), oneflow.zeros(1)]
+        ...     oneflow.comm.all_gather(got, oneflow.full((1,), float(oneflow.distributed.get_rank())))
+        ...     return [t.item() for t in got]
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [0.0, 1.0]]
+    """
     output = oneflow.empty((len(tensor_list), *tensor.shape), dtype=tensor.dtype)
     all_gather_into_tensor(output, tensor.contiguous(), group)
     for place, part in zip(tensor_list, output, strict=True):
@@ -234,7 +254,17 @@ def reduce_scatter_tensor(
 
 
 def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
-    """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; equal pieces along dimension 0."""
+    """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; equal pieces along dimension 0.
+
+    Example::
+
+        >>> def rank():
+        ...     y = oneflow.zeros(2)
+        ...     oneflow.distributed.all_to_all_single(y, oneflow.full((2,), float(oneflow.distributed.get_rank())))
+        ...     return y.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [0.0, 1.0]]
+    """
     size = get_world_size(group)
     if input.shape[0] % size or output.shape[0] % size:
         raise ValueError(f"all_to_all_single: dimension 0 of {list(input.shape)} is no multiple of {size} ranks")

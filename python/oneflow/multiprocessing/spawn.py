@@ -174,5 +174,11 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """As :func:`start_processes`, by spawning."""
+    """As :func:`start_processes`, by spawning.
+
+    Example::
+
+        >>> oneflow.multiprocessing.spawn(print, nprocs=0, join=False) is not None
+        True
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

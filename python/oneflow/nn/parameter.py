@@ -174,7 +174,13 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Whether it is a placeholder without shape."""
+    """Whether it is a placeholder without shape.
+
+    Example::
+
+        >>> oneflow.nn.parameter.is_lazy(oneflow.nn.UninitializedParameter())
+        True
+    """
     return isinstance(tensor, _Uninitialized)
 
 

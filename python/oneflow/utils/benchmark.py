@@ -21,7 +21,13 @@ __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "select_unit", "timer"
 
 
 def timer() -> float:
-    """Seconds, after everything that was issued to a GPU is done."""
+    """Seconds, after everything that was issued to a GPU is done.
+
+    Example::
+
+        >>> oneflow.utils.benchmark.timer() > 0
+        True
+    """
     if cuda.is_initialized():
         cuda.synchronize()
     return timeit.default_timer()
@@ -43,7 +49,14 @@ def select_unit(t: float) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What is measured, and the words a table has for it."""
+    """What is measured, and the words a table has for it.
+
+    Example::
+
+        >>> from oneflow.utils.benchmark import TaskSpec
+        >>> TaskSpec("x + 1", "x = 1").stmt
+        'x + 1'
+    """
 
     stmt: str
     setup: str = "pass"

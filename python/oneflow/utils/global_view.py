@@ -24,6 +24,12 @@ def to_global(input: Any, placement: Any = None, sbp: Any = None, **kwargs: Any)
 
     Raises:
         ValueError: neither placement nor sbp is given.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.utils.global_view.to_global({"x": oneflow.ones(2)},
+        ...     oneflow.placement.all("cpu"), oneflow.sbp.split(0))["x"].shape)
+        [oneflow.Size([4]), oneflow.Size([4])]
     """
     if placement is None and sbp is None:
         raise ValueError("to_global: placement and sbp can not be both None")
@@ -39,7 +45,16 @@ def to_global(input: Any, placement: Any = None, sbp: Any = None, **kwargs: Any)
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:
-    """Take this rank's part of every global tensor of a nest; other values stay."""
+    """Take this rank's part of every global tensor of a nest; other values stay.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.ones(2).to_global(oneflow.placement.all("cpu"), oneflow.sbp.broadcast)
+        ...     return oneflow.utils.global_view.to_local([x])[0].shape
+        >>> oneflow.testing.run_ranks(2, rank)
+        [oneflow.Size([2]), oneflow.Size([2])]
+    """
 
     def convert(x: Any) -> Any:
         if not isinstance(x, Tensor):

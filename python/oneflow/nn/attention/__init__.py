@@ -13,7 +13,13 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(enum.IntEnum):
-    """The backends that scripts name."""
+    """The backends that scripts name.
+
+    Example::
+
+        >>> nn.attention.SDPBackend.MATH.name
+        'MATH'
+    """
 
     ERROR = -1
     MATH = 0
@@ -36,6 +42,12 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
 
     Raises:
         AssertionError: something else than a backend was given.
+
+    Example::
+
+        >>> q = oneflow.ones(1, 1, 2, 4)
+        >>> with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+        ...     y = F.scaled_dot_product_attention(q, q, q)
     """
     global _allowed
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)

@@ -28,12 +28,28 @@ def _positions(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Every query sees every key."""
+    """Every query sees every key.
+
+    Example::
+
+        >>> bool(nn.attention.flex_attention.noop_mask(oneflow.tensor(0), oneflow.tensor(0), oneflow.tensor(1),
+        ...     oneflow.tensor(2)))
+        True
+    """
     return batch.new_ones((), dtype=oneflow.bool)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The function that is true where all of ``mask_mods`` are."""
+    """The function that is true where all of ``mask_mods`` are.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import and_masks, create_mask
+        >>> both = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: k > 0)
+        >>> create_mask(both, 1, 1, 2, 2)
+        tensor([[[[False, False],
+                  [False,  True]]]])
+    """
 
     def joined(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
         result = noop_mask(b, h, q, kv)
@@ -45,7 +61,16 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The function that is true where one of ``mask_mods`` is."""
+    """The function that is true where one of ``mask_mods`` is.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import create_mask, or_masks
+        >>> either = or_masks(lambda b, h, q, k: q == k, lambda b, h, q, k: k == 0)
+        >>> create_mask(either, 1, 1, 2, 2)
+        tensor([[[[ True, False],
+                  [ True,  True]]]])
+    """
 
     def joined(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
         result = b.new_zeros((), dtype=oneflow.bool)
@@ -59,7 +84,15 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 def create_mask(
     mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None, **_: Any
 ) -> Tensor:
-    """The mask of ``mod_fn`` as a tensor of bool ``(B or 1, H or 1, Q_LEN, KV_LEN)``."""
+    """The mask of ``mod_fn`` as a tensor of bool ``(B or 1, H or 1, Q_LEN, KV_LEN)``.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import create_mask
+        >>> create_mask(lambda b, h, q, k: q >= k, 1, 1, 2, 2)
+        tensor([[[[ True, False],
+                  [ True,  True]]]])
+    """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     return mod_fn(*_positions(sizes, device)).to(oneflow.bool).expand(sizes)
 

@@ -174,6 +174,12 @@ class MinMaxObserver(_Quantized):
         quantization_bit: bits of a number.
         quantization_scheme: "symmetric" or, with "google", "affine".
         per_layer_quantization: one scale for the tensor; else one for each row.
+
+    Example::
+
+        >>> scale, zero_point = nn.MinMaxObserver()(oneflow.tensor([-1.0, 1.0]))
+        >>> scale.shape
+        oneflow.Size([1])
     """
 
     def __init__(
@@ -237,7 +243,14 @@ class MovingAverageMinMaxObserver(_Quantized):
 
 
 class FakeQuantization(_Quantized):
-    """Rounds to what quantization can hold; gradients pass as if it did not. Arguments as for the observers."""
+    """Rounds to what quantization can hold; gradients pass as if it did not. Arguments as for the observers.
+
+    Example::
+
+        >>> scale, zero_point = nn.MinMaxObserver()(oneflow.tensor([-1.0, 1.0]))
+        >>> nn.FakeQuantization()(oneflow.tensor([-1.0, 1.0]), scale, zero_point).shape
+        oneflow.Size([2])
+    """
 
     def forward(self, input: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """Any tensor, with an observer's scale and zero point."""
@@ -245,7 +258,14 @@ class FakeQuantization(_Quantized):
 
 
 class Quantization(_Quantized):
-    """The whole numbers that stand for a tensor, as floats. Arguments as for the observers."""
+    """The whole numbers that stand for a tensor, as floats. Arguments as for the observers.
+
+    Example::
+
+        >>> scale, zero_point = nn.MinMaxObserver()(oneflow.tensor([-1.0, 1.0]))
+        >>> nn.Quantization()(oneflow.tensor([-1.0, 1.0]), scale, zero_point).shape
+        oneflow.Size([2])
+    """
 
     def forward(self, input: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """Any tensor, with an observer's scale and zero point."""
