@@ -147,7 +147,7 @@ fn box_inputs(c: &Call<'_>, spreads: &Spreads, choice: &Choice) -> Result<SmallV
     Ok(out)
 }
 
-/// Runs the op on shards, with arguments that speak of them.
+/// Runs the op on shards, with arguments that speak of them. Also says whether a view had to be made of a copy.
 fn run_local(
     c: &Call<'_>,
     ins: &[Option<Tensor>],
@@ -155,7 +155,7 @@ fn run_local(
     choice: &Choice,
     shells: &[Tensor],
     dest: Option<&[&Tensor]>,
-) -> Result<Option<Outs>> {
+) -> Result<Option<(Outs, bool)>> {
     let Some(coords) = my_coords(home.placement) else { return Ok(None) };
     let shard = |t: &Option<Tensor>| t.as_ref().and_then(global_of).and_then(|g: &GlobalTensor| g.local.clone());
     let shards: SmallVec<[Option<Tensor>; 4]> = ins.iter().map(shard).collect();
@@ -167,8 +167,19 @@ fn run_local(
     let call = Call { op: c.op, ins: &refs, args, dest };
     let mut outs = Outs::new();
     let _guard = local_only();
-    redispatch(&call, below(), &mut outs)?;
-    Ok(Some(outs))
+    let made = redispatch(&call, below(), &mut outs);
+    if made.is_err() && matches!(c.op.kernel, Kernel::View) && matches!(dest, Dest::Fresh) {
+        // What made the shard may have read boxed inputs, so it may lie in another order than the whole is said to:
+        // where that order has no such view, a copy in the sizes' order has it.
+        let dense: SmallVec<[Option<Tensor>; 4]> =
+            shards.iter().map(|t| t.as_ref().map(Tensor::contiguous).transpose()).collect::<Result<_>>()?;
+        let refs: SmallVec<[Option<&Tensor>; 4]> = dense.iter().map(Option::as_ref).collect();
+        outs.clear();
+        redispatch(&Call { op: c.op, ins: &refs, args, dest }, below(), &mut outs)?;
+        return Ok(Some((outs, true)));
+    }
+    made?;
+    Ok(Some((outs, false)))
 }
 
 /// Arguments of the local call, where they differ.
@@ -226,15 +237,19 @@ fn fresh(c: &Call<'_>, spreads: &Spreads, home: Spread, outs: &mut Outs) -> Resu
 /// Boxes, runs and wraps.
 fn finish(c: &Call<'_>, spreads: &Spreads, home: Spread, choice: &Choice, outs: &mut Outs) -> Result<()> {
     let ins = box_inputs(c, spreads, choice)?;
-    let made = run_local(c, &ins, home, choice, outs.tensors(), None)?;
+    let (made, copied) = match run_local(c, &ins, home, choice, outs.tensors(), None)? {
+        Some((made, copied)) => (Some(made), copied),
+        None => (None, false),
+    };
     let alias = outs.alias_of();
     for (i, shell) in outs.tensors().iter().enumerate() {
         let local = made.as_ref().map(|m| m[i].clone());
         let spread = Spread::new(home.placement_id, choice.outs[i])?;
-        let mut detached = false;
+        let mut detached = copied;
         if let Some(a) = alias {
             let base = c.t(a)?;
-            detached = spreads[a].is_some_and(|s| s.sbp_id != choice.ins[a])
+            detached = copied
+                || spreads[a].is_some_and(|s| s.sbp_id != choice.ins[a])
                 || global_of(base).is_some_and(|g| g.detached_view);
             if !detached {
                 shell.set_base(base);
