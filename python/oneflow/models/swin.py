@@ -272,7 +272,8 @@ class Swin(Pretrained):
         width = config.width * 2 ** (len(config.depths) - 1)
         self.norm = nn.LayerNorm(width, eps=config.norm_eps)
         self.head = nn.Linear(width, config.n_classes) if config.n_classes else None
-        init_linear(self, nn.init.trunc_normal_)
+        # Keeps the variance from layer to layer at any width.
+        init_linear(self, nn.init.xavier_uniform_)
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.dropout(self.patch_norm(self.patches(images).permute(0, 2, 3, 1)))

@@ -111,12 +111,13 @@ class RelativeBias(nn.Module):
         self.n_buckets, self.max_distance, self.bidirectional = config.n_buckets, config.max_distance, bidirectional
         self.table = nn.Embedding(config.n_buckets, config.n_heads)
 
-    def forward(self, time: int, seen: int) -> Tensor:
-        """(1, heads, time, seen), where the queries are the last ``time`` of ``seen`` positions."""
-        device = self.table.weight.device
-        here = torch.arange(seen - time, seen, device=device)[:, None]
-        there = torch.arange(seen, device=device)[None, :]
-        return self.table(self._buckets(there - here)).permute(2, 0, 1)[None]
+    def forward(self, time: int) -> Tensor:
+        """What is added to scores, (1, heads, time, time); minus infinity for what a decoder may not see."""
+        # Made of the table, so that they lie on its device and its ranks.
+        places = torch.ones_like(self.table.weight[0, 0]).long().expand(time).cumsum(0)
+        offset = places[None, :] - places[:, None]
+        bias = self.table(self._buckets(offset)).permute(2, 0, 1)[None]
+        return bias if self.bidirectional else bias.masked_fill(offset > 0, float("-inf"))
 
     def _buckets(self, offset: Tensor) -> Tensor:
         n = self.n_buckets
@@ -179,7 +180,6 @@ class Stack(nn.Module):
     def __init__(self, config: T5Config, is_decoder: bool) -> None:
         super().__init__()
         n_layers = (config.n_decoder_layers or config.n_layers) if is_decoder else config.n_layers
-        self.is_decoder = is_decoder
         self.relative = RelativeBias(config, bidirectional=not is_decoder)
         self.blocks = nn.ModuleList([Block(config, is_decoder) for _ in range(n_layers)])
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
@@ -189,11 +189,7 @@ class Stack(nn.Module):
         self, x: Tensor, allowed: Tensor | None, memory: Tensor | None = None, seen: Tensor | None = None
     ) -> Tensor:
         """(batch, time, width) in and out. ``allowed`` and ``seen`` are True for tokens: (batch, 1, 1, time)."""
-        time = x.shape[1]
-        mask = self.relative(time, time)
-        if self.is_decoder:
-            future = torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
-            mask = mask.masked_fill(future, float("-inf"))
+        mask = self.relative(x.shape[1])
         if allowed is not None:
             mask = mask.masked_fill(~allowed, float("-inf"))
         x = self.dropout(x)

@@ -172,8 +172,8 @@ class ViT(Pretrained):
 
     def init_weights(self) -> None:
         """Draw the weights as the authors' code does."""
-        nn.init.trunc_normal_(self.positions, std=0.02)
-        init_linear(self, nn.init.trunc_normal_)
+        nn.init.normal_(self.positions, std=0.02)
+        init_linear(self, nn.init.xavier_uniform_)
 
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[-2:] != (self.config.image, self.config.image):

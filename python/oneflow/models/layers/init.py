@@ -1,14 +1,19 @@
-"""How transformers begin: small random matrices, biases of zero."""
+"""How transformers begin: random matrices, biases of zero."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from oneflow import nn
+from oneflow import Tensor, nn
 
 
-def init_linear(model: nn.Module, draw: Callable[..., Any] = nn.init.normal_, std: float = 0.02) -> None:
+def small(weight: Tensor) -> Tensor:
+    """Draw with standard deviation 0.02, as GPT-2 and BERT do."""
+    return nn.init.normal_(weight, std=0.02)
+
+
+def init_linear(model: nn.Module, draw: Callable[[Tensor], Any] = small) -> None:
     """Draw the weights of all linear layers and tables of ``model``, and set biases to zero.
 
     Example::
@@ -21,6 +26,6 @@ def init_linear(model: nn.Module, draw: Callable[..., Any] = nn.init.normal_, st
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
-            draw(module.weight, std=std)
+            draw(module.weight)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
