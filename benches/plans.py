@@ -1,0 +1,304 @@
+"""`python -m benches.plans [steps|line|memory|compile ...]`: compiled steps beside eager ones; what compiling takes.
+
+One thread, processor time, medians of interleaved samples. `steps` compares nn.Graph with our eager step, PyTorch's eager
+step and, with `--compile`, with torch.compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Thunk = Callable[[], object]
+Case = tuple[str, Any, tuple[Any, ...], Callable[[Any], Any]]
+
+
+def gpt(torch: Any, layers: int, width: int, heads: int, vocabulary: int, length: int) -> Any:
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any) -> Any:
+            b, t, c = x.shape
+            parts = self.qkv(self.norms[0](x)).split(c, 2)
+            q, k, v = (p.view(b, t, heads, c // heads).transpose(1, 2) for p in parts)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+            x = x + self.out(y)
+            return x + self.down(F.gelu(self.up(self.norms[1](x))))
+
+    class GPT(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+        def forward(self, ids: Any, target: Any) -> Any:
+            x = self.token(ids) + self.place(torch.arange(ids.shape[1]))
+            for block in self.blocks:
+                x = block(x)
+            logits = self.head(self.norm(x))
+            return F.cross_entropy(logits.view(-1, vocabulary), target.view(-1))
+
+    return GPT()
+
+
+def perceptron(torch: Any, *sizes: int) -> Any:
+    nn = torch.nn
+    layers: list[Any] = []
+    for a, b in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+
+    class Loss(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(*layers[:-1])
+
+        def forward(self, x: Any, target: Any) -> Any:
+            return nn.functional.cross_entropy(self.net(x), target)
+
+    return Loss()
+
+
+def lstm(torch: Any) -> Any:
+    nn = torch.nn
+
+    class Model(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(1000, 256), nn.Linear(256, 1000)
+            self.lstm = nn.LSTM(256, 256, 2, batch_first=True)
+
+        def forward(self, ids: Any, target: Any) -> Any:
+            y = self.head(self.lstm(self.embed(ids))[0])
+            return nn.functional.cross_entropy(y.flatten(0, 1), target.view(-1))
+
+    return Model()
+
+
+def tables(torch: Any) -> Any:
+    nn = torch.nn
+
+    class Model(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.tables = nn.ModuleList([nn.Embedding(20000, 16) for _ in range(26)])
+            self.dense, self.top = (
+                nn.Linear(13, 16),
+                nn.Sequential(nn.Linear(27 * 16, 256), nn.ReLU(), nn.Linear(256, 1)),
+            )
+
+        def forward(self, x: Any, ids: Any, target: Any) -> Any:
+            parts = [self.dense(x)] + [t(ids[i]).sum(1) for i, t in enumerate(self.tables)]
+            return nn.functional.binary_cross_entropy_with_logits(self.top(torch.cat(parts, 1)).squeeze(1), target)
+
+    return Model()
+
+
+def resnet(torch: Any, blocks: tuple[int, ...], bottleneck: bool, width: int = 64) -> Any:
+    nn, F = torch.nn, torch.nn.functional
+    grows = 4 if bottleneck else 1
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self, i: int, o: int, stride: int) -> None:
+            super().__init__()
+            sizes = (
+                [(i, o, 1, 1), (o, o, 3, stride), (o, o * grows, 1, 1)]
+                if bottleneck
+                else [(i, o, 3, stride), (o, o, 3, 1)]
+            )
+            self.convs = nn.ModuleList([nn.Conv2d(a, b, k, s, k // 2, bias=False) for a, b, k, s in sizes])
+            self.norms = nn.ModuleList([nn.BatchNorm2d(b) for _, b, _, _ in sizes])
+            self.skip: Any = None
+            if stride != 1 or i != o * grows:
+                self.skip = nn.Sequential(nn.Conv2d(i, o * grows, 1, stride, bias=False), nn.BatchNorm2d(o * grows))
+
+        def forward(self, x: Any) -> Any:
+            y = x
+            for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+                y = norm(conv(y))
+                y = F.relu(y) if k + 1 < len(self.convs) else y
+            return F.relu(y + (x if self.skip is None else self.skip(x)))
+
+    class ResNet(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.norm = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+            layers, i = [], width
+            for stage, n in enumerate(blocks):
+                o = width << stage
+                for k in range(n):
+                    layers.append(Block(i, o, 2 if stage and not k else 1))
+                    i = o * grows
+            self.body, self.head = nn.Sequential(*layers), nn.Linear(i, 10)
+
+        def forward(self, x: Any, target: Any) -> Any:
+            y = self.body(F.relu(self.norm(self.stem(x))))
+            return F.cross_entropy(self.head(y.mean((2, 3))), target)
+
+    return ResNet()
+
+
+def cases(torch: Any) -> Iterator[Case]:
+    torch.manual_seed(0)
+    ids = lambda n, *shape: torch.randint(0, n, shape)  # noqa: E731
+    adamw = lambda p: torch.optim.AdamW(p, lr=1e-4)  # noqa: E731
+    sgd = lambda p: torch.optim.SGD(p, lr=1e-3)  # noqa: E731
+    yield "tiny MLP 8x32-64-64-10", perceptron(torch, 32, 64, 64, 10), (torch.randn(8, 32), ids(10, 8)), adamw
+    yield (
+        "MLP 784-512-512-10, batch 128",
+        perceptron(torch, 784, 512, 512, 10),
+        (torch.randn(128, 784), ids(10, 128)),
+        adamw,
+    )
+    yield "nanoGPT 4x128, T 64, batch 1", gpt(torch, 4, 128, 4, 65, 64), (ids(65, 1, 64), ids(65, 1, 64)), adamw
+    yield "nanoGPT 4x128, T 64, batch 12", gpt(torch, 4, 128, 4, 65, 64), (ids(65, 12, 64), ids(65, 12, 64)), adamw
+    yield "LSTM 2x256, T 64, batch 32", lstm(torch), (ids(1000, 32, 64), ids(1000, 32, 64)), adamw
+    tables_in = (torch.randn(512, 13), ids(20000, 26, 512, 2), torch.rand(512))
+    yield "26 tables of 20000x16, batch 512", tables(torch), tables_in, sgd
+    yield "ResNet-18, 32x32, batch 8", resnet(torch, (2, 2, 2, 2), False), (torch.randn(8, 3, 32, 32), ids(10, 8)), sgd
+    gpt_in = (ids(65, 8, 256), ids(65, 8, 256))
+    yield "GPT 6x384, T 256, batch 8", gpt(torch, 6, 384, 6, 65, 256), gpt_in, adamw
+
+
+def eager(model: Any, inputs: tuple[Any, ...], optimizer: Any) -> Thunk:
+    def step() -> object:
+        optimizer.zero_grad(set_to_none=True)
+        loss = model(*inputs)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def graph(flow: Any, model: Any, inputs: tuple[Any, ...], optimizer: Any, level: int = -1) -> Any:
+    class Step(flow.nn.Graph):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(debug_v_level=level)
+            self.model = model
+            self.add_optimizer(optimizer)
+
+        def build(self, *inputs: Any) -> Any:
+            loss = self.model(*inputs)
+            loss.backward()
+            return loss
+
+    return Step()
+
+
+def interleaved(thunks: list[Thunk], seconds: float) -> list[float]:
+    """Median processor time of each, samples taken in turn."""
+    samples: list[list[float]] = [[] for _ in thunks]
+    counts = []
+    for f in thunks:
+        f()
+        f()
+        start = time.perf_counter()
+        f()
+        counts.append(max(1, int(0.02 / max(time.perf_counter() - start, 1e-6))))
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds or len(samples[0]) < 5:
+        for f, n, s in zip(thunks, counts, samples, strict=True):
+            t = time.process_time()
+            for _ in range(n):
+                f()
+            s.append((time.process_time() - t) / n)
+    return [statistics.median(s) for s in samples]
+
+
+def steps(args: argparse.Namespace) -> None:
+    import oneflow as flow
+    import torch
+
+    for package in (flow, torch):
+        package.set_num_threads(1)
+    print("compiled step beside: our eager | PyTorch's eager" + (" | torch.compile" if args.compile else ""))
+    ours, other, theirs = cases(flow), cases(flow), cases(torch)
+    for (name, a, x, make), (_, b, _, _), (_, c, y, make_theirs) in zip(ours, other, theirs, strict=True):
+        if args.only not in name:
+            continue
+        compiled = graph(flow, a, x, make(a.parameters()))
+        thunks = [lambda g=compiled, x=x: g(*x), eager(b, x, make(b.parameters()))]
+        thunks.append(eager(c, y, make_theirs(c.parameters())))
+        if args.compile:
+            thunks.append(eager(torch.compile(c), y, make_theirs(c.parameters())))
+        mine, *rest = interleaved(thunks, args.seconds)
+        print(f"{name:36s} " + " ".join(f"x{mine / r:.3f}" for r in rest), flush=True)
+
+
+def line(args: argparse.Namespace) -> None:
+    """1,000 small ops that cannot fuse: a product and a sum over rows, in turn."""
+    import oneflow as flow
+
+    class Line(flow.nn.Graph):  # type: ignore[misc]
+        def build(self, x: Any) -> Any:
+            for _ in range(500):
+                x = (x @ x).sum(0, keepdim=True).expand(4, 4)
+            return x
+
+    x, compiled = flow.ones(4, 4) / 16, Line()
+    (time_of_run,) = interleaved([lambda: compiled(x)], args.seconds)
+    program = next(iter(compiled._compiled.values())).compiled
+    n = program.n_launches()
+    print(f"{n} launches: {time_of_run / n * 1e9:.0f} ns each, kernels included")
+
+
+def memory(args: argparse.Namespace) -> None:
+    """Planned peak beside the largest sum of live bytes."""
+    import oneflow as flow
+
+    for name, model, inputs, make in cases(flow):
+        if args.only in name:
+            m = graph(flow, model, inputs, make(model.parameters())).trace(*inputs).memory()
+            print(
+                f"{name:36s} peak {m['peak'] / 1e6:8.2f} MB, x{m['peak'] / m['lower_bound']:.4f} of the bound",
+                flush=True,
+            )
+
+
+def compiling(args: argparse.Namespace) -> None:
+    """Trace and compile times of large training steps."""
+    import oneflow as flow
+
+    flow.set_num_threads(1)
+    ids = flow.randint(0, 65, (1, 16))
+    deep = gpt(flow, 48, 64, 4, 65, 16)
+    wide = resnet(flow, (3, 4, 6, 3), True, 16)
+    for name, model, inputs in (
+        ("ResNet-50-size training step", wide, (flow.randn(1, 3, 32, 32), flow.zeros(1, dtype=flow.int64))),
+        ("48-layer GPT training step", deep, (ids, ids)),
+    ):
+        if args.only in name:
+            compiled = graph(flow, model, inputs, flow.optim.AdamW(model.parameters(), lr=1e-4), 0)
+            t = time.process_time()
+            compiled.trace(*inputs)
+            print(f"{name}: {time.process_time() - t:.2f} s", flush=True)
+
+
+SECTIONS = {"steps": steps, "line": line, "memory": memory, "compile": compiling}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benches.plans", description=__doc__)
+    parser.add_argument("sections", nargs="*", help=f"{', '.join(SECTIONS)}; all by default")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--seconds", type=float, default=3.0, help="per case")
+    parser.add_argument("--compile", action="store_true", help="torch.compile too")
+    args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+    for name in args.sections or SECTIONS:
+        SECTIONS[name](args)
+
+
+if __name__ == "__main__":
+    main()
