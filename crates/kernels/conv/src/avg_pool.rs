@@ -257,29 +257,107 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 
 /// Every output's gradient, shared out over its window.
 unsafe fn spread<T: Stored>(gradient: &Gradient, axes: &[Axis; 3], divisor: Divisor) {
-    let ([ad, ah, aw], outputs) = (*axes, gradient.g.spatial());
-    let ns = axes.iter().map(|a| a.most_taps() as f64).product::<f64>() * outputs.iter().product::<usize>() as f64;
+    let ([ad, ah, aw], [od, oh, ow]) = (*axes, gradient.g.spatial());
+    let ns = axes.iter().map(|a| a.most_taps() as f64).product::<f64>() * (od * oh * ow) as f64;
     let f = |n: usize, c: usize, sink: &mut Sink<T>| {
-        positions(outputs, |_, at| {
-            let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));
-            let by = divisor.at(axes, at);
-            let mut shares = [T::Acc::ZERO; 64];
-            let shares = &mut shares[..sink.channels];
-            // SAFETY: the position lies in the image, spans in the plane.
-            unsafe {
-                let g = gradient.g.at::<T>(n, c, at).cast_const();
-                for (i, share) in shares.iter_mut().enumerate() {
-                    let g = (*g.offset(i as isize * gradient.g.strides[1])).widen();
-                    *share = T::Acc::of(T::number(g) / by);
-                }
-                for d in sd.start..sd.end {
-                    for h in sh.start..sh.end {
-                        sink.add_run((d * ah.input + h) * aw.input + sw.start, sw.end - sw.start, shares);
-                    }
-                }
-            }
-        })
+        let mut shares = vec![T::Acc::ZERO; ow];
+        for (d, h) in (0..od).flat_map(|d| (0..oh).map(move |h| (d, h))) {
+            let divisors: Vec<T::Acc> = (0..ow).map(|w| T::Acc::of(divisor.at(axes, [d, h, w]))).collect();
+            let lines = (ad.span(d), ah.span(h));
+            let line = Shares::<T> {
+                from: gradient.g.at::<T>(n, c, [d, h, 0]),
+                step: gradient.g.strides[4],
+                divisors: &divisors,
+                shares: &mut shares,
+                sums: (lines.0.start..lines.0.end)
+                    .flat_map(|d| (lines.1.start..lines.1.end).map(move |h| (d * ah.input + h) * aw.input))
+                    .map(|p| sink.at(p).0)
+                    .collect(),
+                position: sink.at(0).1,
+                channels: sink.channels,
+                axis: &aw,
+            };
+            dispatch(prim::isa(), line);
+        }
     };
     // SAFETY: by the caller.
     unsafe { gradient.run::<T>(ns, &f) };
+}
+
+/// One line of outputs: each one's share is added to every position of its window.
+struct Shares<'a, T: Stored> {
+    from: *const T,
+    step: isize,
+    divisors: &'a [T::Acc],
+    shares: &'a mut [T::Acc],
+    /// The lines that the windows see.
+    sums: Vec<*mut T::Acc>,
+    position: usize,
+    channels: usize,
+    axis: &'a Axis,
+}
+
+impl<T: Stored> WithSimd for Shares<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let width = Reg::<S, T>::WIDTH;
+        let (axis, n) = (self.axis, self.divisors.len());
+        // SAFETY: outputs, windows and channels lie in the images.
+        unsafe {
+            if self.channels > 1 {
+                for w in 0..n {
+                    let (by, span) = (Reg::<S, T>::all_of(self.divisors[w]), axis.span(w));
+                    for c in (0..self.channels).step_by(width) {
+                        let k = width.min(self.channels - c);
+                        let share = T::load_partial::<S>(self.from.offset(w as isize * self.step).add(c), k) / by;
+                        for line in &self.sums {
+                            for i in span.start..span.end {
+                                let to = line.add(i * self.position + c);
+                                let sum = <Reg<S, T> as Register>::load_partial(to, k) + share;
+                                sum.store_partial(to, k);
+                            }
+                        }
+                    }
+                }
+                return;
+            }
+            for w in (0..n).step_by(width) {
+                let k = width.min(n - w);
+                let g = match self.step {
+                    1 => T::load_partial::<S>(self.from.add(w), k),
+                    step => T::gather::<S>(self.from.offset(w as isize * step), step, k),
+                };
+                let by = <Reg<S, T> as Register>::load_partial_or(self.divisors.as_ptr().add(w), k, g);
+                (g / by).store_partial(self.shares.as_mut_ptr().add(w), k);
+            }
+            if axis.stride == 1 && axis.kernel > 0 && self.position == 1 {
+                // Tap by tap, a run of neighbours at a time.
+                let (input, padding) = (axis.input as isize, axis.padding);
+                for tap in (padding - n as isize).max(0)..(input + padding).min(axis.kernel as isize) {
+                    let first = (padding - tap).clamp(0, n as isize) as usize;
+                    let end = (input + padding - tap).clamp(first as isize, n as isize) as usize;
+                    let shift = tap - padding;
+                    for line in &self.sums {
+                        for w in (first..end).step_by(width) {
+                            let k = width.min(end - w);
+                            let to = line.offset(w as isize + shift);
+                            let share = <Reg<S, T> as Register>::load_partial(self.shares.as_ptr().add(w), k);
+                            (<Reg<S, T> as Register>::load_partial(to, k) + share).store_partial(to, k);
+                        }
+                    }
+                }
+                return;
+            }
+            for line in &self.sums {
+                for (w, share) in self.shares.iter().enumerate() {
+                    let span = axis.span(w);
+                    for i in span.start..span.end {
+                        let to = line.add(i * self.position);
+                        *to = *to + *share;
+                    }
+                }
+            }
+        }
+    }
 }

@@ -85,6 +85,8 @@ const SLACK: usize = 80;
 /// A padded plane in memory: for every remainder by the step the positions that have it.
 pub struct Layout {
     step: [usize; 3],
+    /// Sums along a line from one that is wanted to the next: every other one is cheaper to leave than to sort out.
+    pick: usize,
     /// The first position, which may lie outside.
     start: Three,
     /// Positions of a remainder along each dimension.
@@ -101,9 +103,11 @@ impl Layout {
 
     pub fn of(shifts: Vec<Three>, step: Three, outputs: [usize; 3], inputs: [usize; 3]) -> Layout {
         let (start, reach) = reach(shifts.iter().copied());
-        let step = step.map(|s| s as usize);
-        let len = std::array::from_fn(|d| outputs[d] + reach[d] as usize / step[d]);
-        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![] };
+        let mut step = step.map(|s| s as usize);
+        let pick = if step[2] == 2 { std::mem::replace(&mut step[2], 1) } else { 1 };
+        let sums = [outputs[0], outputs[1], outputs[2].saturating_sub(1) * pick + 1];
+        let len = std::array::from_fn(|d| sums[d] + reach[d] as usize / step[d]);
+        let mut this = Layout { step, pick, start, len, outputs, inputs, shifts: vec![] };
         this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
         this
     }
@@ -124,7 +128,7 @@ impl Layout {
     /// From the first sum of a plane to the last.
     pub fn n_sums(&self) -> usize {
         let ([d, h, w], [_, lh, lw]) = (self.outputs, self.len);
-        ((d - 1) * lh + h - 1) * lw + w
+        ((d - 1) * lh + h - 1) * lw + (w - 1) * self.pick + 1
     }
 
     /// Whether a padded plane is of the size of the planes it stands for.
@@ -229,6 +233,12 @@ impl<T: Stored> WithSimd for Plane<'_, T> {
                     let from = sums.add((row / h * lh + row % h) * lw);
                     let to = dst.at::<T>(n, g * n_out + o, [row / h, row % h, 0]);
                     let step = dst.strides[4];
+                    if layout.pick > 1 {
+                        for i in 0..w {
+                            *to.offset(i as isize * step) = T::narrow(*from.add(i * layout.pick));
+                        }
+                        continue;
+                    }
                     for i in (0..w).step_by(width) {
                         let v = <Reg<S, T> as Register>::load(from.add(i));
                         let (n, to) = (width.min(w - i), to.offset(i as isize * step));
@@ -392,13 +402,15 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
                     let from = grad.at::<T>(n, group * n_out + o, [row / h, row % h, 0]).cast_const();
                     let to = g.add((row / h * lh + row % h) * lw);
                     match grad.strides[4] {
-                        1 => {
+                        1 if layout.pick == 1 => {
                             for i in (0..w).step_by(width) {
                                 let n = width.min(w - i);
                                 T::load_partial::<S>(from.add(i), n).store_partial(to.add(i), n);
                             }
                         }
-                        step => (0..w).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
+                        step => {
+                            (0..w).for_each(|i| *to.add(i * layout.pick) = (*from.offset(i as isize * step)).widen())
+                        }
                     }
                 }
                 // Channel by channel, some taps at a time.
@@ -441,7 +453,7 @@ impl<T: Stored> WithSimd for ColumnGrad<'_, T> {
     fn run<S: Simd>(self) {
         let Gradient { grad, src, weight, taps, layout, .. } = self.of;
         let width = Reg::<S, T>::WIDTH;
-        let step = layout.step.map(|s| s as isize);
+        let step = self.of.window.stride;
         // Taps of one line of the window share the lines they read.
         for taps in taps.chunk_by(|a, b| a[..2] == b[..2]).flat_map(|line| line.chunks(TAPS)) {
             for c in self.channels.clone().step_by(width) {

@@ -220,7 +220,9 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                         let to = indices.at::<i64>(n, c, at);
                         for (i, tap) in taps.iter().enumerate().take(k) {
                             // A window beyond the image has no tap.
-                            let place = places.get(T::number(*tap) as usize).copied().unwrap_or(first as i64);
+                            // Taps are counted exactly, and there are few.
+                            let tap = T::number(*tap).to_int_unchecked::<i32>();
+                            let place = places.get(tap as usize).copied().unwrap_or(first as i64);
                             *to.offset(i as isize * indices.strides[1]) = place;
                         }
                     }

@@ -4,6 +4,7 @@ use crate::geometry::Image;
 use crate::pool::{by_channel, positions};
 use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Slot, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::split;
 use std::any::TypeId;
 
@@ -32,26 +33,10 @@ impl<T: Stored> Sink<T> {
         }
     }
 
-    /// Adds one number a channel to `n` neighbours.
-    ///
-    /// # Safety
-    /// The positions lie in the plane.
+    /// The first channel's sum at a position, and the step to the next position's.
     #[inline(always)]
-    pub unsafe fn add_run(&mut self, position: usize, n: usize, v: &[T::Acc]) {
-        // SAFETY: by the caller.
-        unsafe {
-            let to = self.sums.add(position * self.step);
-            if let ([v], 1) = (v, self.step) {
-                (0..n).for_each(|i| *to.add(i) = *to.add(i) + *v);
-                return;
-            }
-            for p in 0..n {
-                for (i, v) in v.iter().enumerate() {
-                    let to = to.add(p * self.step + i);
-                    *to = *to + *v;
-                }
-            }
-        }
+    pub fn at(&self, position: usize) -> (*mut T::Acc, usize) {
+        (self.sums.wrapping_add(position * self.step), self.step)
     }
 }
 
@@ -64,12 +49,17 @@ impl Gradient {
         let gx = &self.gx;
         let (spatial, channels) = (gx.spatial(), gx.sizes[1]);
         let plane: usize = spatial.iter().product();
-        // Channels that lie side by side go together, a cache line at a time.
-        let run = if by_channel(&[&self.g, gx]) { (64 / size_of::<T>()).min(channels) } else { 1 };
-        let runs = channels.div_ceil(run.max(1));
         // Where sums are what is stored, they are taken in the result.
         let same = TypeId::of::<T>() == TypeId::of::<T::Acc>();
         let direct = gx.position_step().filter(|step| same && *step > 0).map(|step| step as usize);
+        // Channels that lie side by side go together: all in the result, else a cache line at a time.
+        let all = direct.is_some() && gx.sizes[0] >= Pool.threads();
+        let run = match by_channel(&[&self.g, gx]) {
+            true if all => channels,
+            true => (64 / size_of::<T>()).min(channels),
+            false => 1,
+        };
+        let runs = channels.div_ceil(run.max(1));
         let room = if direct.is_some() { 0 } else { plane * run };
         split(gx.sizes[0] * runs, (ns + plane as f64) * run as f64, &|r| {
             with_scratch(Slot::A, room * size_of::<T::Acc>(), |sums| {
