@@ -84,6 +84,15 @@ from oneflow.nn._conv import (
 from oneflow.nn._distances import cdist, cosine_similarity, normalize, pairwise_distance, pdist
 from oneflow.nn._dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from oneflow.nn._embedding_bag import embedding_bag
+from oneflow.nn._fractional import (
+    conv_tbc,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    grouped_mm,
+    native_channel_shuffle,
+)
 from oneflow.nn._linear_cross_entropy import linear_cross_entropy
 from oneflow.nn._losses import (
     binary_cross_entropy,
@@ -153,6 +162,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -172,11 +182,16 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -217,6 +232,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -440,6 +456,8 @@ def rms_norm(
         tensor([0.8485, 1.1314])
     """
     shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError("rms_norm: Expected normalized_shape to be at least 1-dimensional, but got no element")
     if tuple(input.shape[input.dim() - len(shape) :]) != shape:
         raise RuntimeError(
             f"rms_norm: normalized_shape={list(shape)} does not match the trailing dimensions of an input "

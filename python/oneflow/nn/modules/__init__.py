@@ -32,6 +32,7 @@ from oneflow.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from oneflow.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss
 from oneflow.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from oneflow.nn.modules.bilinear import Bilinear
 from oneflow.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -45,7 +46,10 @@ from oneflow.nn.modules.conv import (
 )
 from oneflow.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from oneflow.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-from oneflow.nn.modules.flatten import Flatten
+from oneflow.nn.modules.flatten import (
+    Flatten,
+    Unflatten,
+)
 from oneflow.nn.modules.fold import Fold, Unfold
 from oneflow.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from oneflow.nn.modules.lazy import (
@@ -89,7 +93,13 @@ from oneflow.nn.modules.loss import (
 )
 from oneflow.nn.modules.module import Module
 from oneflow.nn.modules.multihead_attention import MultiheadAttention
-from oneflow.nn.modules.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+from oneflow.nn.modules.normalization import (
+    CrossMapLRN2d,
+    GroupNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
 from oneflow.nn.modules.oneflow_layers import (
     CombinedMarginLoss,
     FakeQuantization,
@@ -134,6 +144,8 @@ from oneflow.nn.modules.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -159,6 +171,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -191,6 +204,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -202,6 +216,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "FusedBatchNorm1d",
     "FusedBatchNorm2d",
     "FusedBatchNorm3d",
@@ -244,6 +260,7 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -317,6 +334,7 @@ __all__ = [
     "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
+    "Unflatten",
     "Unfold",
     "Upsample",
     "UpsamplingBilinear2d",

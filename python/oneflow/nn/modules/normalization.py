@@ -216,3 +216,30 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Division by a power of the mean square over neighbouring channels; prefer :class:`LocalResponseNorm`.
+
+    As in PyTorch, the first channel counts for all channels that are farther from it than half a window.
+
+    Args:
+        size: number of channels.
+        alpha, beta, k: ``x / (k + alpha * mean_square) ** beta``.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W) in and out."""
+        reach = int((self.size - 1) / 2)
+        squares = input.square()
+        sums = F.pad(squares, (0, 0, 0, 0, reach, reach)).unfold(1, 2 * reach + 1, 1).sum(-1)
+        far = oneflow.arange(input.shape[1], device=input.device).reshape(-1, 1, 1) > reach
+        sums = sums + oneflow.where(far, squares[:, :1], 0.0)
+        return input * (self.k + self.alpha / self.size * sums).pow(-self.beta)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

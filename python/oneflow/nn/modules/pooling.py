@@ -433,3 +433,55 @@ class LPPool3d(_LPPool):
     """
 
     _f = staticmethod(F.lp_pool3d)
+
+
+class _FractionalMaxPool(Module):
+    _n: int
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        n = self._n
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"FractionalMaxPool{n}d requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        self.kernel_size = _tuple(kernel_size, n)
+        self.output_size = None if output_size is None else _tuple(output_size, n)
+        self.output_ratio = None if output_ratio is None else _tuple(output_ratio, n)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        """(N, C, *) in; with ``return_indices`` also where the maxima are."""
+        pool: Any = F.fractional_max_pool2d if self._n == 2 else F.fractional_max_pool3d
+        return pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima of windows whose places are drawn; see :func:`oneflow.nn.functional.fractional_max_pool2d`.
+
+    Args:
+        kernel_size: of the windows.
+        output_size: of the result; or
+        output_ratio: of the result to the input, in (0, 1).
+        return_indices: also return where the maxima are.
+    """
+
+    _n = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """As :class:`FractionalMaxPool2d`, of volumes."""
+
+    _n = 3

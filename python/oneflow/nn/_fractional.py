@@ -1,0 +1,178 @@
+"""Max pooling over windows at random places (Graham, "Fractional Max-Pooling", 2014), and other rare functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = [
+    "conv_tbc",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "grouped_mm",
+    "native_channel_shuffle",
+]
+
+
+def _numbers(value: Any, n: int) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value,) * n
+
+
+def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
+    """Where the windows along one dimension begin: samples (N, C), the result (N, C, out)."""
+    if out == 1:
+        return oneflow.full((*sample.shape, 1), size - window, device=sample.device)
+    step = (size - window) / (out - 1)
+    u = sample.unsqueeze(-1)
+    index = oneflow.arange(out, device=sample.device)
+    starts = ((index + u) * step).long() - (u * step).long()
+    return oneflow.where(index == out - 1, size - window, starts)
+
+
+def _pooled(
+    input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None, n: int
+) -> tuple[Tensor, Tensor]:
+    name = f"fractional_max_pool{n}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if input.dim() not in (n + 1, n + 2):
+        raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
+    batched = input.dim() == n + 2
+    x = input if batched else input.unsqueeze(0)
+    sizes, kernel = tuple(x.shape[2:]), _numbers(kernel_size, n)
+    if output_size is None:
+        ratios = _numbers(output_ratio, n)
+        out = tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
+    else:
+        out = _numbers(output_size, n)
+    for size, k, o in zip(sizes, kernel, out, strict=True):
+        if o + k - 1 > size:
+            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {size} and output size {o}")
+    if samples is None:
+        samples = oneflow.rand(*x.shape[:2], n, dtype=x.dtype, device=x.device)
+    # In two dimensions the first number is the width's.
+    columns = range(n) if n == 3 else (1, 0)
+    flat: Any = 0
+    for d, column in enumerate(columns):
+        starts = _starts(samples[..., column], sizes[d], out[d], kernel[d])
+        places = starts.unsqueeze(-1) + oneflow.arange(kernel[d], device=x.device)
+        shape = [1] * (2 * n)
+        shape[d], shape[n + d] = out[d], kernel[d]
+        flat = flat * sizes[d] + places.reshape(*places.shape[:2], *shape)
+    flat = flat.reshape(*x.shape[:2], -1, oneflow.Size(kernel).numel())
+    windows = x.flatten(2).gather(2, flat.flatten(2)).reshape(flat.shape)
+    values, where = windows.max(-1)
+    indices = flat.gather(-1, where.unsqueeze(-1)).squeeze(-1)
+    values, indices = (t.reshape(*x.shape[:2], *out) for t in (values, indices))
+    return (values, indices) if batched else (values.squeeze(0), indices.squeeze(0))
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`fractional_max_pool2d`, with where the maxima are in the flattened image."""
+    return _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 2)
+
+
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """Maxima of windows whose places are drawn, so that sizes need not divide.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: of the windows; a number or two.
+        output_size: of the result; or
+        output_ratio: of the result to the input, in (0, 1).
+        return_indices: also return where the maxima are.
+        _random_samples: the numbers to draw, (N, C, 2) in [0, 1).
+
+    Raises:
+        ValueError: neither size nor ratio is given.
+    """
+    found = _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 2)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`fractional_max_pool3d`, with where the maxima are in the flattened volume."""
+    return _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 3)
+
+
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """As :func:`fractional_max_pool2d`, of volumes (N, C, D, H, W)."""
+    found = _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 3)
+    return found if return_indices else found[0]
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution of sequences (T, N, in) with a weight (width, in, out): (T', N, out)."""
+    y = oneflow.nn.functional.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return y.permute(2, 0, 1)
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """See :func:`channel_shuffle`."""
+    return oneflow.nn.functional.channel_shuffle(input, groups)
+
+
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """Products of groups of matrices, one product a group.
+
+    Args:
+        mat_a: (groups, M, K), or (total rows, K) with ``offs``.
+        mat_b: (groups, K, N), or (K, N) where the shared dimension itself is grouped.
+        offs: where each group ends along the dimension that is not split into groups, int32.
+        bias: not provided.
+        out_dtype: of the result.
+
+    Raises:
+        RuntimeError: offsets are given for two batches of matrices, or are missing.
+    """
+    if bias is not None:
+        raise RuntimeError("grouped_mm(): Bias is not supported yet")
+    if (offs is not None) != (mat_a.dim() == 2 or mat_b.dim() == 2):
+        raise RuntimeError("grouped_mm(): Have to provide offsets if there is a 2d matrix, or no offset if both are 3d")
+    if offs is None:
+        y = mat_a.matmul(mat_b)
+    else:
+        ends = offs.tolist()
+        parts = list(zip([0, *ends[:-1]], ends, strict=True))
+        if mat_a.dim() == 2 and mat_b.dim() == 2:
+            y = oneflow.stack([mat_a[:, s:e].matmul(mat_b[s:e]) for s, e in parts])
+        elif mat_a.dim() == 2:
+            y = oneflow.cat([mat_a[s:e].matmul(mat_b[i]) for i, (s, e) in enumerate(parts)])
+        else:
+            y = oneflow.cat([mat_a[i].matmul(mat_b[:, s:e]) for i, (s, e) in enumerate(parts)], 1)
+    return y if out_dtype is None else y.to(out_dtype)

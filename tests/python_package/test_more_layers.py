@@ -1,0 +1,151 @@
+"""Layers that few programs use, beside PyTorch's."""
+
+import oneflow
+import pytest
+import torch
+
+BOTH = (oneflow, torch)
+
+
+def close(ours, theirs, tolerance=1e-5):
+    assert tuple(ours.shape) == tuple(theirs.shape)
+    torch.testing.assert_close(
+        torch.tensor(ours.tolist(), dtype=theirs.dtype), theirs.detach(), rtol=tolerance, atol=tolerance
+    )
+
+
+def tensor(fw, *shape, seed=0, grad=False):
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).tolist()
+    return fw.tensor(values, requires_grad=grad)
+
+
+POOLS = [
+    (2, (2, 3, 9, 8), {"kernel_size": 2, "output_size": (4, 5)}),
+    (2, (3, 9, 8), {"kernel_size": (3, 2), "output_ratio": 0.5}),
+    (2, (1, 2, 7, 7), {"kernel_size": 2, "output_size": 1}),
+    (3, (2, 2, 7, 6, 8), {"kernel_size": 2, "output_size": (3, 4, 5)}),
+    (3, (2, 2, 7, 6, 8), {"kernel_size": (2, 3, 2), "output_ratio": (0.5, 0.4, 0.6)}),
+]
+
+
+@pytest.mark.parametrize("n, shape, options", POOLS)
+def test_fractional_pooling(n, shape, options):
+    results = []
+    for fw in BOTH:
+        x = tensor(fw, *shape, grad=True)
+        batch = shape[:2] if len(shape) == n + 2 else (1, shape[0])
+        samples = fw.tensor(torch.rand(*batch, n, generator=torch.Generator().manual_seed(1)).tolist())
+        layer = getattr(fw.nn, f"FractionalMaxPool{n}d")(**options, return_indices=True, _random_samples=samples)
+        y, where = layer(x)
+        y.square().sum().backward()
+        results.append((y, where, x.grad))
+    for a, b in zip(*results, strict=True):
+        close(a, b)
+    free = getattr(oneflow.nn, f"FractionalMaxPool{n}d")(**options)(tensor(oneflow, *shape))
+    assert tuple(free.shape) == tuple(results[1][0].shape)
+
+
+def test_fractional_pooling_of_bad_sizes():
+    for fw in BOTH:
+        with pytest.raises(ValueError):
+            fw.nn.FractionalMaxPool2d(2)
+        with pytest.raises(ValueError):
+            fw.nn.FractionalMaxPool2d(2, output_ratio=1.5)
+        with pytest.raises(RuntimeError):
+            fw.nn.functional.fractional_max_pool2d(fw.ones(1, 1, 4, 4), 3, output_size=4)
+
+
+@pytest.mark.parametrize("head_bias", [False, True])
+def test_adaptive_softmax(head_bias):
+    results = []
+    for fw in BOTH:
+        layer = fw.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10, 15], div_value=2.0, head_bias=head_bias)
+        with fw.no_grad():
+            for i, p in enumerate(layer.parameters()):
+                p.copy_(tensor(fw, *p.shape, seed=i))
+        x = tensor(fw, 7, 16, grad=True)
+        target = fw.tensor([0, 3, 4, 9, 12, 19, 1])
+        output, loss = layer(x, target)
+        loss.backward()
+        grads = [x.grad, *(p.grad for p in layer.parameters())]
+        assert list(layer.state_dict()) == list(
+            torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10, 15], div_value=2.0, head_bias=head_bias).state_dict()
+        )
+        results.append([output, loss, layer.log_prob(x), layer.predict(x), layer(x[0], target[0]).output, *grads])
+        with pytest.raises(RuntimeError, match="Target values should be"):
+            layer(x, target + 9)
+        with pytest.raises(ValueError, match="cutoffs"):
+            fw.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [10, 4])
+    for a, b in zip(*results, strict=True):
+        close(a, b, 1e-4)
+
+
+CASES = {
+    "Unflatten": lambda fw: fw.nn.Unflatten(1, (3, -1))(tensor(fw, 2, 12)),
+    "Unflatten of the last": lambda fw: fw.nn.Unflatten(-1, [2, 6])(tensor(fw, 12)),
+    "CrossMapLRN2d": lambda fw: fw.nn.CrossMapLRN2d(3, 0.1, 0.5, 2.0)(tensor(fw, 2, 5, 4, 4)),
+    "conv_tbc": lambda fw: fw.conv_tbc(tensor(fw, 6, 2, 3), tensor(fw, 3, 3, 4, seed=1), tensor(fw, 4, seed=2), 1),
+    "native_channel_shuffle": lambda fw: fw.nn.functional.native_channel_shuffle(tensor(fw, 2, 6, 3, 3), 3),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_torch(case):
+    close(*(CASES[case](fw) for fw in BOTH))
+
+
+def test_grouped_products():
+    a, b = tensor(oneflow, 6, 4), tensor(oneflow, 2, 4, 3, seed=1)
+    ends = oneflow.tensor([2, 6], dtype=oneflow.int32)
+    F = oneflow.nn.functional
+    close(
+        F.grouped_mm(a, b, offs=ends),
+        torch.cat(
+            [
+                torch.tensor(a[:2].tolist()) @ torch.tensor(b[0].tolist()),
+                torch.tensor(a[2:].tolist()) @ torch.tensor(b[1].tolist()),
+            ]
+        ),
+    )
+    close(F.grouped_mm(a.reshape(2, 3, 4), b), torch.tensor(a.reshape(2, 3, 4).tolist()) @ torch.tensor(b.tolist()))
+    assert F.grouped_mm(a.t(), a, offs=ends).shape == (2, 4, 4)
+    with pytest.raises(RuntimeError, match="offsets"):
+        F.grouped_mm(a, b)
+
+
+def test_linear_and_cross_entropy_in_one():
+    layer = oneflow.nn.LinearCrossEntropyLoss(5, 4, bias=True, label_smoothing=0.1)
+    x, target = tensor(oneflow, 6, 5), oneflow.tensor([0, 1, 2, 3, 1, 0])
+    plain = oneflow.nn.functional.cross_entropy(layer.linear(x), target, label_smoothing=0.1)
+    assert layer(x, target).item() == pytest.approx(plain.item(), rel=1e-5)
+    assert list(layer.state_dict()) == list(torch.nn.LinearCrossEntropyLoss(5, 4, bias=True).state_dict())
+
+
+def test_unflatten_of_bad_sizes():
+    for fw in BOTH:
+        for size in (3, (2, "a")):
+            with pytest.raises(TypeError):
+                fw.nn.Unflatten(1, size)
+
+
+def test_a_module_compiles_in_place():
+    layer = oneflow.nn.Sequential(oneflow.nn.Linear(3, 4), oneflow.nn.ReLU())
+    x = tensor(oneflow, 2, 3)
+    eager = layer(x)
+    seen = []
+    layer.register_forward_hook(lambda m, args, out: seen.append(1))
+    layer.compile(fullgraph=True)
+    assert (layer(x) - eager).abs().max().item() < 1e-6 and seen == [1]
+    layer(x).sum().backward()
+    assert layer[0].weight.grad is not None
+    import copy
+    import pickle
+
+    twin = copy.deepcopy(layer)
+    twin[0].weight.data.zero_()
+    twin[0].bias.data.fill_(1.0)
+    assert twin(x).tolist() == [[1.0] * 4] * 2 and (layer(x) - eager).abs().max().item() < 1e-6
+    plain = oneflow.nn.Linear(3, 4)
+    plain.compile()
+    again = pickle.loads(pickle.dumps(plain))
+    assert (again(x) - plain(x)).abs().max().item() < 1e-6
