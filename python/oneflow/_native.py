@@ -114,7 +114,8 @@ def native_layer_norm(
             f"Given normalized_shape={shape}, expected input with shape [*, {', '.join(map(str, shape))}], "
             f"but got input of size {list(input.shape)}"
         )
-    return _oneflow._C.native_layer_norm(input, shape, weight, bias, eps)
+    y, mean, rstd = _oneflow._C.native_layer_norm(input, shape, weight, bias, eps)
+    return y, mean.to(input.dtype), rstd.to(input.dtype)
 
 
 def native_group_norm(
@@ -130,7 +131,7 @@ def native_group_norm(
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"native_group_norm(): input {list(input.shape)} has not {N} x {C} x {HxW} elements")
     y, mean, rstd = _oneflow._C.group_norm_with_statistics(input, group, weight, bias, eps)
-    return y, mean.reshape(N, group), rstd.reshape(N, group)
+    return y, mean.reshape(N, group).to(input.dtype), rstd.reshape(N, group).to(input.dtype)
 
 
 def native_batch_norm(
@@ -159,7 +160,7 @@ def native_batch_norm(
     if running_mean is not None and running_var is not None:
         running_mean.copy_(running[0])
         running_var.copy_(running[1])
-    return y, mean, rstd
+    return y, mean.to(input.dtype), rstd.to(input.dtype)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
@@ -300,7 +301,19 @@ def _inplace(f: Any) -> Any:
     return method
 
 
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """``oneflow.polygamma(n, self)``."""
+    return _oneflow.polygamma(n, self)
+
+
+def _polygamma_(self: Tensor, n: int) -> Tensor:
+    """In-place form of :func:`oneflow.polygamma`."""
+    return self.copy_(_oneflow.polygamma(n, self))
+
+
 _METHODS = {
+    "polygamma": _polygamma,
+    "polygamma_": _polygamma_,
     "renorm": renorm,
     "renorm_": _renorm_,
     "igamma": igamma,

@@ -320,7 +320,7 @@ def _spread(
     away = x - mean(x, dims, keepdim=True, mask=mask)
     squares = sum((away * away.conj()).real if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask)
     left = (_count(input, dims, keepdim, mask) - less).clamp(min=0)
-    return squares / left
+    return squares / left.to(squares.dtype)
 
 
 def var(
@@ -463,4 +463,5 @@ def logsumexp(
     """
     dims: Any = _dims(input, dim)
     x = _cast(input, dtype)
-    return oneflow.logsumexp(_filled(x, mask, float("-inf")), dims or (0,) if x.dim() == 0 else dims, keepdim)
+    y = oneflow.logsumexp(_filled(x, mask, _least(x.dtype)), dims or (0,) if x.dim() == 0 else dims, keepdim)
+    return y.to(x.dtype)

@@ -38,11 +38,6 @@ impl Window {
             true => kernel.clone(),
             false => list(name, "stride", stride, spatial, "either be omitted, ")?,
         };
-        // Over sequences a stride beyond every length is taken: there is one window.
-        let stride: Dims = match spatial {
-            1 => stride.iter().map(|s| (*s).min(i64::from(i32::MAX))).collect(),
-            _ => stride,
-        };
         let padding = list(name, "padding", padding, spatial, "")?;
         let dilation = list(name, "dilation", dilation, spatial, "")?;
         for (what, v) in [("kernel_size", &kernel), ("stride", &stride), ("dilation", &dilation)] {
@@ -112,7 +107,10 @@ fn image(c: &Call<'_>, spatial: usize) -> Result<(Tensor, bool)> {
 
 fn max(c: &Call<'_>, outs: &mut Outs, spatial: usize, indices: bool) -> Result<()> {
     let name = c.name();
-    let w = Window::new(name, spatial, c.ints(0)?, c.ints(1)?, c.ints(2)?, c.ints(3)?)?;
+    // Over sequences torch takes a stride beyond every length: there is one window.
+    let most = if spatial == 1 { i64::from(i32::MAX) } else { i64::MAX };
+    let stride: Dims = c.ints(1)?.iter().map(|s| (*s).min(most)).collect();
+    let w = Window::new(name, spatial, c.ints(0)?, &stride, c.ints(2)?, c.ints(3)?)?;
     let (x, added) = image(c, spatial)?;
     let out = w.out(name, &x, c.bool(4))?;
     let [y, index] = x.native_max_pool(&w.kernel, &w.stride, &w.padding, &w.dilation, &out)?;
@@ -141,8 +139,14 @@ fn avg(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     if divisor == Some(0) {
         return Err(Error::runtime("divisor must be not zero"));
     }
-    floating(c)?;
+    // Of int64 the quotient is cut, as torch divides.
+    let integral = x.dtype() == DType::I64;
+    if !integral {
+        floating(c)?;
+    }
+    let x = if integral { x.to_copy_with(Some(DType::F64), None)? } else { x };
     let y = x.native_avg_pool(&w.kernel, &w.stride, &w.padding, c.bool(4), divisor.unwrap_or(0), &out)?;
+    let y = if integral { y.trunc()?.to_copy_with(Some(DType::I64), None)? } else { y };
     outs.give(unbatched(y, added)?);
     Ok(())
 }

@@ -25,7 +25,15 @@ pub static OP: OpDef = OpDef {
         fix: Fix::None,
         f: |c, out| {
             let m = c.in_meta(0)?;
-            out.set(0, || c.g()?.to_copy_with(Some(m.dtype), Some(m.device)))
+            out.set(0, || {
+                let g = c.g()?;
+                // Of a complex gradient a real input takes the real part, as a view.
+                let part = if g.dtype().is_complex() && !m.dtype.is_complex() { g.real()? } else { g.clone() };
+                if part.dtype() == m.dtype && part.device() == m.device && g.dtype().is_complex() {
+                    return Ok(part);
+                }
+                part.to_copy_with(Some(m.dtype), Some(m.device))
+            })
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
