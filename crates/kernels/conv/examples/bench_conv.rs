@@ -1,4 +1,4 @@
-//! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread: `bench_conv [last]`.
+//! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread: `bench_conv [last] [text in a name]`.
 #![allow(clippy::print_stdout)]
 
 use oneflow_base::{DType, Device, DeviceType, contiguous_strides};
@@ -77,6 +77,10 @@ fn main() {
         (2, 256, 64, 56, 1, 1),
         (8, 64, 64, 28, 5, 1),
     ] {
+        let name = format!("{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s}");
+        if !std::env::args().skip(1).all(|a| a == "last" || name.contains(&a)) {
+            continue;
+        }
         let p = k / 2;
         let out = (h + 2 * p - k) / s + 1;
         let (x, w, y) =
@@ -88,7 +92,7 @@ fn main() {
         let i = time(&CONV_BACKWARD_INPUT, &gx, &[&y, &w], &params);
         let b = time(&CONV_BACKWARD_WEIGHT, &gw, &[&y, &x], &params);
         println!(
-            "{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s}: fwd {:4.0} dx {:4.0} dw {:4.0} GF/s   {:6.1} {:6.1} {:6.1} ms",
+            "{name}: fwd {:4.0} dx {:4.0} dw {:4.0} GF/s   {:6.1} {:6.1} {:6.1} ms",
             flops / f,
             flops / i,
             flops / b,
