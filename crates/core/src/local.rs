@@ -27,8 +27,16 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
         _ => {}
     }
     (c.op.infer)(c, outs)?;
-    if outs.tensors().iter().any(|t| t.device().is_meta()) || device.is_some_and(Device::is_meta) {
+    let from_meta = device.is_some_and(Device::is_meta);
+    if outs.tensors().iter().any(|t| t.device().is_meta()) || (from_meta && outs.tensors().is_empty()) {
         return meta_dest(c, outs);
+    }
+    // `empty_like(x, device=)`: what makes its result on another device reads no data, and `x` needs none.
+    if let (true, Kernel::Host(f)) = (from_meta, &c.op.kernel) {
+        outs.clear();
+        let _guard = with_tls(local_only());
+        f(c, outs)?;
+        return into_dest_by_copy(c, outs);
     }
     let launched = match c.dest {
         Dest::Fresh => {
