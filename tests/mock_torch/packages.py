@@ -157,6 +157,12 @@ def transformers() -> Iterator[dict[str, Any]]:
     t5.decoder_start_token_id = 0
     yield trained("t5", hf.T5ForConditionalGeneration(t5), fed("input_ids", "labels"), adamw)
 
+    folder = FOLDER / f"saved_{WHO}"
+    llama.save_pretrained(folder)
+    again = hf.AutoModelForCausalLM.from_pretrained(folder)
+    words = tokens(64, 2, 6)
+    assert torch.equal(again.eval()(words).logits, llama(words).logits)
+
     vit = hf.ViTForImageClassification(hf.ViTConfig(image_size=16, patch_size=4, num_labels=5, **wide, **off))
     x, y = images(16), labels(5)
 
@@ -165,6 +171,115 @@ def transformers() -> Iterator[dict[str, Any]]:
         return output.loss, output.logits
 
     yield trained("hf_vit", vit, vit_loss, adamw)
+
+
+def families() -> Iterator[dict[str, Any]]:
+    """Further models of transformers, two steps each: what an architecture does that no other here does."""
+    import transformers as hf
+
+    base = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    base |= {"intermediate_size": 48, "max_position_embeddings": 64}
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    grouped = {**base, **special, "num_key_value_heads": 2}
+    seq2seq = {"vocab_size": 64, "d_model": 32, "decoder_start_token_id": 2, "max_position_embeddings": 64, **special}
+    for side in ("encoder", "decoder"):
+        seq2seq |= {f"{side}_layers": 1, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
+    vision = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    vision |= {"image_size": 32, "patch_size": 8}
+    text = {**vision, "vocab_size": 64, "max_position_embeddings": 16, **special}
+    audio = {**seq2seq, "num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 16}
+    words, pictures = tokens(64, 2, 8), images(32, n=2)
+    mask = torch.ones(2, 8, dtype=torch.long)
+    mask[0, :3] = 0
+    told = {"input_ids": words, "attention_mask": mask, "labels": words}
+    sound = tensors(rng.standard_normal((1, 8, 20)).astype("f4"))[0]
+    models = {
+        "Mistral ForCausalLM": ({**grouped, "sliding_window": 4}, told),
+        "Qwen3 ForCausalLM": ({**grouped, "head_dim": 8}, told),
+        "Gemma2 ForCausalLM": ({**grouped, "head_dim": 8}, told),
+        "Mixtral ForCausalLM": ({**grouped, "num_local_experts": 4}, told),
+        "GPTNeoX ForCausalLM": (base, told),
+        "Bloom ForCausalLM": ({"vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4}, told),
+        "Mamba ForCausalLM": ({"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, told),
+        "DebertaV2 ForMaskedLM": ({**base, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}, told),
+        "Albert ForMaskedLM": ({**base, "embedding_size": 16}, told),
+        "Bart ForConditionalGeneration": (seq2seq, {"input_ids": words, "labels": words}),
+        "Whisper ForConditionalGeneration": (audio, {"input_features": sound, "labels": words[:1]}),
+        "CLIP Model": (
+            {"text_config": text, "vision_config": vision, "projection_dim": 16},
+            {"input_ids": words, "pixel_values": pictures, "return_loss": True},
+        ),
+        "Swin ForImageClassification": (
+            {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2], "num_heads": [2], "window_size": 4},
+            {"pixel_values": pictures, "labels": labels(2, 2)},
+        ),
+        "Segformer ForImageClassification": (
+            {"num_encoder_blocks": 1, "depths": [1], "sr_ratios": [2], "hidden_sizes": [16], "patch_sizes": [7]}
+            | {"strides": [4], "num_attention_heads": [2], "mlp_ratios": [2]},
+            {"pixel_values": pictures, "labels": labels(2, 2)},
+        ),
+    }
+    for name, (options, inputs) in models.items():
+        family, task = name.split()
+        config = getattr(hf, family + "Config")(**options)
+        for part in (config, *(getattr(config, key, None) for key in ("text_config", "vision_config"))):
+            for key in vars(part) if part is not None else ():
+                if "drop" in key and isinstance(getattr(part, key), float):
+                    setattr(part, key, 0.0)
+        model = getattr(hf, family + task)(config)
+        for layer in model.modules():
+            if isinstance(layer, torch.nn.Dropout):
+                layer.p = 0.0
+
+        def loss_of(model: Any, step: int, inputs: Any = inputs) -> Any:
+            output = model(**inputs)
+            return output.loss, output.loss if "return_loss" in inputs else output.logits
+
+        yield trained(f"hf_{family}", model, loss_of, adamw)
+
+
+def trainer() -> Iterator[dict[str, Any]]:
+    """The training loop of transformers, with evaluation and a checkpoint that another one goes on from."""
+    import transformers as hf
+    from torch.utils.data import Dataset
+
+    rows = tokens(64, 16, 8)
+
+    class Rows(Dataset):
+        def __len__(self) -> int:
+            return 16
+
+        def __getitem__(self, i: int) -> Any:
+            return {"input_ids": rows[i], "labels": rows[i]}
+
+    class InOrder(hf.Trainer):
+        def _get_train_sampler(self, *_: Any) -> Any:
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    small = {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 16, "eos_token_id": 2}
+    model = hf.GPT2LMHeadModel(hf.GPT2Config(**small, **off))
+    same_weights("trainer", model)
+    for steps in (4, 6):
+        arguments = hf.TrainingArguments(
+            FOLDER / f"trainer_{WHO}",
+            per_device_train_batch_size=4,
+            max_steps=steps,
+            learning_rate=1e-3,
+            adam_epsilon=1e-4,
+            warmup_steps=1,
+            gradient_accumulation_steps=2,
+            logging_steps=1,
+            save_steps=2,
+            use_cpu=True,
+            disable_tqdm=True,
+            report_to=[],
+        )
+        loop = InOrder(model, arguments, train_dataset=Rows(), eval_dataset=Rows())
+        loop.train(resume_from_checkpoint=steps == 6)
+        logged = [entry["loss"] for entry in loop.state.log_history if "loss" in entry]
+        yield {f"trainer/losses {steps}": np.array(logged, "f4")}
+        yield {f"trainer/evaluated {steps}": np.array(loop.evaluate()["eval_loss"], "f4")}
 
 
 def timm() -> Iterator[dict[str, Any]]:
@@ -186,6 +301,32 @@ def timm() -> Iterator[dict[str, Any]]:
         **flat,
     )
     yield classified("timm_swin", swin, 32)
+    from timm.optim import create_optimizer_v2
+
+    for name in (
+        "sgd",
+        "adamw",
+        "lamb",
+        "lion",
+        "adafactor",
+        "nadam",
+        "adopt",
+        "novograd",
+        "adabelief",
+        "lars",
+        "muon",
+    ):
+        layers = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 5))
+        x, y = tensors(rng.random((4, 6)).astype("f4"))[0], labels(5)
+
+        def loss_of(model: Any, step: int, x: Any = x, y: Any = y) -> Any:
+            output = model(x)
+            return torch.nn.functional.cross_entropy(output, y), output
+
+        def optimizer(parameters: Any, name: str = name, layers: Any = layers) -> Any:
+            return create_optimizer_v2(layers, opt=name, lr=1e-2, weight_decay=0.01)
+
+        yield trained(f"timm_{name}", layers, loss_of, optimizer)
 
 
 def torchvision() -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("packages.py")
 # In double precision the sums' order is all that differs; in single precision a few steps may add to it.
-TOLERANCE = {np.dtype("f8"): 1e-8, np.dtype("f4"): 2e-4, "weights": 1e-3}
+TOLERANCE = {np.dtype("f8"): 1e-8, np.dtype("f4"): 2e-4, "weights": 2e-3}
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,8 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
     assert difference <= tolerance * scale, f"{name}: {difference} at a scale of {scale}"
 
 
-GROUPS = ("accelerate", "einops", "safetensors", "timm", "torchmetrics", "torchvision", "transformers", "zoo")
+GROUPS = ("accelerate", "einops", "families", "safetensors", "timm", "torchmetrics", "torchvision", "trainer")
+GROUPS += ("transformers", "zoo")
 
 
 @pytest.mark.parametrize("group", GROUPS)
