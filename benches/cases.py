@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benches.conv import SECTIONS as CONV
+from benches.generate import generate
 from benches.kernels import kernels, products
+from benches.models import autocast, train
 
 Case = tuple[str, Callable[[], object]]
 
@@ -87,4 +90,8 @@ SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
     "mlp": mlp,
     "products": products,
     "kernels": kernels,
+    "train": train,
+    "autocast": autocast,
+    "generate": generate,
+    **CONV,
 }

@@ -33,7 +33,8 @@ def products(torch: Any, device: str) -> Iterator[Case]:
     yield "float32 batch 48 x 256x64x256 NT", lambda: q @ k.transpose(1, 2)
     yield "float32 batch 48 x 256x256x64", lambda: p @ k
     x, y = (torch.randint(-128, 128, (512, 512), dtype=torch.int8, device=device) for _ in range(2))
-    yield "int8 512", lambda: torch._int_mm(x, y)
+    if hasattr(torch, "_int_mm"):
+        yield "int8 512", lambda: torch._int_mm(x, y)
 
 
 def kernels(torch: Any, device: str) -> Iterator[Case]:
@@ -65,7 +66,8 @@ def kernels(torch: Any, device: str) -> Iterator[Case]:
     yield "transposed copy, 64 MB", lambda: big.t().contiguous()
     for name in ("exp", "tanh", "erf", "sigmoid", "log"):
         x = small.abs() + 0.1 if name == "log" else small
-        yield f"{name}, 1 MB", lambda f=getattr(torch, name), x=x: f(x)
+        f = getattr(torch, name)
+        yield f"{name}, 1 MB", lambda f=f, x=x: f(x)
     yield "gelu, 1 MB", lambda: F.gelu(small)
     yield "where, 64 MB", lambda: torch.where(mask, big, other)
     yield "sum, 64 MB", lambda: big.sum()
@@ -86,7 +88,6 @@ def kernels(torch: Any, device: str) -> Iterator[Case]:
     yield "gelu, forward and backward, 12 MB", both(lambda: F.gelu(h), h)
     logits, target = trained(2048, 50304), torch.randint(0, 50304, (2048,), device=device)
     yield "cross entropy 2048 x 50304, forward and backward", both(lambda: F.cross_entropy(logits, target), logits)
-    del logits
     q, k, v = (trained(8, 6, 256, 64) for _ in range(3))
     attend = both(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
     yield "causal attention 8x6x256x64, forward and backward", attend
