@@ -72,8 +72,33 @@ OWN = {
     "square_relu": "elementwise",
     "tensor_scatter_nd_update": "arrays",
 }
+SYMBOLS = (
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sqrt",
+    "sym_sum",
+)
 METHODS = ("expand", "new_ones", "repeat")
-NAMES = (*FUNCTIONAL, *OWN, *METHODS, "embedding", "embedding_renorm_", "batch_norm", "instance_norm", "ger", "range")
+NAMES = (
+    *FUNCTIONAL,
+    *OWN,
+    *METHODS,
+    *SYMBOLS,
+    "vmap",
+    "embedding",
+    "embedding_renorm_",
+    "batch_norm",
+    "instance_norm",
+    "ger",
+    "range",
+)
 
 
 def find(name: str) -> Any:
@@ -82,6 +107,10 @@ def find(name: str) -> Any:
         return getattr(importlib.import_module(f"oneflow._extra.{OWN[name]}"), name)
     if name in FUNCTIONAL:
         return getattr(importlib.import_module("oneflow.nn.functional"), name)
+    if name in SYMBOLS:
+        return getattr(importlib.import_module("oneflow._symbols"), name)
+    if name == "vmap":
+        return importlib.import_module("oneflow.func").vmap
     if name in METHODS:
         return getattr(Tensor, name)
     return globals().get(name) if name in NAMES else None

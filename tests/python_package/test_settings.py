@@ -115,3 +115,49 @@ def test_typed_tensors_of_a_gpu_say_that_there_is_none():
         oneflow.cuda.FloatTensor(2)
     assert not oneflow.cuda.is_bf16_supported() and oneflow.cuda.get_rng_state_all() == []
     assert oneflow.accelerator.current_accelerator() is None
+
+
+def test_symbolic_numbers_are_numbers():
+    assert not isinstance(3, oneflow.SymInt) and oneflow.sym_max(1, 2) == 2 and oneflow.sym_int(2.7) == 2
+    assert oneflow.sym_ite(True, 1, 2) == 1 and oneflow.sym_not(False) and oneflow.sym_float(1) == 1.0
+    with pytest.raises(NotImplementedError, match="plain numbers"):
+        oneflow.SymInt(3)
+    with pytest.raises(NotImplementedError, match=r"Graph\.save_plan"):
+        oneflow.export.export(None, ())
+
+
+def test_futures():
+    future, other = oneflow.futures.Future(), oneflow.futures.Future()
+    together = oneflow.futures.collect_all([future, other])
+    following = future.then(lambda f: f.wait() + 1)
+    threading.Timer(0.01, future.set_result, (3,)).start()
+    assert following.wait() == 4 and future.done() and future.value() == 3 and not together.done()
+    other.set_exception(ValueError("no"))
+    assert together.wait() == [future, other]
+    for call in (other.wait, lambda: oneflow.futures.wait_all([future, other])):
+        with pytest.raises(ValueError, match="no"):
+            call()
+    with pytest.raises(RuntimeError, match="only once"):
+        future.set_result(4)
+    assert future.then(lambda f: 1 / 0).then(lambda f: "caught").wait() == "caught"
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int64", "bool", "uint8", "complex64"])
+def test_tensors_for_tests(name):
+    dtype = getattr(oneflow, name)
+    x = oneflow.testing.make_tensor(4, 6, dtype=dtype, device="cpu")
+    assert x.shape == (4, 6) and x.dtype == dtype
+    gaps = oneflow.testing.make_tensor((4, 6), dtype=dtype, device="cpu", noncontiguous=True)
+    assert gaps.shape == (4, 6) and not gaps.is_contiguous()
+    if name in ("float32", "int64"):
+        low = oneflow.testing.make_tensor(99, dtype=dtype, device="cpu", low=2, high=5)
+        assert low.min().item() >= 2 and low.max().item() < 5
+    with pytest.raises(ValueError, match="empty"):
+        oneflow.testing.make_tensor(2, dtype=dtype, device="cpu", low=3, high=1)
+
+
+def test_the_older_comparison():
+    with pytest.warns(FutureWarning):
+        oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.00001])
+    with pytest.raises(AssertionError), pytest.warns(FutureWarning):
+        oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.1])

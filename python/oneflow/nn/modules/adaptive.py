@@ -15,7 +15,7 @@ from oneflow.nn.modules.module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss"]
 
-_Result = namedtuple("_ASMoutput", ["output", "loss"])
+_Result = namedtuple("_Result", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
@@ -84,7 +84,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw all weights anew."""
         self.head.reset_parameters()
-        for down, out in self.tail:  # type: ignore[misc]
+        for down, out in self.tail:
             down.reset_parameters()
             out.reset_parameters()
 

@@ -1,0 +1,54 @@
+"""PyTorch's names of symbolic numbers. Sizes are plain numbers: the classes have no objects, functions are Python's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oneflow._refusals import refuse_class
+
+__all__ = [
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sqrt",
+    "sym_sum",
+]
+
+_INSTEAD = "sizes are plain numbers"
+SymInt: Any = refuse_class("oneflow.SymInt", _INSTEAD)
+SymFloat: Any = refuse_class("oneflow.SymFloat", _INSTEAD)
+SymBool: Any = refuse_class("oneflow.SymBool", _INSTEAD)
+
+sym_max, sym_min, sym_sum = max, min, sum
+
+
+def sym_not(a: Any) -> bool:
+    """``not a``."""
+    return not a
+
+
+def sym_float(a: Any) -> float:
+    """``float(a)``."""
+    return float(a)
+
+
+def sym_int(a: Any) -> int:
+    """``a`` without its fraction."""
+    return math.trunc(a)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """``t if b else f``."""
+    return t if b else f
+
+
+def sym_sqrt(a: Any) -> float:
+    """The square root."""
+    return math.sqrt(a)

@@ -1,0 +1,17 @@
+"""Exported programs are not provided: :class:`oneflow.nn.Graph` compiles, ``Graph.save_plan`` writes what Rust runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow._refusals import refuse, refuse_class
+
+__all__ = ["Dim", "ExportedProgram", "export", "load", "save"]
+
+_INSTEAD = "use oneflow.nn.Graph, and Graph.save_plan to run without Python"
+
+export = refuse("oneflow.export.export", _INSTEAD)
+save = refuse("oneflow.export.save", _INSTEAD)
+load = refuse("oneflow.export.load", _INSTEAD)
+Dim: Any = refuse_class("oneflow.export.Dim", _INSTEAD)
+ExportedProgram: Any = refuse_class("oneflow.export.ExportedProgram", _INSTEAD)

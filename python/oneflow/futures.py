@@ -1,0 +1,122 @@
+"""Results that come later, under the names of ``torch.futures``: a value that somebody sets and others wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+
+class Future:
+    """A value that somebody sets, from any thread.
+
+    Example::
+
+        >>> future = oneflow.futures.Future()
+        >>> future.set_result(3)
+        >>> future.then(lambda f: f.wait() + 1).wait()
+        4
+    """
+
+    def __init__(self, *, devices: Any = None) -> None:
+        self._settled = threading.Condition()
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Future], Any]] = []
+
+    def done(self) -> bool:
+        """Whether it has a value or an exception."""
+        return self._done
+
+    def wait(self) -> Any:
+        """The value, when it is there; its exception is raised."""
+        with self._settled:
+            self._settled.wait_for(lambda: self._done)
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def value(self) -> Any:
+        """The value that is there.
+
+        Raises:
+            RuntimeError: there is none yet.
+        """
+        if not self._done:
+            raise RuntimeError("Future has no value yet: wait for it")
+        return self.wait()
+
+    def _settle(self, value: Any, error: BaseException | None) -> None:
+        with self._settled:
+            if self._done:
+                raise RuntimeError("Future can be marked completed only once")
+            self._value, self._error, self._done = value, error, True
+            callbacks = self._callbacks
+            self._settled.notify_all()
+        for callback in callbacks:
+            callback(self)
+
+    def set_result(self, result: Any) -> None:
+        """Give it its value.
+
+        Raises:
+            RuntimeError: it has one.
+        """
+        self._settle(result, None)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Give it an exception in the place of a value."""
+        if not isinstance(result, BaseException):
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+        self._settle(None, result)
+
+    def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
+        """Call ``callback(self)`` when it is done; now if it is."""
+        with self._settled:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def then(self, callback: Callable[[Future], Any]) -> Future:
+        """A future of what ``callback(self)`` returns when this one is done."""
+        following = Future()
+
+        def call(done: Future) -> None:
+            try:
+                value = callback(done)
+            except Exception as e:
+                following.set_exception(e)
+            else:
+                following.set_result(value)
+
+        self.add_done_callback(call)
+        return following
+
+
+def collect_all(futures: list[Future]) -> Future:
+    """A future of the list, done when all of them are."""
+    together = Future()
+    left = [len(futures)]
+    lock = threading.Lock()
+
+    def one(_: Future) -> None:
+        with lock:
+            left[0] -= 1
+            last = left[0] == 0
+        if last:
+            together.set_result(futures)
+
+    if not futures:
+        together.set_result(futures)
+    for future in futures:
+        future.add_done_callback(one)
+    return together
+
+
+def wait_all(futures: list[Future]) -> list[Any]:
+    """The values of all of them; the first exception is raised."""
+    return [future.wait() for future in collect_all(futures).wait()]
