@@ -18,7 +18,6 @@ _SHARDED = (
     "ShardedStateDictConfig ShardingStrategy StateDictType fully_shard"
 )
 
-_DRAW = "oneflow draws with oneflow.normal, oneflow.multinomial and their like"
 _QUANTIZED = "oneflow has no quantized tensors"
 # Name of the module: its names, and what to use instead.
 _ABSENT = {
@@ -41,8 +40,6 @@ _ABSENT = {
     "torch.distributed.fsdp": (_SHARDED, _GLOBAL),
     "torch.distributed.fsdp.fully_sharded_data_parallel": (_SHARDED, _GLOBAL),
     "torch.distributed.tensor._utils": ("compute_local_shape_and_global_offset", _GLOBAL),
-    "torch.distributions": ("Beta Bernoulli Categorical Distribution Gamma MultivariateNormal Normal Uniform", _DRAW),
-    "torch.distributions.constraints": ("Constraint", _DRAW),
     "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _TORCHSCRIPT),
 }
 
