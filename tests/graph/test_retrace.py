@@ -185,3 +185,14 @@ def test_a_static_scale_changes_no_step(through):
     assert all((p == q).all() for p, q in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
     with pytest.raises(ValueError, match="positive"):
         flow.amp.StaticGradScaler(0.0)
+
+
+def test_many_kinds_of_inputs_do_not_fill_memory():
+    graph = graph_of(nn.ReLU())
+    for n in range(1, 30):
+        assert graph(flow.ones(n)).shape == (n,)
+    assert len(graph._compiled) == 16
+    f = flow.compile(lambda x: x * 2)
+    with pytest.warns(UserWarning, match="compiled for 16 other kinds"):
+        for n in range(1, 30):
+            assert f(flow.ones(n)).sum() == 2 * n

@@ -15,7 +15,8 @@ from oneflow.autograd import Function
 from oneflow.nn.modules.module import Module
 from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_line
 
-_KEPT = 64
+# Kinds of inputs that a function is compiled for: each program has working memory of its own.
+_KEPT = 16
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = "default"
 _all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -36,7 +37,8 @@ def compile(
     Args:
         model: a function of tensors, or a module. Without it a decorator is returned.
         fullgraph: raise where Python depends on data, instead of running such calls eagerly.
-        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own.
+        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own, up to sixteen. More
+            kinds run eagerly.
         backend: "eager" runs Python as it is; any other name compiles.
         mode: accepted.
         options: ``{"fuse": False}`` keeps the bits of eager execution.
@@ -152,6 +154,8 @@ class CompiledFunction:
         if programs is _NEW or (programs is not None and programs.is_stale()):
             if _stance == "eager_on_recompile":
                 return self._function(*args, **kwargs)
+            if programs is _NEW and len(self._programs) >= _KEPT:
+                return self._run_eagerly(f"it has been compiled for {_KEPT} other kinds of inputs", args, kwargs)
             if _stance == "fail_on_recompile":
                 raise RuntimeError(
                     f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
@@ -161,21 +165,16 @@ class CompiledFunction:
             except Exception as error:
                 if self._fullgraph:
                     raise
-                self._keep(key, None)
+                self._programs[key] = None
                 return self._fall_back(error, args, kwargs)
             programs.modules = self._flat
-            self._keep(key, programs)
+            self._programs[key] = programs
         if programs is None:
             return self._function(*args, **kwargs)
         return programs(tensors)
 
     def _name(self) -> str:
         return getattr(self._function, "__qualname__", type(self._function).__name__)
-
-    def _keep(self, key: Any, programs: _Programs | None) -> None:
-        if len(self._programs) >= _KEPT:
-            del self._programs[next(iter(self._programs))]
-        self._programs[key] = programs
 
     def _find(self, structure: Any, tensors: list[Tensor]) -> tuple[Any, Any]:
         """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
@@ -192,14 +191,14 @@ class CompiledFunction:
         return key, programs
 
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
+        return self._run_eagerly(f"it cannot be traced: {error}", args, kwargs)
+
+    def _run_eagerly(self, why: str, args: Any, kwargs: Any) -> Any:
         result = self._function(*args, **kwargs)
         # Told only where eager execution works: otherwise the user sees the error itself.
         if not self._told:
             self._told = True
-            warnings.warn(
-                f"compile: {self._name()} runs eagerly for such inputs, because it cannot be traced: {error}",
-                stacklevel=3,
-            )
+            warnings.warn(f"compile: {self._name()} runs eagerly for such inputs, because {why}", stacklevel=4)
         return result
 
 

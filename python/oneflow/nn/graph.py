@@ -28,6 +28,8 @@ _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
 # Tracing changes the parameters' gradients for a while: one thread at a time.
 _COMPILING = threading.RLock()
 
+# Programs that a graph keeps unless it is told otherwise.
+_KEPT = 16
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 
 
@@ -260,7 +262,7 @@ class Graph:
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
         self._flat: list[Module] = []
-        self._most: int | None = None
+        self._most = _KEPT
         self.debug(
             debug_v_level,
             ranks=debug_ranks,
@@ -405,7 +407,8 @@ class Graph:
     def with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
         """Keep the programs of the ``size`` input shapes used last, and forget older ones. Returns the graph itself.
 
-        Without it the programs of all shapes are kept. ``enable_shared`` is accepted: programs share parameters anyway.
+        Without it sixteen are kept: each has working memory of its own. ``enable_shared`` is accepted: programs share
+        parameters anyway.
         """
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"with_dynamic_input_shape(): size must be a positive integer, got {size!r}")
@@ -431,9 +434,9 @@ class Graph:
         if program is None or program.is_stale():
             with _COMPILING:
                 program = self._compiled[key] = self._compile(args, kwargs, tensors)
-            if self._most is not None and len(self._compiled) > self._most:
+            if len(self._compiled) > self._most:
                 self._compiled.popitem(last=False)
-        elif self._most is not None:
+        else:
             self._compiled.move_to_end(key)
         return program
 
