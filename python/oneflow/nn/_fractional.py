@@ -64,7 +64,8 @@ def _pooled(
         shape = [1] * (2 * n)
         shape[d], shape[n + d] = out[d], kernel[d]
         flat = flat * sizes[d] + places.reshape(*places.shape[:2], *shape)
-    flat = flat.reshape(*x.shape[:2], -1, oneflow.Size(kernel).numel())
+    window = oneflow.Size(kernel).numel()
+    flat = flat.reshape(*x.shape[:2], flat.shape[2:].numel() // window, window)
     windows = x.flatten(2).gather(2, flat.flatten(2)).reshape(flat.shape)
     values, where = windows.max(-1)
     indices = flat.gather(-1, where.unsqueeze(-1)).squeeze(-1)
