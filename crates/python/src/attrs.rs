@@ -194,7 +194,7 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"is_lazy", is_lazy, None, c"Whether this is a value of a graph being traced.\n\nExample::\n\n    >>> oneflow.ones(1).is_lazy\n    False"),
         property(c"is_sparse", is_sparse, None, c"Whether only entries that are not zero are kept.\n\nExample::\n\n    >>> oneflow.ones(1).is_sparse\n    False"),
         property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None.\n\nExample::\n\n    >>> x = oneflow.ones(1, requires_grad=True)\n    >>> (x * 2).backward()\n    >>> x.grad\n    tensor([2.])"),
-        property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves.\n\nExample::\n\n    >>> (oneflow.ones(1, requires_grad=True) * 2).grad_fn\n    <MulBackward0 object at 0x556efe207090>"),
+        property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves.\n\nExample::\n\n    >>> (oneflow.ones(1, requires_grad=True) * 2).grad_fn.name()\n    'MulBackward0'"),
         property(c"_grad_fn", grad_fn, None, c""),
         property(c"data", data, Some(set_data), c"The same data without history; assigning replaces the data.\n\nExample::\n\n    >>> oneflow.ones(1, requires_grad=True).data\n    tensor([1.])"),
         property(c"_base", base, None, c"The tensor this is a view of, where autograd follows it."),

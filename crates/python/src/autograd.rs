@@ -257,6 +257,12 @@ fn call_node_hook(
 }
 
 /// A node of the tape (`x.grad_fn`). Compared by identity of the node.
+///
+/// Example::
+///
+///     >>> y = oneflow.ones(1, requires_grad=True) * 2
+///     >>> y.grad_fn.name()
+///     'MulBackward0'
 #[pyclass(frozen, module = "oneflow.autograd", name = "Node")]
 pub struct PyNode(Arc<ag::Node>);
 

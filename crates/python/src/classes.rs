@@ -10,6 +10,12 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The element type of a tensor; one object each, compared by identity.
+///
+/// Example::
+///
+///     >>> x = oneflow.ones(2, dtype=oneflow.float16)
+///     >>> x.dtype, x.dtype.itemsize
+///     (oneflow.float16, 2)
 #[pyclass(frozen, name = "dtype", module = "oneflow")]
 pub struct PyDType(pub DType);
 
@@ -93,6 +99,13 @@ pub fn dtype_of(o: &Bound<'_, PyAny>) -> Option<DType> {
 }
 
 /// A device: "cpu", "cuda:1", "meta".
+///
+/// Example::
+///
+///     >>> oneflow.device("cuda", 1)
+///     device(type='cuda', index=1)
+///     >>> oneflow.ones(1).device == oneflow.device("cpu")
+///     True
 #[pyclass(frozen, name = "device", module = "oneflow")]
 pub struct PyDevice {
     pub device: Device,
@@ -232,6 +245,12 @@ pub fn device_object(py: Python<'_>, d: Device) -> PyResult<Py<PyDevice>> {
 }
 
 /// How elements lie in memory: one object each.
+///
+/// Example::
+///
+///     >>> x = oneflow.ones(1, 2, 3, 3).to(memory_format=oneflow.channels_last)
+///     >>> x.stride()
+///     (18, 1, 6, 2)
 #[pyclass(frozen, name = "memory_format", module = "oneflow")]
 pub struct PyMemoryFormat(pub &'static str);
 
@@ -248,6 +267,11 @@ impl PyMemoryFormat {
 pub const MEMORY_FORMATS: [&str; 4] = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"];
 
 /// The layout of a tensor: strided, or sparse by coordinates.
+///
+/// Example::
+///
+///     >>> oneflow.ones(1).layout is oneflow.strided
+///     True
 #[pyclass(frozen, name = "layout", module = "oneflow")]
 pub struct PyLayout(&'static str);
 

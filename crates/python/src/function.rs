@@ -11,6 +11,22 @@ use pyo3::types::{PyTuple, PyType};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
+///
+/// Example::
+///
+///     >>> class Square(oneflow.autograd.Function):
+///     ...     @staticmethod
+///     ...     def forward(ctx, x):
+///     ...         ctx.save_for_backward(x)
+///     ...         return x * x
+///     ...     @staticmethod
+///     ...     def backward(ctx, g):
+///     ...         (x,) = ctx.saved_tensors
+///     ...         return 2 * x * g
+///     >>> x = oneflow.tensor(3.0, requires_grad=True)
+///     >>> Square.apply(x).backward()
+///     >>> x.grad
+///     tensor(6.)
 #[pyclass(frozen, dict, weakref, module = "oneflow.autograd", name = "FunctionCtx")]
 pub struct Context(Mutex<State>);
 
@@ -121,6 +137,20 @@ impl Context {
 }
 
 /// A differentiable function: subclasses define `forward(ctx, ...)` and `backward(ctx, *grads)`, and are called by `apply`.
+///
+/// Example::
+///
+///     >>> class Double(oneflow.autograd.Function):
+///     ...     @staticmethod
+///     ...     def forward(ctx, x):
+///     ...         return x * 2
+///     ...     @staticmethod
+///     ...     def backward(ctx, g):
+///     ...         return g * 2
+///     >>> x = oneflow.ones(1, requires_grad=True)
+///     >>> Double.apply(x).backward()
+///     >>> x.grad
+///     tensor([2.])
 #[pyclass(frozen, subclass, module = "oneflow.autograd", name = "Function")]
 pub struct Function;
 

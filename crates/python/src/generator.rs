@@ -8,6 +8,13 @@ use oneflow_core::{Generator, Tensor, copy_to_host, default_generator};
 use pyo3::prelude::*;
 
 /// A stream of random numbers. `None`: the default of the calling thread, looked up at each call.
+///
+/// Example::
+///
+///     >>> a = oneflow.rand(2, generator=oneflow.Generator().manual_seed(3))
+///     >>> b = oneflow.rand(2, generator=oneflow.Generator().manual_seed(3))
+///     >>> oneflow.equal(a, b)
+///     True
 #[pyclass(frozen, name = "Generator", module = "oneflow", subclass)]
 pub struct PyGenerator(Option<Generator>, Device);
 

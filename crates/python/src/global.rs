@@ -10,6 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
 /// A device type and an n-D array of ranks.
+///
+/// Example::
+///
+///     >>> oneflow.placement("cpu", [0])
+///     oneflow.placement(type="cpu", ranks=[0])
 #[pyclass(frozen, eq, hash, name = "placement", module = "oneflow")]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PyPlacement(PlacementId);
