@@ -2,6 +2,7 @@
 
 import collections
 
+import numpy as np
 import oneflow
 import pytest
 import torch
@@ -113,3 +114,35 @@ def test_errors_are_torchs(i):
     for module in (oneflow.utils.data, torch.utils.data):
         with pytest.raises(kind):
             module.DataLoader(Squares(3), **options)
+
+
+Pair = collections.namedtuple("Pair", "x y")
+COLLATED = {
+    "named tuples": [Pair(1, "a"), Pair(2, "b")],
+    "ordered dictionaries": [collections.OrderedDict(b=1, a=2.5), collections.OrderedDict(b=3, a=4.5)],
+    "default dictionaries": [collections.defaultdict(int, a=1), collections.defaultdict(int, a=2)],
+    "tuples of texts": [(1, "a"), (2, "b")],
+    "lists of lists": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]],
+    "deques": [collections.deque([1, 2]), collections.deque([3, 4])],
+    "numbers of numpy": [np.float64(1), np.float64(2)],
+    "arrays": [np.ones(2, np.float32), np.zeros(2, np.float32)],
+    "bytes": [b"a", b"b"],
+}
+
+
+def described(value):
+    if hasattr(value, "tolist"):
+        return str(value.dtype).rpartition(".")[2], value.tolist()
+    if isinstance(value, collections.abc.Mapping):
+        return type(value).__name__, {k: described(v) for k, v in value.items()}
+    if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Sequence):
+        return value
+    return type(value).__name__, [described(v) for v in value]
+
+
+@pytest.mark.parametrize("case", COLLATED)
+def test_containers_keep_their_kind(case):
+    for name in ("default_collate", "default_convert"):
+        data = COLLATED[case] if name == "default_collate" else COLLATED[case][0]
+        ours, theirs = (getattr(fw.utils.data, name)(data) for fw in (oneflow, torch))
+        assert described(ours) == described(theirs)

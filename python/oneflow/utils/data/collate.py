@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import oneflow
@@ -23,12 +24,29 @@ def default_convert(data: Any) -> Any:
     if type(data).__module__ == "numpy":
         return oneflow.as_tensor(data) if data.dtype.kind not in "SUO" else data
     if isinstance(data, Mapping):
-        return {key: default_convert(value) for key, value in data.items()}
+        return _like(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(default_convert(value) for value in data))
-    if isinstance(data, Sequence):
+    if isinstance(data, tuple):
         return [default_convert(value) for value in data]
+    if isinstance(data, Sequence):
+        return _like(data, [default_convert(value) for value in data])
     return data
+
+
+def _like(first: Any, made: Any) -> Any:
+    """What was made as the sample's own kind of container, where that can be made so."""
+    if type(first) in (dict, list, tuple):
+        return made
+    try:
+        if isinstance(first, MutableMapping):
+            # A copy keeps what the class holds besides, such as a default factory.
+            kept = copy.copy(first)
+            kept.update(made)
+            return kept
+        return type(first)(made)
+    except TypeError:
+        return made
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -51,22 +69,23 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return oneflow.stack(batch, 0) if out is None or first.requires_grad else oneflow.stack(batch, 0, out=out)
     if type(first).__module__ == "numpy":
         if getattr(first, "shape", None) == ():
-            return oneflow.as_tensor([value.item() for value in batch])
+            return oneflow.stack([oneflow.as_tensor(value) for value in batch])
         return default_collate([oneflow.as_tensor(value) for value in batch])
     if isinstance(first, float):
         return oneflow.tensor(list(batch), dtype=oneflow.float64)
     if isinstance(first, int):
         return oneflow.tensor(list(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, Mapping):
-        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+        return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(list(values)) for values in zip(*batch, strict=True)))
+        return type(first)(*(default_collate(values) for values in zip(*batch, strict=True)))
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        return [default_collate(list(values)) for values in zip(*batch, strict=True)]
+        joined = [default_collate(values) for values in zip(*batch, strict=True)]
+        return joined if isinstance(first, tuple) else _like(first, joined)
     raise TypeError(
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
     )
