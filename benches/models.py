@@ -14,7 +14,7 @@ Case = tuple[str, Step]
 def gpt(torch: Any, vocabulary: int, layers: int, width: int, heads: int, length: int) -> Any:
     nn, F = torch.nn, torch.nn.functional
 
-    class Block(nn.Module):  # type: ignore[misc, name-defined]
+    class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.before_attention, self.before_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -29,7 +29,7 @@ def gpt(torch: Any, vocabulary: int, layers: int, width: int, heads: int, length
             x = x + self.merge(y.transpose(1, 2).reshape(batch, time, width))
             return x + self.down(F.gelu(self.up(self.before_mlp(x))))
 
-    class Model(nn.Module):  # type: ignore[misc, name-defined]
+    class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
@@ -47,7 +47,7 @@ def gpt(torch: Any, vocabulary: int, layers: int, width: int, heads: int, length
 def language_lstm(torch: Any) -> Any:
     nn, F = torch.nn, torch.nn.functional
 
-    class Model(nn.Module):  # type: ignore[misc, name-defined]
+    class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.head = nn.Embedding(1000, 256), nn.Linear(256, 1000)
@@ -69,7 +69,7 @@ def perceptron(torch: Any, *sizes: int) -> Any:
 
 
 def classifier(torch: Any, *sizes: int) -> Any:
-    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layers = perceptron(torch, *sizes)
@@ -84,7 +84,7 @@ def recommender(torch: Any, tables: int = 26, rows: int = 20_000, width: int = 1
     """Dense features and sparse tables that meet in all pairs of products."""
     nn, F = torch.nn, torch.nn.functional
 
-    class Model(nn.Module):  # type: ignore[misc, name-defined]
+    class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             bags = (nn.EmbeddingBag(rows, width, mode="sum", sparse=True) for _ in range(tables))

@@ -266,7 +266,9 @@ impl<E: Elem> WithSimd for SideBySide<'_, E> {
                         // SAFETY: `n` elements from there lie in the strip; a whole register in the panel and its gap.
                         unsafe {
                             let src = s.at(panel.at + i, p);
-                            let v = if n == lanes { E::load::<S>(src) } else { E::load_partial::<S>(src, n) };
+                            // What is read of the next panel falls into what is written past this one.
+                            let whole = panel.at + i + lanes <= s.width && panel.width == panel.dst_width;
+                            let v = if n == lanes || whole { E::load::<S>(src) } else { E::load_partial::<S>(src, n) };
                             v.store(panel.dst.add(p * panel.dst_width + i));
                         }
                     }
