@@ -214,3 +214,13 @@ def test_a_shell_switches_programs(capsys, monkeypatch):
     assert done.stdout == "tensor([1., 1.]) False\n", done.stderr
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
     assert exports("disable", capsys=capsys)["PYTHONPATH"] == str(ROOT / "python")
+
+
+def test_the_environment_switches_a_shell_off(capsys, monkeypatch, tmp_path):
+    (tmp_path / "torch.py").write_text("NAME = 'the next one'\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "python"), str(tmp_path)]))
+    environment = os.environ | exports(capsys=capsys) | {"ONEFLOW_DISABLE_MOCK_TORCH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.NAME)"], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "the next one\n", done.stderr
