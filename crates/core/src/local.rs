@@ -31,6 +31,9 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
     if outs.tensors().iter().any(|t| t.device().is_meta()) || (from_meta && outs.tensors().is_empty()) {
         return meta_dest(c, outs);
     }
+    if from_meta && matches!(c.op.kernel, Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY)) {
+        return Err(no_data(c));
+    }
     // `empty_like(x, device=)`: what makes its result on another device reads no data, and `x` needs none.
     if let (true, Kernel::Host(f)) = (from_meta, &c.op.kernel) {
         outs.clear();
@@ -61,6 +64,11 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
             Ok(())
         }
     }
+}
+
+#[cold]
+fn no_data(c: &Call<'_>) -> Error {
+    Error::not_implemented(format!("{}(): Cannot copy out of meta tensor; no data!", c.name()))
 }
 
 /// The op and the devices to what a kernel family lacks.
@@ -187,7 +195,7 @@ fn check_devices(c: &Call<'_>) -> Result<Option<Device>> {
     if matches!(c.op.kernel, Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY)) {
         let to = c.ins.first().copied().flatten().map(Tensor::device);
         if !to.is_some_and(Device::is_meta) && c.ins.iter().flatten().any(|t| t.device().is_meta()) {
-            return Err(Error::not_implemented(format!("{}(): Cannot copy out of meta tensor; no data!", c.name())));
+            return Err(no_data(c));
         }
         return Ok(to);
     }
@@ -304,7 +312,11 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
         direct &= elementwise || outs[i].dtype() == d.dtype();
-        for t in c.ins.iter().flatten() {
+        for (slot, t) in c.ins.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
+            let starts_here = slot == 0 && c.op.traits.has(Traits::STARTS_AS_FIRST) && t.same(d);
+            if starts_here {
+                continue;
+            }
             if overlaps(t, d) {
                 if elementwise
                     && !has_internal_overlap(t)

@@ -163,6 +163,8 @@ impl Traits {
     pub const NUMBER_FIRST: Traits = Traits(512);
     /// `out=` must have the result's dtype.
     pub const EXACT_OUT: Traits = Traits(1024);
+    /// The result starts as a copy of the first input (`Lowered::init`), which may be the destination itself.
+    pub const STARTS_AS_FIRST: Traits = Traits(2048);
 
     pub const fn or(self, other: Traits) -> Traits {
         Traits(self.0 | other.0)

@@ -200,7 +200,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
     ..OpDef::BASE
 };
 
@@ -233,7 +233,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
     ..OpDef::BASE
 };
 
@@ -263,7 +263,7 @@ Example::
             SampleArg::Float(2.0),
         ])]
     },
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
     ..OpDef::BASE
 };
 

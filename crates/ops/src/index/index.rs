@@ -241,5 +241,6 @@ Example::
             SampleArg::Bool(true),
         ])]
     },
+    traits: Traits::STARTS_AS_FIRST,
     ..OpDef::BASE
 };

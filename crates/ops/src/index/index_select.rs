@@ -188,6 +188,6 @@ Example::
             SampleArg::f32(&[5, 4]),
         ])]
     },
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
     ..OpDef::BASE
 };
