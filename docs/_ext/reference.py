@@ -47,6 +47,8 @@ def public_names(name: str, module: ModuleType) -> dict[str, Any]:
             continue
         home = getattr(value, "__module__", None) or ""
         listed = hasattr(module, "__all__") and module.__all__
+        # A private file beside the module holds a part of it.
+        listed = listed or home.startswith(f"{name.rpartition('.')[0]}._{name.rpartition('.')[2]}")
         if home.startswith("oneflow") and (listed or name == "oneflow" or home.startswith(name)):
             found[n] = value
     return found

@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau, _per_group, _set_lr, _set_momentum
+from oneflow.optim._plateau import ReduceLROnPlateau
+from oneflow.optim.lr_scheduler import LRScheduler, _per_group, _set_lr, _set_momentum
 from oneflow.optim.optimizer import Optimizer
 
 
