@@ -59,35 +59,39 @@ fn main() {
     oneflow_kernels_conv::register();
     set_num_threads(1);
     let last = std::env::args().any(|a| a == "last");
-    for (n, c, o, h, k, s) in [
-        (64, 3, 64, 32, 3, 1),
-        (64, 64, 64, 32, 3, 1),
-        (64, 128, 128, 16, 3, 1),
-        (64, 256, 256, 8, 3, 1),
-        (64, 512, 512, 4, 3, 1),
-        (64, 64, 128, 32, 3, 2),
-        (64, 64, 128, 32, 1, 2),
-        (64, 256, 512, 8, 3, 2),
-        (8, 3, 64, 224, 7, 2),
-        (8, 64, 64, 56, 3, 1),
-        (8, 128, 128, 28, 3, 1),
-        (8, 256, 256, 14, 3, 1),
-        (8, 512, 512, 7, 3, 1),
-        (8, 256, 1024, 14, 1, 1),
-        (2, 256, 64, 56, 1, 1),
-        (8, 64, 64, 28, 5, 1),
+    for (n, c, o, h, k, s, g) in [
+        (64, 3, 64, 32, 3, 1, 1),
+        (64, 64, 64, 32, 3, 1, 1),
+        (64, 128, 128, 16, 3, 1, 1),
+        (64, 256, 256, 8, 3, 1, 1),
+        (64, 512, 512, 4, 3, 1, 1),
+        (64, 64, 128, 32, 3, 2, 1),
+        (64, 64, 128, 32, 1, 2, 1),
+        (64, 256, 512, 8, 3, 2, 1),
+        (8, 3, 64, 224, 7, 2, 1),
+        (8, 64, 64, 56, 3, 1, 1),
+        (8, 128, 128, 28, 3, 1, 1),
+        (8, 256, 256, 14, 3, 1, 1),
+        (8, 512, 512, 7, 3, 1, 1),
+        (8, 256, 1024, 14, 1, 1, 1),
+        (2, 256, 64, 56, 1, 1, 1),
+        (8, 64, 64, 28, 5, 1, 1),
+        (8, 96, 96, 56, 3, 1, 96),
+        (8, 144, 144, 56, 3, 2, 144),
+        (4, 96, 96, 56, 7, 1, 96),
+        (8, 128, 128, 28, 3, 1, 32),
     ] {
-        let name = format!("{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s}");
+        let name = format!("{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s} g{g}");
         if !std::env::args().skip(1).all(|a| a == "last" || name.contains(&a)) {
             continue;
         }
         let p = k / 2;
         let out = (h + 2 * p - k) / s + 1;
         let (x, w, y) =
-            (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false), Buf::new(&[n, o, out, out], last));
-        let (gx, gw) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c, k, k], false));
-        let params: Vec<Word> = [2, 1, s, p, 1, s, p, 1].iter().map(|v| Word::from(*v)).collect();
-        let flops = 2.0 * (y.data.len() as f64) * (c * k * k) as f64 / 1e9;
+            (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c / g, k, k], false), Buf::new(&[n, o, out, out], last));
+        let (gx, gw) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c / g, k, k], false));
+        let params: Vec<Word> = [2, g, s, p, 1, s, p, 1].iter().map(|v| Word::from(*v)).collect();
+        let flops = 2.0 * (y.data.len() as f64) * (c / g * k * k) as f64 / 1e9;
         let f = time(&CONV, &y, &[&x, &w], &params);
         let i = time(&CONV_BACKWARD_INPUT, &gx, &[&y, &w], &params);
         let b = time(&CONV_BACKWARD_WEIGHT, &gw, &[&y, &x], &params);

@@ -79,8 +79,10 @@ unsafe fn first_sum<T: Stored>(c: &Correlation<'_>, g: usize) -> T::Acc {
     c.bias.map_or(T::Acc::ZERO, |(b, stride)| unsafe { (*b.cast::<T>().offset(g as isize * stride)).widen() })
 }
 
+/// Registers of neighbours computed together.
+const TOGETHER_IN_LINE: usize = 8;
 /// Numbers that may be read or written behind the end of a line.
-const SLACK: usize = 80;
+const SLACK: usize = 16 * (TOGETHER_IN_LINE + 1);
 
 /// A padded plane in memory: for every remainder by the step the positions that have it.
 pub struct Layout {
@@ -208,20 +210,25 @@ impl<T: Stored> WithSimd for Plane<'_, T> {
         unsafe {
             let strides = [src.strides[2], src.strides[3], src.strides[4]];
             let (n_in, n_out) = (c.weight.channels, c.weight.n);
+            let mut taps = Vec::with_capacity(n_in * layout.shifts.len());
             for i in 0..if layout.shifts.is_empty() { 0 } else { n_in } {
                 layout.fill::<T, S>(src.at::<T>(n, g * n_in + i, [0; 3]), strides, from.add(i * layout.n_elements()));
             }
             for o in 0..n_out {
                 let bias = Reg::<S, T>::all_of(first_sum::<T>(c, g * n_out + o));
-                for i in (0..layout.n_sums()).step_by(4 * width) {
-                    let mut sum = [bias; 4];
-                    for c_in in 0..n_in {
-                        for (t, shift) in layout.shifts.iter().enumerate() {
-                            let w = Reg::<S, T>::all_of(weight::<T>(c, g, [o, c_in, t]));
-                            let at = from.add(c_in * layout.n_elements() + shift + i);
-                            for (u, sum) in sum.iter_mut().enumerate() {
-                                *sum = madd(<Reg<S, T> as Register>::load(at.add(u * width)), w, *sum);
-                            }
+                taps.clear();
+                for i in 0..n_in {
+                    for (t, shift) in layout.shifts.iter().enumerate() {
+                        let from = from.add(i * layout.n_elements() + shift).cast_const();
+                        taps.push((from, weight::<T>(c, g, [o, i, t])));
+                    }
+                }
+                for i in (0..layout.n_sums()).step_by(TOGETHER_IN_LINE * width) {
+                    let mut sum = [bias; TOGETHER_IN_LINE];
+                    for (from, w) in &taps {
+                        let w = Reg::<S, T>::all_of(*w);
+                        for (u, sum) in sum.iter_mut().enumerate() {
+                            *sum = madd(<Reg<S, T> as Register>::load(from.add(i + u * width)), w, *sum);
                         }
                     }
                     for (u, sum) in sum.iter().enumerate() {
