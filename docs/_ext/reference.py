@@ -16,7 +16,7 @@ from typing import Any
 
 OUT = "reference"
 # Modules that are no interface of their own: what they hold is public elsewhere.
-LEFT_OUT = re.compile(r"\.(_\w+|__main__|mock_torch\..*|nn\.modules(\..*)?|models\..*|nn\.graph|nn\.structure)(\.|$)")
+LEFT_OUT = re.compile(r"\.(_\w+|__main__|mock_torch\..*|nn\.modules(\..*)?|models\.\w.*|nn\.graph|nn\.structure)(\.|$)")
 
 
 def public_modules() -> dict[str, ModuleType]:

@@ -24,6 +24,12 @@ class BertConfig(Config):
         n_positions: the longest text in tokens.
         n_types: kinds of tokens, such as first and second sentence.
         n_classes: classes of a ``BertClassifier``.
+
+    Example::
+
+        >>> from oneflow.models import BertConfig
+        >>> BertConfig.preset("bert-large-uncased").n_layers
+        24
     """
 
     vocabulary: int = 30522

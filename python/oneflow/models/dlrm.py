@@ -24,6 +24,12 @@ class DLRMConfig(Config):
         width: of an embedding.
         bottom: hidden widths of the network of the numbers.
         top: hidden widths of the network of the products.
+
+    Example::
+
+        >>> from oneflow.models import DLRMConfig
+        >>> len(DLRMConfig.preset("criteo-kaggle").rows)
+        26
     """
 
     n_dense: int = 13

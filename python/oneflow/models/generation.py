@@ -57,6 +57,13 @@ class Generator:
 
     Such a model has ``hidden(tokens, cache, padding_mask)``, which returns (batch, time, width), ``logits(hidden)`` and
     ``config.n_layers``.
+
+    Example::
+
+        >>> from oneflow.models import Llama, LlamaConfig
+        >>> model = Llama(LlamaConfig(50, 16, n_layers=1, n_heads=2, width=8, hidden=16)).eval()
+        >>> len(list(model.stream(oneflow.tensor([[1, 2]]), max_new_tokens=3)))
+        3
     """
 
     config: Any

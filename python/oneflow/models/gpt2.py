@@ -26,6 +26,12 @@ class GPT2Config(Config):
     Args:
         n_positions: the longest text in tokens.
         hidden: width of the feed-forward networks, four times ``width`` by default.
+
+    Example::
+
+        >>> from oneflow.models import GPT2Config
+        >>> GPT2Config.preset("gpt2-xl").width
+        1600
     """
 
     vocabulary: int = 50257

@@ -39,6 +39,12 @@ class LlamaConfig(Config):
         rotary_base, rotary_scaling: see ``RotaryTables``.
         tied: logits come from the table of tokens.
         attention_bias, mlp_bias: whether the linear layers have biases.
+
+    Example::
+
+        >>> from oneflow.models import LlamaConfig
+        >>> LlamaConfig.preset("llama3-8b").n_kv_heads
+        8
     """
 
     vocabulary: int = 32000

@@ -25,6 +25,12 @@ class LSTMLMConfig(Config):
         width: of the embeddings.
         hidden: of the LSTM; equal to ``width`` where ``tied``.
         tied: logits come from the table of tokens.
+
+    Example::
+
+        >>> from oneflow.models import LSTMLMConfig
+        >>> LSTMLMConfig.preset("large").hidden
+        1500
     """
 
     vocabulary: int = 10000

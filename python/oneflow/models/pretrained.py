@@ -27,7 +27,14 @@ ModelT = TypeVar("ModelT", bound="Pretrained")
 
 @dataclass
 class Config:
-    """Base of the models' configurations: dataclasses with published sizes and Hugging Face's names of the fields."""
+    """Base of the models' configurations: dataclasses with published sizes and Hugging Face's names of the fields.
+
+    Example::
+
+        >>> from oneflow.models import GPT2Config
+        >>> GPT2Config.from_hugging_face({"model_type": "gpt2", "n_layer": 3}).n_layers
+        3
+    """
 
     # Published sizes: name -> fields that differ from the defaults.
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -89,13 +96,17 @@ class Part:
         theirs: a weight, or a module whose weights keep their last names; ``{}`` stands for a number.
         ours: the same in the model; several names take equal parts along dimension 0 (a fused projection).
         transposed: matrices lie as (inputs, outputs).
-        squeezed: the file's tensor has dimensions of size 1 that ours lacks, or the other way round.
+
+    Example::
+
+        >>> from oneflow.models import Layout, Part
+        >>> Layout("a library", (Part("h.{}.ln", "blocks.{}.norm"),)).find("h.3.ln.weight")[1]
+        ['blocks.3.norm.weight']
     """
 
     theirs: str
     ours: str | tuple[str, ...]
     transposed: bool = False
-    squeezed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,6 +123,13 @@ class Layout:
         prefix: what may stand before all names.
         skipped: regular expressions of names that hold no weight of this model, such as constant buffers.
         tied: names that repeat a weight under the model's name given; a file in which they differ is refused.
+
+    Example::
+
+        >>> from oneflow.models import Layout, Part
+        >>> layout = Layout("a library", (Part("fc", "head"),), prefix="model.")
+        >>> list(layout.rename({"head.bias": oneflow.zeros(1)}))
+        ['model.fc.bias']
     """
 
     name: str
@@ -171,7 +189,16 @@ def _pattern(name: str) -> str:
 
 
 class Pretrained(nn.Module):
-    """Base of the models: reading and writing of weights in the layouts it lists."""
+    """Base of the models: reading and writing of weights in the layouts it lists.
+
+    Example::
+
+        >>> from oneflow.models import DLRM, DLRMConfig
+        >>> model = DLRM(DLRMConfig(n_dense=4, rows=(10, 20), width=8, bottom=(16,), top=(16,)))
+        >>> model.save_pretrained("clicks")
+        >>> type(DLRM.from_pretrained("clicks")).__name__
+        'DLRM'
+    """
 
     config_class: ClassVar[type[Config]]
     layouts: tuple[Layout, ...] = ()
@@ -298,8 +325,6 @@ def _copy(part: Part, targets: list[Tensor], tensor: Tensor, name: str) -> list[
     if part.transposed and tensor.dim() == 2:
         tensor = tensor.t()
     expected = (len(targets) * targets[0].shape[0], *targets[0].shape[1:]) if len(targets) > 1 else targets[0].shape
-    if part.squeezed and tensor.numel() == targets[0].numel():
-        tensor = tensor.reshape(targets[0].shape)
     if tuple(tensor.shape) != tuple(expected):
         return [
             f"size mismatch for {name}: copying a param with shape {torch.Size(tensor.shape)} from checkpoint, "

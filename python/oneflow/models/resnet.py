@@ -26,6 +26,12 @@ class ResNetConfig(Config):
         groups, group_width: groups of a bottleneck's middle convolution, and the channels of each in the first stage.
         n_classes: classes, or 0 for a model that returns the pooled features.
         zero_init: begin with blocks that change nothing.
+
+    Example::
+
+        >>> from oneflow.models import ResNetConfig
+        >>> ResNetConfig.preset("resnet152").depths
+        (3, 8, 36, 3)
     """
 
     depths: tuple[int, ...] = (3, 4, 6, 3)

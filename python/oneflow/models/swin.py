@@ -28,6 +28,12 @@ class SwinConfig(Config):
         depths, n_heads: one number a stage.
         drop_path: probability of leaving out the last block's branches; earlier ones less, the first never.
         n_classes: classes, or 0 for a model that returns the mean state.
+
+    Example::
+
+        >>> from oneflow.models import SwinConfig
+        >>> SwinConfig.preset("swin_s").depths
+        (2, 2, 18, 2)
     """
 
     image: int = 224

@@ -31,6 +31,12 @@ class T5Config(Config):
         tied: logits come from the table of tokens.
         scaled: the states that logits are made of are divided by the root of ``width``; where ``tied`` by default.
         start: the token that every output begins with.
+
+    Example::
+
+        >>> from oneflow.models import T5Config
+        >>> T5Config.preset("t5-v1_1-base").gated
+        True
     """
 
     vocabulary: int = 32128

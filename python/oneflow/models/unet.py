@@ -32,6 +32,12 @@ class UNetConfig(Config):
         groups: of the group norms; divides all widths.
         timed: conditioned on the time of a diffusion.
         n_classes: conditioned on a class, where above 0.
+
+    Example::
+
+        >>> from oneflow.models import UNetConfig
+        >>> UNetConfig.preset("ddpm-cifar10").multipliers
+        (1, 2, 2, 2)
     """
 
     channels: int = 3

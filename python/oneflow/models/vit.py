@@ -27,6 +27,12 @@ class ViTConfig(Config):
     Args:
         image, patch: sides in pixels; ``patch`` divides ``image``.
         n_classes: classes, or 0 for a model that returns the state of the class token.
+
+    Example::
+
+        >>> from oneflow.models import ViTConfig
+        >>> ViTConfig.preset("vit_l_32", image=384).patch
+        32
     """
 
     image: int = 224

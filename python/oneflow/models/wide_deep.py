@@ -24,6 +24,12 @@ class WideDeepConfig(Config):
         rows: rows of each deep category's table.
         width: of an embedding.
         hidden: widths of the network.
+
+    Example::
+
+        >>> from oneflow.models import WideDeepConfig
+        >>> WideDeepConfig.preset("small").hidden
+        (256, 128)
     """
 
     n_dense: int = 13
