@@ -1,12 +1,13 @@
 """`python -m benches.plans [steps|line|memory|compile ...]`: compiled steps beside eager ones; what compiling takes.
 
-One thread, processor time, medians of interleaved samples. `steps` compares nn.Graph with our eager step, PyTorch's eager
-step and, with `--compile`, with torch.compile.
+One thread, processor time, medians of interleaved samples. `steps` compares nn.Graph with our eager step, with
+PyTorch's eager step and, with `--compile`, with torch.compile.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 import time
@@ -55,7 +56,7 @@ def gpt(torch: Any, layers: int, width: int, heads: int, vocabulary: int, length
 def perceptron(torch: Any, *sizes: int) -> Any:
     nn = torch.nn
     layers: list[Any] = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
+    for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b), nn.ReLU()]
 
     class Loss(nn.Module):  # type: ignore[misc]

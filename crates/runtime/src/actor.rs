@@ -303,7 +303,7 @@ impl Network {
             return Err(e.clone());
         }
         let mut idle: Option<Instant> = None;
-        let mut watchdog = Watchdog::new();
+        let mut watchdog: Option<Watchdog> = None;
         loop {
             loop {
                 match self.own.inbox.try_recv() {
@@ -336,7 +336,9 @@ impl Network {
                 Err(RecvTimeoutError::Timeout) => {
                     poll()?;
                     let limit = timeout();
-                    if let Some(text) = watchdog.bark(since.elapsed(), || self.report()) {
+                    if let Some(text) =
+                        watchdog.get_or_insert_with(Watchdog::new).bark(since.elapsed(), || self.report())
+                    {
                         eprintln!("{text}");
                     }
                     if since.elapsed() > limit {
