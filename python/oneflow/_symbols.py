@@ -30,25 +30,55 @@ sym_max, sym_min, sym_sum = max, min, sum
 
 
 def sym_not(a: Any) -> bool:
-    """``not a``."""
+    """``not a``.
+
+    Example::
+
+        >>> oneflow.sym_not(False)
+        True
+    """
     return not a
 
 
 def sym_float(a: Any) -> float:
-    """``float(a)``."""
+    """``float(a)``.
+
+    Example::
+
+        >>> oneflow.sym_float(2)
+        2.0
+    """
     return float(a)
 
 
 def sym_int(a: Any) -> int:
-    """``a`` without its fraction."""
+    """``a`` without its fraction.
+
+    Example::
+
+        >>> oneflow.sym_int(2.7)
+        2
+    """
     return math.trunc(a)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
-    """``t if b else f``."""
+    """``t if b else f``.
+
+    Example::
+
+        >>> oneflow.sym_ite(True, 1, 2)
+        1
+    """
     return t if b else f
 
 
 def sym_sqrt(a: Any) -> float:
-    """The square root."""
+    """The square root.
+
+    Example::
+
+        >>> oneflow.sym_sqrt(9)
+        3.0
+    """
     return math.sqrt(a)

@@ -98,7 +98,13 @@ class Future:
 
 
 def collect_all(futures: list[Future]) -> Future:
-    """A future of the list, done when all of them are."""
+    """A future of the list, done when all of them are.
+
+    Example::
+
+        >>> oneflow.futures.collect_all([]).done()
+        True
+    """
     together = Future()
     left = [len(futures)]
     lock = threading.Lock()
@@ -118,5 +124,13 @@ def collect_all(futures: list[Future]) -> Future:
 
 
 def wait_all(futures: list[Future]) -> list[Any]:
-    """The values of all of them; the first exception is raised."""
+    """The values of all of them; the first exception is raised.
+
+    Example::
+
+        >>> future = oneflow.futures.Future()
+        >>> future.set_result(3)
+        >>> oneflow.futures.wait_all([future])
+        [3]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

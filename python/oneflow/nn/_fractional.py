@@ -81,7 +81,14 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`fractional_max_pool2d`, with where the maxima are in the flattened image."""
+    """As :func:`fractional_max_pool2d`, with where the maxima are in the flattened image.
+
+    Example::
+
+        >>> x = oneflow.arange(16.0).reshape(1, 1, 4, 4)
+        >>> F.fractional_max_pool2d_with_indices(x, 3, output_size=2)[1].flatten().tolist()
+        [10, 11, 14, 15]
+    """
     return _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 2)
 
 
@@ -105,6 +112,11 @@ def fractional_max_pool2d(
 
     Raises:
         ValueError: neither size nor ratio is given.
+
+    Example::
+
+        >>> F.fractional_max_pool2d(oneflow.ones(1, 2, 9, 9), 2, output_ratio=0.5).shape
+        oneflow.Size([1, 2, 4, 4])
     """
     found = _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 2)
     return found if return_indices else found[0]
@@ -118,7 +130,13 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`fractional_max_pool3d`, with where the maxima are in the flattened volume."""
+    """As :func:`fractional_max_pool3d`, with where the maxima are in the flattened volume.
+
+    Example::
+
+        >>> F.fractional_max_pool3d_with_indices(oneflow.ones(1, 2, 5, 5, 5), 2, output_size=3)[1].shape
+        oneflow.Size([1, 2, 3, 3, 3])
+    """
     return _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 3)
 
 
@@ -130,19 +148,37 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """As :func:`fractional_max_pool2d`, of volumes (N, C, D, H, W)."""
+    """As :func:`fractional_max_pool2d`, of volumes (N, C, D, H, W).
+
+    Example::
+
+        >>> F.fractional_max_pool3d(oneflow.ones(1, 2, 5, 5, 5), 2, output_size=3).shape
+        oneflow.Size([1, 2, 3, 3, 3])
+    """
     found = _pooled(input, kernel_size, output_size, output_ratio, _random_samples, 3)
     return found if return_indices else found[0]
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolution of sequences (T, N, in) with a weight (width, in, out): (T', N, out)."""
+    """Convolution of sequences (T, N, in) with a weight (width, in, out): (T', N, out).
+
+    Example::
+
+        >>> oneflow.conv_tbc(oneflow.ones(4, 1, 2), oneflow.ones(3, 2, 5), oneflow.zeros(5)).shape
+        oneflow.Size([2, 1, 5])
+    """
     y = oneflow.nn.functional.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return y.permute(2, 0, 1)
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """See :func:`channel_shuffle`."""
+    """See :func:`channel_shuffle`.
+
+    Example::
+
+        >>> oneflow.native_channel_shuffle(oneflow.arange(4.0).reshape(1, 4, 1, 1), 2).flatten()
+        tensor([0., 2., 1., 3.])
+    """
     return oneflow.nn.functional.channel_shuffle(input, groups)
 
 
@@ -160,6 +196,12 @@ def grouped_mm(
 
     Raises:
         RuntimeError: offsets are given for two batches of matrices, or are missing.
+
+    Example::
+
+        >>> ends = oneflow.tensor([1, 3], dtype=oneflow.int32)
+        >>> F.grouped_mm(oneflow.ones(3, 2), oneflow.ones(2, 2, 4), offs=ends).shape
+        oneflow.Size([3, 4])
     """
     if bias is not None:
         raise RuntimeError("grouped_mm(): Bias is not supported yet")

@@ -19,7 +19,14 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """Deprecated: :func:`oneflow.testing.assert_close`, with NaNs equal and devices and dtypes not compared."""
+    """Deprecated: :func:`oneflow.testing.assert_close`, with NaNs equal and dtypes not compared.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.0])
+    """
     warnings.warn("`oneflow.testing.assert_allclose()` is deprecated; use assert_close()", FutureWarning, stacklevel=2)
     if not isinstance(actual, Tensor):
         actual = oneflow.tensor(actual)
@@ -64,6 +71,12 @@ def make_tensor(
 
     Raises:
         ValueError: an empty range, or both noncontiguous and a memory format.
+
+    Example::
+
+        >>> oneflow.testing.make_tensor(2, 3, dtype=oneflow.int64, device="cpu", low=0, high=1)
+        tensor([[0, 0, 0],
+                [0, 0, 0]])
     """
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
     if noncontiguous and memory_format is not None:

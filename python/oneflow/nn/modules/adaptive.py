@@ -36,8 +36,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Example::
 
-        >>> layer = oneflow.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10])
-        >>> layer(oneflow.randn(4, 8), oneflow.tensor([0, 7, 12, 19])).output.shape
+        >>> layer = oneflow.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
+        >>> layer(oneflow.randn(4, 16), oneflow.tensor([0, 7, 12, 19])).output.shape
         oneflow.Size([4])
     """
 
@@ -141,6 +141,12 @@ class LinearCrossEntropyLoss(Module):
         out_features: further dimensions of the result.
         bias: a bias for the layer.
         reduction, weight, ignore_index, label_smoothing: as for :class:`CrossEntropyLoss`.
+
+    Example::
+
+        >>> loss = oneflow.nn.LinearCrossEntropyLoss(8, 3)
+        >>> loss(oneflow.zeros(2, 8), oneflow.tensor([0, 2]))
+        tensor(1.0986, grad_fn=<...>)
     """
 
     def __init__(

@@ -226,6 +226,11 @@ class CrossMapLRN2d(Module):
     Args:
         size: number of channels.
         alpha, beta, k: ``x / (k + alpha * mean_square) ** beta``.
+
+    Example::
+
+        >>> oneflow.nn.CrossMapLRN2d(3)(oneflow.ones(1, 4, 2, 2)).shape
+        oneflow.Size([1, 4, 2, 2])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

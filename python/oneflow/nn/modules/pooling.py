@@ -476,12 +476,23 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         output_size: of the result; or
         output_ratio: of the result to the input, in (0, 1).
         return_indices: also return where the maxima are.
+
+    Example::
+
+        >>> oneflow.nn.FractionalMaxPool2d(2, output_size=(3, 4))(oneflow.ones(1, 2, 7, 8)).shape
+        oneflow.Size([1, 2, 3, 4])
     """
 
     _n = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """As :class:`FractionalMaxPool2d`, of volumes."""
+    """As :class:`FractionalMaxPool2d`, of volumes.
+
+    Example::
+
+        >>> oneflow.nn.FractionalMaxPool3d(2, output_ratio=0.5)(oneflow.ones(1, 2, 6, 6, 6)).shape
+        oneflow.Size([1, 2, 3, 3, 3])
+    """
 
     _n = 3
