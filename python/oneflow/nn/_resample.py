@@ -195,15 +195,25 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     widths = [(input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(n_dims)]
     for dim, before, after in widths:
         _check_width(mode, input, dim, before, after)
+    order = _channels_last(input) if mode != "circular" else oneflow.contiguous_format
     # Cuts first: what is joined last is dense.
     for dim, before, after in sorted(widths, key=lambda w: max(w[1:]) > 0):
         input = extend(input, dim, before, after)
     # A result of cuts alone is no view either.
-    return input if any(p > 0 for p in pad) else input.clone(memory_format=oneflow.contiguous_format)
+    return input.contiguous(memory_format=order) if any(p > 0 for p in pad) else input.clone(memory_format=order)
+
+
+def _channels_last(x: Tensor) -> Any:
+    """The memory format whose order the dimensions have: channels innermost, or row-major."""
+    order = {4: oneflow.channels_last, 5: oneflow.channels_last_3d}.get(x.dim())
+    if order is None or x.is_contiguous() or not x.is_contiguous(memory_format=order):
+        return oneflow.contiguous_format
+    return order
 
 
 def _pad_constant(input: Tensor, pad: list[int], value: float) -> Tensor:
     n_dims = len(pad) // 2
+    order = _channels_last(input)
     for i in range(n_dims):
         dim = input.dim() - 1 - i
         before, after = pad[2 * i], pad[2 * i + 1]
@@ -224,7 +234,7 @@ def _pad_constant(input: Tensor, pad: list[int], value: float) -> Tensor:
             if width > 0:
                 shape = [*input.shape]
                 shape[dim] = width
-                parts.insert(place, input.new_full(shape, value))
+                parts.insert(place, input.new_full(shape, value).contiguous(memory_format=order))
         if len(parts) > 1:
             input = oneflow.cat(parts, dim)
     return input
