@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import threading
 import time
@@ -291,3 +292,38 @@ def test_ofrecords_feed_a_graph(tmp_path):
     with pytest.raises(ValueError, match="cut short"):
         (tmp_path / "part-1").write_bytes(b"".join(records)[:-3])
         make()
+
+
+def test_a_watchdog_names_who_waits_for_whom(monkeypatch, capfd):
+    monkeypatch.setenv("ONEFLOW_WATCHDOG_SECONDS", "0.2")
+
+    def slow():
+        yield flow.ones(2)
+        time.sleep(0.9)
+        yield flow.ones(2)
+
+    assert len(list(Scale().over(slow()))) == 2
+    text = capfd.readouterr().err
+    assert "a run has stood still for 0." in text
+    assert 'compute (after 1 acts) waits for "python 0" from python (0 of 1 pieces)' in text
+    assert "receiver (after 1 acts) waits for" in text
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
+def test_control_c_ends_a_run_that_waits_for_its_loader():
+    def slow():
+        yield flow.ones(2)
+        time.sleep(1.0)
+        yield flow.ones(2)
+
+    graph = Scale()
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for _ in graph.over(slow()):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert graph(flow.ones(2)).tolist() == [2.0, 2.0]
+    assert len(list(graph.over([flow.ones(2)] * 3))) == 3
