@@ -43,8 +43,8 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
     let mut swapped = Batch::new();
     let mut args = *args;
     args.fold_batch();
-    // Columns of C contiguous is the kernels' case; rows contiguous is the same problem transposed.
-    if args.packed.is_none() && args.c.cs != 1 && (args.c.rs == 1 || args.n == 1) {
+    // Columns of C contiguous is the kernels' case; rows contiguous, or a single column, is the same problem transposed.
+    if args.packed.is_none() && (args.n == 1 && (args.m != 1 || args.c.cs != 1) || args.c.cs != 1 && args.c.rs == 1) {
         args = args.transposed(&mut swapped);
         args.fold_batch();
     }
