@@ -29,7 +29,6 @@ from oneflow._unpickler import (
     get_safe_globals,
     safe_globals,
 )
-from oneflow.nn import _saved_graph
 from oneflow.overrides import DisableTorchFunctionSubclass
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
@@ -196,6 +195,9 @@ def save(
     if isinstance(obj, oneflow.nn.Graph):
         if not isinstance(f, (str, os.PathLike)):
             raise TypeError(f"save(): a graph is written into a directory, got {type(f).__name__}")
+        # Late: importing the package stays light.
+        from oneflow.nn import _saved_graph
+
         _saved_graph.save(obj, f)
         return
     if pickle_module not in (None, pickle) or not _use_new_zipfile_serialization:
@@ -505,6 +507,8 @@ def load(
         raise ValueError("load uses Python's own pickle only")
     if isinstance(f, (str, os.PathLike)):
         if os.path.isdir(f):
+            from oneflow.nn import _saved_graph
+
             return _saved_graph.LoadedGraph(f)
         with open(f, "rb") as file:
             return _load(file, map_location, weights_only is not False, pickle_load_args)
