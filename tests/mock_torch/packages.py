@@ -451,6 +451,59 @@ def accelerate() -> Iterator[dict[str, Any]]:
         yield {f"accelerate/weight {key}": array(value)}
 
 
+def graphs() -> Iterator[dict[str, Any]]:
+    """Models of packages as static graphs: what PyTorch runs eagerly, one compiled step does here."""
+    import timm
+    import torchvision
+    import transformers as hf
+
+    small = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    llama = hf.LlamaForCausalLM(hf.LlamaConfig(intermediate_size=48, max_position_embeddings=32, **small))
+    flat = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2, "num_heads": 3, "num_classes": 5}
+    mobilenet = torchvision.models.mobilenet_v3_small(num_classes=5, dropout=0.0)
+
+    def of_words(model: Any, x: Any) -> Any:
+        return model(input_ids=x, labels=x).loss
+
+    def of_images(model: Any, x: Any, y: Any) -> Any:
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    models = {
+        "llama": (llama, of_words, lambda: (tokens(64, 2, 8),)),
+        "vit": (timm.create_model("vit_tiny_patch16_224", **flat), of_images, lambda: (images(32), labels(5))),
+        "mobilenet": (mobilenet, of_images, lambda: (images(48), labels(5))),
+    }
+    for name, (model, loss_of, fed) in models.items():
+        same_weights(f"graph_{name}", model)
+        optimizer = sgd(model.parameters())
+
+        def step(*batch: Any, model: Any = model, optimizer: Any = optimizer, loss_of: Any = loss_of) -> Any:
+            optimizer.zero_grad()
+            loss = loss_of(model, *batch)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        if WHO == "ours":
+            step = compiled_step(model, optimizer, loss_of)
+        yield {f"graph_{name}/losses": np.array([step(*fed()).item() for _ in range(4)], "f4")}
+
+
+def compiled_step(model: Any, optimizer: Any, loss_of: Callable[..., Any]) -> Any:
+    class Step(torch.nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(optimizer)
+
+        def build(self, *batch: Any) -> Any:
+            loss = loss_of(self.model, *batch)
+            loss.backward()
+            return loss
+
+    return Step()
+
+
 def zoo() -> Iterator[dict[str, Any]]:
     """The models that are also tested under ``import oneflow as torch`` and as graphs."""
     sys.path.append(str(Path(__file__).parents[1]))

@@ -54,7 +54,7 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
     assert difference <= tolerance * scale, f"{name}: {difference} at a scale of {scale}"
 
 
-GROUPS = ("accelerate", "einops", "families", "safetensors", "timm", "torchmetrics", "torchvision", "trainer")
+GROUPS = ("accelerate", "einops", "families", "graphs", "safetensors", "timm", "torchmetrics", "torchvision", "trainer")
 GROUPS += ("transformers", "zoo")
 
 
