@@ -49,7 +49,7 @@ impl RawSource {
 
     pub fn open(&self) -> Result<RawReader> {
         let map = file::map(&self.path)?;
-        let body = map.len().checked_sub(self.header).unwrap_or(0);
+        let body = map.len().saturating_sub(self.header);
         let n = body.checked_div(self.record).unwrap_or(0);
         let fits = self.batch.checked_mul(self.record).is_some();
         if n == 0 || self.batch == 0 || !fits || body % self.record.max(1) != 0 {

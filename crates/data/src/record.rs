@@ -240,7 +240,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The bytes of field `number` of a message, the last one.
-fn message<'a>(bytes: &'a [u8], number: u64) -> Result<Option<&'a [u8]>> {
+fn message(bytes: &[u8], number: u64) -> Result<Option<&[u8]>> {
     let (mut fields, mut found) = (Fields(bytes), None);
     while let Some(f) = fields.next() {
         if let (n, Wire::Bytes(b)) = f?

@@ -86,7 +86,9 @@ pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Pa
             Ok(Some((e, p)))
         }
         // Inside a chain a cast between float32 and a half type is the identity: casts happen on loading and storing.
-        Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY) && c.op.name() == "to_copy" => {
+        Kernel::Prim { prim, .. }
+            if std::ptr::eq(prim, &COPY) && std::ptr::eq(c.op, &oneflow_ops::creation::to::OP) =>
+        {
             static CAST: Expr = expr!(float "cast", |x| x);
             let narrow = |d: DType| matches!(d, DType::F32 | DType::BF16 | DType::F16);
             let (x, y) = (c.t(0)?, &outs[0]);

@@ -1,7 +1,8 @@
 //! What an actor costs: one message between actors of one thread, to a thread that spins, to a thread that sleeps; and one op
 //! of a straight line beyond its kernel.
 //!
-//! `cargo run --release -p oneflow-runtime --example actors`
+//! `cargo bench -p oneflow-runtime --bench actors`
+#![allow(clippy::print_stdout)]
 
 use oneflow_base::{DType, Device, Dims, Result};
 use oneflow_core::Tensor;
@@ -94,16 +95,20 @@ fn straight_line(n: usize) -> Plan {
         outs: vec![Ref::Out(0)],
     };
     let product = Instr {
-        steps: vec![step("matmul", vec![], 2)],
+        steps: vec![step(oneflow_ops::matmul::matmul::OP.name(), vec![], 2)],
         ins: vec![operand(0, &square), operand(0, &square)],
         outs: vec![operand(1, &square)],
         origin: "product".into(),
     };
     let sum = Instr {
-        steps: vec![step("sum", vec![PlanArg::Ints(vec![0]), PlanArg::Bool(false), PlanArg::None], 1)],
+        steps: vec![step(
+            oneflow_ops::reduce::sum::OP.name(),
+            vec![PlanArg::Ints(vec![0]), PlanArg::Bool(false), PlanArg::None],
+            1,
+        )],
         ins: vec![operand(1, &square)],
         outs: vec![operand(2, &[SIZE])],
-        origin: "sum".into(),
+        origin: "rows".into(),
     };
     let program = (0..n).map(|i| if i % 2 == 0 { product.clone() } else { sum.clone() }).collect();
     let port = |register| vec![Port { register, pieces: 1 }];
