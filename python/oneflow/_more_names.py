@@ -312,7 +312,14 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def index(self: Tensor, indices: Any) -> Tensor:
-    """``self[indices]``: one index, or None, for each dimension."""
+    """``self[indices]``: one index, or None, for each dimension.
+
+    Example::
+
+        >>> oneflow.arange(4).reshape(2, 2).index([None, oneflow.tensor([1])])
+        tensor([[1],
+                [3]])
+    """
     return self[tuple(slice(None) if i is None else i for i in indices)]
 
 

@@ -143,7 +143,14 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(n: int) -> None:
-    """Accepted; independent ops do not run side by side in eager execution."""
+    """Accepted; independent ops do not run side by side in eager execution.
+
+    Example::
+
+        >>> oneflow.set_num_interop_threads(2)
+        >>> oneflow.get_num_interop_threads()
+        1
+    """
     if n <= 0:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
 
@@ -248,7 +255,14 @@ def get_device_module(device: Any = None) -> Any:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Look for faults of backward from now on, as :class:`oneflow.autograd.set_detect_anomaly` does."""
+    """Look for faults of backward from now on, as :class:`oneflow.autograd.set_detect_anomaly` does.
+
+    Example::
+
+        >>> oneflow.set_anomaly_enabled(False)
+        >>> oneflow.is_anomaly_enabled()
+        False
+    """
     from oneflow.autograd.anomaly_mode import set_detect_anomaly
 
     set_detect_anomaly(mode, check_nan)

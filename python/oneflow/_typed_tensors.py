@@ -59,7 +59,8 @@ def make(name: str, place: str = "cpu") -> TensorType:
     dtype = DTYPES[name.removesuffix("Tensor")]
     doc = (
         f"Tensors of {dtype} on {place}: ``{name}(2, 3)`` is uninitialised, ``{name}([1, 0])`` holds the data.\n\n"
-        f"``isinstance(x, {name})`` asks for dtype and device."
+        f"``isinstance(x, {name})`` asks for dtype and device.\n\nExample::\n\n"
+        f"    >>> isinstance(oneflow.ones(1, dtype=oneflow.complex64), {module}.{name})\n    False"
     )
     body = {"__module__": module, "__doc__": doc, "dtype": getattr(oneflow, dtype), "device_type": place}
     return TensorType(name, (), body)

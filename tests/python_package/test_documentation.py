@@ -10,7 +10,7 @@ import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MISSING = Path(__file__).with_name("without_example.txt")
-AT_MOST = 173
+AT_MOST = 136
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,14 @@ def flash_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow the tiled kernel of attention."""
+    """Allow the tiled kernel of attention.
+
+    Example::
+
+        >>> oneflow.backends.cuda.enable_flash_sdp(True)
+        >>> oneflow.backends.cuda.flash_sdp_enabled()
+        True
+    """
     _enabled["flash"] = bool(enabled)
 
 
@@ -76,7 +83,14 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow attention composed of products and a softmax."""
+    """Allow attention composed of products and a softmax.
+
+    Example::
+
+        >>> oneflow.backends.cuda.enable_math_sdp(True)
+        >>> oneflow.backends.cuda.math_sdp_enabled()
+        True
+    """
     _enabled["math"] = bool(enabled)
 
 
@@ -92,7 +106,14 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow the memory-efficient kernel of attention; it is the tiled one."""
+    """Allow the memory-efficient kernel of attention; it is the tiled one.
+
+    Example::
+
+        >>> oneflow.backends.cuda.enable_mem_efficient_sdp(True)
+        >>> oneflow.backends.cuda.mem_efficient_sdp_enabled()
+        True
+    """
     _enabled["mem_efficient"] = bool(enabled)
 
 
@@ -108,12 +129,25 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow cuDNN's attention; it is not used."""
+    """Allow cuDNN's attention; it is not used.
+
+    Example::
+
+        >>> oneflow.backends.cuda.enable_cudnn_sdp(True)
+        >>> oneflow.backends.cuda.cudnn_sdp_enabled()
+        True
+    """
     _enabled["cudnn"] = bool(enabled)
 
 
 def is_flash_attention_available() -> bool:
-    """Whether attention has a tiled kernel: always."""
+    """Whether attention has a tiled kernel: always.
+
+    Example::
+
+        >>> oneflow.backends.cuda.is_flash_attention_available()
+        True
+    """
     return True
 
 
@@ -123,7 +157,13 @@ def can_use_flash_attention(params: object, debug: bool = False) -> bool:
 
 
 def preferred_linalg_library(backend: object = None) -> str:
-    """The one library there is."""
+    """The one library there is.
+
+    Example::
+
+        >>> oneflow.backends.cuda.preferred_linalg_library()
+        'default'
+    """
     return "default"
 
 
@@ -131,7 +171,14 @@ def preferred_linalg_library(backend: object = None) -> str:
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
-    """Allow some kernels of attention inside. See :func:`oneflow.nn.attention.sdpa_kernel`."""
+    """Allow some kernels of attention inside. See :func:`oneflow.nn.attention.sdpa_kernel`.
+
+    Example::
+
+        >>> with oneflow.backends.cuda.sdp_kernel(enable_math=False):
+        ...     oneflow.backends.cuda.math_sdp_enabled()
+        False
+    """
     before = dict(_enabled)
     _enabled.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:

@@ -13,7 +13,14 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Maps by region: call it with a region, or register a maker for a class of regions."""
+    """Maps by region: call it with a region, or register a maker for a class of regions.
+
+    Example::
+
+        >>> from oneflow.distributions import biject_to, constraints
+        >>> biject_to(constraints.positive)
+        ExpTransform()
+    """
 
     def __init__(self) -> None:
         self._makers: dict[type, Callable[[Any], Any]] = {}

@@ -31,7 +31,18 @@ _EULER = 0.57721566490153286060
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Tensor]], Callable[[Any, Any], Tensor]]:
-    """Decorate the formula for a pair of classes; subclasses use it unless they have one of their own."""
+    """Decorate the formula for a pair of classes; subclasses use it unless they have one of their own.
+
+    Example::
+
+        >>> class Sure(oneflow.distributions.Normal):
+        ...     pass
+        >>> @register_kl(Sure, Sure)
+        ... def formula(p, q):
+        ...     return oneflow.zeros(p.batch_shape)
+        >>> kl_divergence(Sure(0.0, 1.0), Sure(1.0, 1.0))
+        tensor(0.)
+    """
     for kind, name in ((type_p, "type_p"), (type_q, "type_q")):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")

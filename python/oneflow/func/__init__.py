@@ -35,7 +35,13 @@ __all__ = [
 
 
 def functionalize(func, *, remove: str = "mutations"):  # type: ignore[no-untyped-def]
-    """Return ``func`` itself: traces write down values, whatever a function writes in place."""
+    """Return ``func`` itself: traces write down values, whatever a function writes in place.
+
+    Example::
+
+        >>> oneflow.func.functionalize(abs)(-1)
+        1
+    """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize(f, remove='mutations'): received invalid argument remove={remove}. "

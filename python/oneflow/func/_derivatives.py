@@ -268,7 +268,14 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """``func(*primals)`` and a function that multiplies the Jacobian there with tangents."""
+    """``func(*primals)`` and a function that multiplies the Jacobian there with tangents.
+
+    Example::
+
+        >>> y, push = oneflow.func.linearize(oneflow.sin, oneflow.tensor([0.0]))
+        >>> push(oneflow.tensor([3.0]))
+        tensor([3.])
+    """
 
     def push(*tangents: Any) -> Any:
         return jvp(func, primals, tangents)[1]

@@ -26,5 +26,11 @@ symbolic_trace = refuse("oneflow.fx.symbolic_trace", _INSTEAD)
 
 
 def wrap(fn_or_name: T) -> T:
-    """Return ``fn_or_name`` itself: no tracer looks into functions."""
+    """Return ``fn_or_name`` itself: no tracer looks into functions.
+
+    Example::
+
+        >>> oneflow.fx.wrap(abs) is abs
+        True
+    """
     return fn_or_name

@@ -59,7 +59,13 @@ def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, 
 
 
 def script_method(fn: T) -> T:
-    """Return ``fn`` itself."""
+    """Return ``fn`` itself.
+
+    Example::
+
+        >>> oneflow.jit.script_method(abs) is abs
+        True
+    """
     return fn
 
 
@@ -86,7 +92,13 @@ def export(fn: T) -> T:
 
 
 def interface(obj: T) -> T:
-    """Return ``obj`` itself."""
+    """Return ``obj`` itself.
+
+    Example::
+
+        >>> oneflow.jit.interface(int) is int
+        True
+    """
     return obj
 
 
@@ -124,7 +136,13 @@ def annotate(the_type: Any, the_value: T) -> T:
 
 
 def Attribute(value: T, type: Any = None) -> T:
-    """Return ``value``; types are for the reader."""
+    """Return ``value``; types are for the reader.
+
+    Example::
+
+        >>> oneflow.jit.Attribute(3, int)
+        3
+    """
     return value
 
 
@@ -180,7 +198,13 @@ class _Done:
 
 
 def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) -> T:
-    """Return ``mod`` itself."""
+    """Return ``mod`` itself.
+
+    Example::
+
+        >>> oneflow.jit.freeze(abs) is abs
+        True
+    """
     return mod
 
 
@@ -197,7 +221,13 @@ def strict_fusion() -> Iterator[None]:
 
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:
-    """Accepted; there is no fuser of TorchScript. Returns the strategy before: none."""
+    """Accepted; there is no fuser of TorchScript. Returns the strategy before: none.
+
+    Example::
+
+        >>> oneflow.jit.set_fusion_strategy([("STATIC", 2)])
+        []
+    """
     return []
 
 

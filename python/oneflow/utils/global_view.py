@@ -86,6 +86,13 @@ class global_mode:
 
     Raises:
         ValueError: enabled without a placement and an sbp.
+
+    Example::
+
+        >>> from oneflow.utils.global_view import global_mode
+        >>> with global_mode(True, oneflow.placement.all("cpu"), oneflow.sbp.broadcast):
+        ...     oneflow.zeros(2).is_global
+        True
     """
 
     def __init__(self, enabled: bool, placement: Any = None, sbp: Any = None) -> None:

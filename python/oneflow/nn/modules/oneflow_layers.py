@@ -204,6 +204,12 @@ class MovingAverageMinMaxObserver(_Quantized):
         stop_update_after_iters: the last step whose range counts.
         quantization_formula, quantization_bit, quantization_scheme: as for :class:`MinMaxObserver`.
         momentum: what the averages keep in a step.
+
+    Example::
+
+        >>> observer = oneflow.nn.MovingAverageMinMaxObserver()
+        >>> observer(oneflow.tensor([-127.0, 3.0]), oneflow.tensor([1]))
+        (tensor([1.]), tensor([0.]))
     """
 
     moving_max: Tensor
@@ -312,12 +318,29 @@ class QatConv1d(_QatConv, Conv1d):
         quantization_formula, quantization_bit, quantization_scheme, per_layer_quantization: as for
             :class:`MinMaxObserver`.
         momentum, stop_update_after_iters: of the input's range, as for :class:`MovingAverageMinMaxObserver`.
+
+    Example::
+
+        >>> oneflow.nn.QatConv1d(2, 4, 3)(oneflow.ones(1, 2, 5)).shape
+        oneflow.Size([1, 4, 3])
     """
 
 
 class QatConv2d(_QatConv, Conv2d):
-    """:class:`Conv2d` with rounding; arguments as for :class:`QatConv1d`."""
+    """:class:`Conv2d` with rounding; arguments as for :class:`QatConv1d`.
+
+    Example::
+
+        >>> oneflow.nn.QatConv2d(2, 4, 3)(oneflow.ones(1, 2, 5, 5)).shape
+        oneflow.Size([1, 4, 3, 3])
+    """
 
 
 class QatConv3d(_QatConv, Conv3d):
-    """:class:`Conv3d` with rounding; arguments as for :class:`QatConv1d`."""
+    """:class:`Conv3d` with rounding; arguments as for :class:`QatConv1d`.
+
+    Example::
+
+        >>> oneflow.nn.QatConv3d(2, 4, 3)(oneflow.ones(1, 2, 5, 5, 5)).shape
+        oneflow.Size([1, 4, 3, 3, 3])
+    """
