@@ -9,7 +9,7 @@ Case = tuple[str, Callable[[], object]]
 
 
 def products(torch: Any, device: str) -> Iterator[Case]:
-    """Matrix products: the shapes of transformers, small and odd ones, vectors, batches, every float type and bytes."""
+    """Matrix products: the shapes of transformers, small and odd ones, vectors, batches, every float type."""
     shapes = [(n, n, n, False) for n in (64, 65, 128, 256, 512, 1024)] + [
         (2048, 384, 1152, True),
         (2048, 1536, 384, True),
@@ -32,9 +32,6 @@ def products(torch: Any, device: str) -> Iterator[Case]:
     p = torch.randn(48, 256, 256, device=device)
     yield "float32 batch 48 x 256x64x256 NT", lambda: q @ k.transpose(1, 2)
     yield "float32 batch 48 x 256x256x64", lambda: p @ k
-    x, y = (torch.randint(-128, 128, (512, 512), dtype=torch.int8, device=device) for _ in range(2))
-    if hasattr(torch, "_int_mm"):
-        yield "int8 512", lambda: torch._int_mm(x, y)
 
 
 def kernels(torch: Any, device: str) -> Iterator[Case]:
