@@ -222,3 +222,35 @@ def test_hostile_files(tmp_path):
     flow.save(bad, tmp_path / "s.pt")
     with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
         flow.load(tmp_path / "s.pt")
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("flat", [False, True])
+def test_bags_give_sparse_gradients_and_descend(mode, padding, flat):
+    def f(m):
+        table = m.arange(24, dtype=m.float32).reshape(6, 4)
+        bag = m.nn.EmbeddingBag(6, 4, mode=mode, _weight=table, sparse=True, padding_idx=padding)
+        optimizer = m.optim.SGD(bag.parameters(), lr=0.5)
+        ids = m.tensor([5, 0, 2, 2, 1, 5])
+        out = bag(ids, m.tensor([0, 3])) if flat else bag(ids.reshape(2, 3))
+        out.mul(m.tensor([[1.0], [3.0]])).sum().backward()
+        assert bag.weight.grad.is_sparse
+        optimizer.step()
+        return plain(out), plain(bag.weight.grad.to_dense()), plain(bag.weight)
+
+    both(f)
+
+
+def test_rows_are_added_in_place_where_source_and_result_share_memory():
+    def f(m):
+        x = m.arange(12, dtype=m.float32).reshape(4, 3)
+        address = x.data_ptr()
+        x.index_add_(0, m.tensor([3, 3, 0]), m.ones(3, 3), alpha=2)
+        x.t().index_add_(1, m.tensor([1]), m.full((3, 1), 5.0))
+        x.scatter_add_(0, m.tensor([[0, 1, 2], [0, 3, 2]]), m.ones(2, 3))
+        assert x.data_ptr() == address
+        x[m.tensor([1, 2])] = x[2:].clone()
+        return plain(x)
+
+    both(f)
