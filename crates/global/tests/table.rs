@@ -207,9 +207,10 @@ fn composed(op: &OpDef) -> bool {
 }
 
 /// Sizes (or an end) that are read from a tensor on the host, which a tensor of several ranks is not:
-const SIZES_READ: [&str; 5] = [
+const SIZES_READ: [&str; 6] = [
     "bincount",
     "linspace.tensors",
+    "narrow.tensor",
     "repeat_interleave.Tensor",
     "repeat_interleave.self_Tensor",
     "tensor_split.tensor",
