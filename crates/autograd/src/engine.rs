@@ -282,6 +282,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Inputs of a node that lie on a way to a target, a bit each; the last bit stands for all from it on.
+    fn wanted(&self, node: &Node) -> u64 {
+        let Some(needed) = &self.needed else { return u64::MAX };
+        let on_the_way = |e: &Option<Edge>| e.as_ref().is_some_and(|e| needed.contains(&key(&e.node)));
+        let ways = node.edges.iter().enumerate().filter(|(_, e)| on_the_way(e));
+        ways.fold(0, |m, (i, _)| m | 1 << i.min(63))
+    }
+
     fn run(&mut self) -> Result<()> {
         let _mode = GradGuard::new(self.create);
         let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
@@ -297,7 +305,8 @@ impl Engine {
                 continue;
             }
             self.capture(&node, &grads);
-            if self.needed.as_ref().is_some_and(|n| !node.edges.iter().flatten().any(|e| n.contains(&key(&e.node)))) {
+            let wanted = self.wanted(&node);
+            if wanted == 0 {
                 continue;
             }
             let hooked = node.hooks.any();
@@ -305,10 +314,10 @@ impl Engine {
                 node.hooks.run_pre(&mut grads)?;
             }
             let mut out = if anomaly {
-                let checked = node.run(&grads, self.retain).and_then(|out| check(&node, &out).map(|()| out));
+                let checked = node.run(&grads, wanted, self.retain).and_then(|out| check(&node, &out).map(|()| out));
                 checked.map_err(|e| explain(&node, e))?
             } else {
-                node.run(&grads, self.retain)?
+                node.run(&grads, wanted, self.retain)?
             };
             if hooked && node.hooks.has_post() {
                 node.hooks.run_post(&mut out, &grads)?;

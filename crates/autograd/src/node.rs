@@ -103,14 +103,15 @@ impl Node {
         }
     }
 
-    /// The gradients of the inputs, given those of the outputs.
+    /// The gradients of the inputs, given those of the outputs. Those outside `wanted` (a bit for each input) may be left out.
     pub(crate) fn run(
         self: &Arc<Node>,
         grads: &[Option<Tensor>],
+        wanted: u64,
         retain: bool,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         match &self.kind {
-            Kind::Op(o) => self.run_op(o, grads, retain),
+            Kind::Op(o) => self.run_op(o, grads, wanted & o.needs, retain),
             Kind::Custom { backward, release, .. } => {
                 let out = backward(grads)?;
                 if !retain {
@@ -134,6 +135,7 @@ impl Node {
         self: &Arc<Node>,
         o: &OpNode,
         grads: &[Option<Tensor>],
+        needs: u64,
         retain: bool,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         let oneflow_core::Grad::Rule { f, .. } = o.op.grad else {
@@ -167,13 +169,13 @@ impl Node {
             op: o.op,
             args: &args,
             outs_grad: grads,
-            needs: o.needs,
+            needs,
             saved_ins: &ins,
             saved_outs: &outs,
             in_metas: &o.in_metas,
             out_metas: &o.out_metas,
         };
-        let mut out = Grads::new(o.in_metas.len(), o.needs);
+        let mut out = Grads::new(o.in_metas.len(), needs);
         f(&call, &mut out).map_err(|e| e.context(format_args!("backward of {}: ", o.op.name())))?;
         Ok(out.grads)
     }

@@ -94,13 +94,15 @@ pub fn row_of(t: &Tensor, i: usize) -> Result<Row> {
     let n = t.sizes()[1..].iter().product::<i64>() as usize;
     debug_assert!(t.is_contiguous() && t.device() == Device::CPU);
     match t.dtype() {
-        // SAFETY: a contiguous host tensor holds that many elements of its dtype in every row.
         DType::F32 => {
-            Ok(Row::F32(unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<f32>().add(i * n), n) }.to_vec()))
+            // SAFETY: a contiguous host tensor holds `n` elements of its dtype in every row.
+            let row = unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<f32>().add(i * n), n) };
+            Ok(Row::F32(row.to_vec()))
         }
-        // SAFETY: as above.
         DType::I64 => {
-            Ok(Row::I64(unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<i64>().add(i * n), n) }.to_vec()))
+            // SAFETY: as above.
+            let row = unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<i64>().add(i * n), n) };
+            Ok(Row::I64(row.to_vec()))
         }
         d => Err(unsupported(d)),
     }
