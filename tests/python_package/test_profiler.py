@@ -87,6 +87,19 @@ def test_backward_is_linked_to_forward(recorded):
     assert sorted(forward) == sorted(backward) and len(set(forward)) == 6
 
 
+def test_only_the_gradients_asked_for_are_computed():
+    x, w = (torch.randn(8, 8, requires_grad=True) for _ in range(2))
+
+    def products(inputs):
+        y = torch.nn.functional.linear(x, w).sum()
+        with profile() as recorded:
+            torch.autograd.grad(y, inputs)
+        return {e.key: e.count for e in recorded.key_averages()}["matmul"]
+
+    assert products([x]) == products([w]) == 1
+    assert products([x, w]) == 2
+
+
 def test_memory_balances():
     with profile(profile_memory=True) as prof:
         x = torch.ones(1024, 1024)

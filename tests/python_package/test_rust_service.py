@@ -28,10 +28,10 @@ def service(tmp_path_factory):
         subprocess.run([sys.executable, EXAMPLE / call[0], *call[1:]], env=env, check=True, capture_output=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     child = subprocess.Popen(
-        [target / "debug" / "rust_service", out / "program", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+        [target / "debug" / "rust_service", out / "program", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
     )
     try:
-        yield out / "checkpoint.pt", child.stdout.readline().split()[-1]
+        yield out / "checkpoint.pt", child.stderr.readline().split()[-1]
         child.send_signal(signal.SIGTERM)
         assert child.wait(timeout=60) == 0
     finally:

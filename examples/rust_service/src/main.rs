@@ -22,10 +22,10 @@ fn main() -> Result<()> {
     let limits = Limits { runners: 1, wait: Duration::from_millis(2) };
     let service = Service::start(Pool::load(path, limits.runners)?, address, LISTENERS, limits)?;
     if let Some(at) = service.address() {
-        println!("serving {path} at http://{at}");
+        eprintln!("serving {path} at http://{at}");
     }
     signals.forever().next();
     service.shut_down();
-    println!("ended");
+    eprintln!("ended");
     Ok(())
 }

@@ -185,10 +185,10 @@ fn a_signal_ends_the_service_after_the_last_answer() {
     alphabet().save(&dir).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_rust_service"))
         .args([dir.to_str().unwrap(), "127.0.0.1:0"])
-        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
     let at: SocketAddr = first.rsplit_once("http://").unwrap().1.parse().unwrap();
     assert_eq!(ask(at, "GET", "/health", "").0, 200);
