@@ -36,7 +36,7 @@ def service(tmp_path_factory):
         assert child.wait(timeout=60) == 0
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
 
 
 def ask(url, **wish):

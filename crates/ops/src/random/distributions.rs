@@ -68,7 +68,7 @@ fn normal(
     };
     float_only(c, dtype)?;
     let like = if some.sizes() == sizes.as_slice() { some.clone() } else { some.expand(&sizes)? };
-    let z = like.randn_like_with(Some(&generator(rng)?), Some(dtype), None, false)?;
+    let z = like.contiguous()?.randn_like_with(Some(&generator(rng)?), Some(dtype), None, false)?;
     let z = match std {
         Some(s) => {
             if !all_hold(s, || s.ge(0.0))? {
@@ -248,7 +248,7 @@ Example::
         (c.op.infer)(c, &mut Outs::new())?;
         let x = c.t(0)?;
         let g = generator(c.arg(1))?;
-        let u = x.rand_like_with(Some(&g), Some(DType::F64), None, false)?;
+        let u = x.contiguous()?.rand_like_with(Some(&g), Some(DType::F64), None, false)?;
         // One minus a number of [0, 1) has a logarithm.
         let trials = u.neg()?.log1p()?.div((-p).ln_1p())?.ceil()?.clamp(Some(Scalar::Float(1.0)), None)?;
         outs.give(trials.to_copy_with(Some(x.dtype()), None)?);
@@ -320,7 +320,7 @@ pub static RANDOM_ANY: OpDef = OpDef {
 /// One with the probability that a tensor says.
 fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
     let d = if p.dtype().is_float() { p.dtype().compute() } else { default_dtype() };
-    let u = of.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
+    let u = of.contiguous()?.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
     u.lt(p)?.to_copy_with(Some(of.dtype()), None)
 }
 
