@@ -29,7 +29,15 @@ def _tensor(value: Any) -> Tensor:
 
 
 class FileWriter:
-    """An event file in a folder; see :class:`SummaryWriter`."""
+    """An event file in a folder; see :class:`SummaryWriter`.
+
+    Example::
+
+        >>> writer = oneflow.utils.tensorboard.FileWriter("runs")
+        >>> writer.get_logdir()
+        'runs'
+        >>> writer.close()
+    """
 
     def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "") -> None:
         self._writer = EventFileWriter(os.fspath(log_dir), max_queue, flush_secs, filename_suffix)
@@ -68,6 +76,11 @@ class SummaryWriter:
         max_queue: records that may wait.
         flush_secs: seconds that they may wait.
         filename_suffix: the end of each file's name.
+
+    Example::
+
+        >>> with oneflow.utils.tensorboard.SummaryWriter("runs") as writer:
+        ...     writer.add_scalar("loss", 0.5, 1)
     """
 
     def __init__(
