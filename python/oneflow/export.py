@@ -1,4 +1,4 @@
-"""Exported programs are not provided: :class:`oneflow.nn.Graph` compiles, ``Graph.save_plan`` writes what Rust runs."""
+"""Exported programs are not provided: :class:`oneflow.nn.Graph` compiles, ``oneflow.save`` writes what Rust runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oneflow._refusals import refuse, refuse_class
 
 __all__ = ["Dim", "ExportedProgram", "export", "load", "save"]
 
-_INSTEAD = "use oneflow.nn.Graph, and Graph.save_plan to run without Python"
+_INSTEAD = "use oneflow.nn.Graph, and oneflow.save of a graph to run without Python"
 
 export = refuse("oneflow.export.export", _INSTEAD)
 save = refuse("oneflow.export.save", _INSTEAD)

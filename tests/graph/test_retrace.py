@@ -51,8 +51,14 @@ def drop_bias(m):
     m[2].bias = None
 
 
+def add_buffer(m):
+    # Of a module that held none.
+    m[1].register_buffer("shift", flow.ones(4))
+    m[1].forward = lambda x: x + m[1].shift
+
+
 @pytest.mark.parametrize(
-    "change", [replace_parameter, replace_buffer_like, replace_child, replace_nested_child, drop_bias]
+    "change", [replace_parameter, replace_buffer_like, replace_child, replace_nested_child, drop_bias, add_buffer]
 )
 @pytest.mark.parametrize("wrap", [graph_of, compiled])
 def test_what_a_module_holds_is_looked_at_in_every_call(wrap, change):

@@ -13,7 +13,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_line
+from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_line
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
@@ -123,7 +123,7 @@ class CompiledFunction:
         self._fuse = fuse
         self._eager = eager
         self._programs: dict[Any, _Programs | None] = {}
-        self._flat: list[Module] = []
+        self._flat = Modules(())
         self._told = False
         _all.add(self)
 
@@ -180,13 +180,13 @@ class CompiledFunction:
         """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
         metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors])
         inputs = (structure, metas, modes_key())
-        key = (inputs, modules_key(self._flat))
+        key = (inputs, self._flat.key())
         programs = self._programs.get(key, _NEW)
         module = _module(self._function)
         if programs is _NEW and module is not None:
             # A module may have got another child: list them again.
-            self._flat = modules_of([module])
-            key = (inputs, modules_key(self._flat))
+            self._flat = Modules([module])
+            key = (inputs, self._flat.key())
             programs = self._programs.get(key, _NEW)
         return key, programs
 
@@ -213,7 +213,7 @@ class _Programs:
         self.forward = forward
         self.backward: Any = None
         # Kept alive: the key tells them apart by identity.
-        self.modules: list[Module] = []
+        self.modules = Modules(())
         # What autograd has to see: positions of inputs, and tensors from outside.
         self.wanted: list[int] = []
         self.captured: list[Tensor] = []

@@ -52,7 +52,7 @@ def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[T], T]:
 
 
 def is_exporting() -> bool:
-    """False: programs are saved with ``Graph.save_plan``, by running them.
+    """False: programs are saved with ``oneflow.save`` of a graph.
 
     Example::
 

@@ -19,7 +19,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import flatten, modes_key, modules_key, modules_of, unflatten, user_stack
+from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_stack
 
 # Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
@@ -261,7 +261,7 @@ class Graph:
         self._scaler: Any = None
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
-        self._flat: list[Module] = []
+        self._flat = Modules(())
         self._most = _KEPT
         self.debug(
             debug_v_level,
@@ -278,7 +278,7 @@ class Graph:
             if "_modules" not in self.__dict__:
                 raise AttributeError("call super().__init__() before assigning modules")
             self._modules[name] = value
-            self._flat = []
+            self._flat = Modules(())
         object.__setattr__(self, name, value)
 
     @property
@@ -424,12 +424,12 @@ class Graph:
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
         structure = flatten((args, kwargs), tensors, "input")
         inputs = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
-        key = (inputs, modules_key(self._flat))
+        key = (inputs, self._flat.key())
         program = self._compiled.get(key)
         if program is None:
             # A module may have got another child: list them again.
-            self._flat = modules_of(self._modules.values())
-            key = (inputs, modules_key(self._flat))
+            self._flat = Modules(self._modules.values())
+            key = (inputs, self._flat.key())
             program = self._compiled.get(key)
         if program is None or program.is_stale():
             with _COMPILING:
@@ -697,7 +697,7 @@ class _Program:
     __slots__ = ("compiled", "modules", "states", "structure")
 
     def __init__(
-        self, compiled: Any, structure: Any, modules: list[Module], memory: list[Tensor], optimizers: list[Any]
+        self, compiled: Any, structure: Any, modules: Modules, memory: list[Tensor], optimizers: list[Any]
     ) -> None:
         self.compiled = compiled
         self.structure = structure

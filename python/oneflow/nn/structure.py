@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +54,20 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     return parts if issubclass(cls, list) else tuple(parts)
 
 
-def modules_of(roots: Iterable[Module]) -> list[Module]:
-    """The modules below (and with) these, each once."""
-    return list({id(m): m for root in roots for m in root.modules()}.values())
+class Modules:
+    """The modules below (and with) some, each once, and what of them decides a trace.
 
-
-def modules_key(modules: list[Module]) -> tuple[Any, ...]:
-    """What of these modules decides a trace: modes, and which children, parameters and buffers they hold.
-
-    Objects are told apart by identity: who keeps a key keeps the modules and their tensors alive.
+    Who keeps a key keeps this object too: a key tells children and tensors apart by identity.
     """
-    found: list[Any] = []
-    for m in modules:
-        found.append(m.training)
-        found.extend(map(id, m._modules.values()))
-        found.extend(map(id, m._parameters.values()))
-        found.extend(map(id, m._buffers.values()))
-    return tuple(found)
+
+    def __init__(self, roots: Iterable[Module]) -> None:
+        self._all = list({id(m): m for root in roots for m in root.modules()}.values())
+        # Live views: what a module gains, loses or replaces is seen without asking every module again.
+        self._held = [part.values() for m in self._all for part in (m._modules, m._parameters, m._buffers)]
+
+    def key(self) -> tuple[Any, ...]:
+        """Modes, and which children, parameters and buffers the modules hold. Part of every call."""
+        return (*[m.training for m in self._all], *map(id, chain.from_iterable(self._held)))
 
 
 def modes_key() -> tuple[Any, ...]:
