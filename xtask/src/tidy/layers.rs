@@ -30,7 +30,6 @@ const ORDER: &[&str] = &[
     "oneflow-runtime",
     "oneflow-data",
     "oneflow-graph",
-    "oneflow-embedding",
     "oneflow-python",
 ];
 
