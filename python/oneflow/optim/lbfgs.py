@@ -1,6 +1,8 @@
 """L-BFGS: steps by the inverse Hessian that the last gradients suggest, optionally with a strong-Wolfe line search.
 
-Source: Nocedal and Wright, "Numerical Optimization", chapters 3 and 7. The loop is Python over a few vector ops.
+Source: Nocedal and Wright, "Numerical Optimization", chapters 3 and 7. The loop is Python over a few vector ops. Products
+of vectors stay 0-dim tensors, as in PyTorch: a number of Python would carry more digits than the parameters have, and
+iterations that far apart grow apart.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import oneflow
 from oneflow import Tensor
 from oneflow.optim._rule import check_lr
 from oneflow.optim.optimizer import Optimizer
+
+Number = float | Tensor
 
 
 class LBFGS(Optimizer):
@@ -26,6 +30,7 @@ class LBFGS(Optimizer):
         tolerance_change: stop where loss or parameters change less.
         history_size: pairs of steps and gradient changes that are kept.
         line_search_fn: None or "strong_wolfe".
+        maximize: go up instead of down.
 
     Example::
 
@@ -51,6 +56,8 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
+        *,
+        maximize: bool = False,
     ) -> None:
         check_lr(lr)
         defaults = {
@@ -61,6 +68,7 @@ class LBFGS(Optimizer):
             "tolerance_change": tolerance_change,
             "history_size": history_size,
             "line_search_fn": line_search_fn,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
@@ -75,9 +83,14 @@ class LBFGS(Optimizer):
             grad = oneflow.zeros_like(param) if param.grad is None else param.grad
             grad = grad.to_dense() if grad.is_sparse else grad
             parts.append((oneflow.view_as_real(grad) if grad.is_complex() else grad).reshape(-1))
-        return oneflow.cat(parts, 0)
+        flat = oneflow.cat(parts, 0)
+        return flat.neg_() if self.param_groups[0].get("maximize") else flat
 
-    def _add(self, length: float, direction: Tensor) -> None:
+    def _loss(self, value: Any) -> float:
+        """What is made smaller."""
+        return -float(value) if self.param_groups[0].get("maximize") else float(value)
+
+    def _add(self, length: Number, direction: Tensor) -> None:
         at = 0
         for param in self._params:
             param = oneflow.view_as_real(param) if param.is_complex() else param
@@ -86,11 +99,11 @@ class LBFGS(Optimizer):
             at += n
 
     def _evaluate_at(
-        self, closure: Callable[[], Any], start: list[Tensor], length: float, direction: Tensor
+        self, closure: Callable[[], Any], start: list[Tensor], length: Number, direction: Tensor
     ) -> tuple[float, Tensor]:
         """Loss and gradient at ``length`` along the direction; the parameters stay where they were."""
         self._add(length, direction)
-        loss = float(closure())
+        loss = self._loss(closure())
         grad = self._flat_grad()
         for param, value in zip(self._params, start, strict=True):
             param.copy_(value)
@@ -115,11 +128,11 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = closure()
-        loss = float(first_loss)
+        loss = self._loss(first_loss)
         n_evals = 1
         state["func_evals"] += 1
         grad = self._flat_grad()
-        if float(grad.abs().max()) <= group["tolerance_grad"]:
+        if grad.abs().max() <= group["tolerance_grad"]:
             return first_loss
         direction, length = state.get("d"), state.get("t")
         steps, changes, ro = state.get("old_stps"), state.get("old_dirs"), state.get("ro")
@@ -134,7 +147,7 @@ class LBFGS(Optimizer):
             else:
                 change = grad.sub(before)
                 moved = direction.mul(length)
-                curvature = float(change.dot(moved))
+                curvature = change.dot(moved)
                 if curvature > 1e-10:
                     if len(changes) == group["history_size"]:
                         for memory in (changes, steps, ro):
@@ -142,12 +155,13 @@ class LBFGS(Optimizer):
                     changes.append(change)
                     steps.append(moved)
                     ro.append(1.0 / curvature)
-                    scale = curvature / float(change.dot(change))
-                direction = _two_loops(grad, changes, steps, ro, scale)
+                    scale = curvature / change.dot(change)
+                shares = state.setdefault("al", [None] * group["history_size"])
+                direction = _two_loops(grad, changes, steps, ro, scale, shares)
             before = grad.clone() if before is None else before.copy_(grad)
             loss_before = loss
-            length = min(1.0, 1.0 / float(grad.abs().sum())) * lr if state["n_iter"] == 1 else lr
-            slope = float(grad.dot(direction))
+            length = min(1.0, 1.0 / grad.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            slope = grad.dot(direction)
             if slope > -group["tolerance_change"]:
                 break
             n_calls = 0
@@ -157,51 +171,53 @@ class LBFGS(Optimizer):
                 start = [param.clone() for param in self._params]
                 found = direction
 
-                def at(t: float, start: list[Tensor] = start, found: Tensor = found) -> tuple[float, Tensor]:
+                def at(t: Number, start: list[Tensor] = start, found: Tensor = found) -> tuple[float, Tensor]:
                     return self._evaluate_at(closure, start, t, found)
 
-                loss, grad, length, n_calls = _strong_wolfe(at, length, direction, loss, grad, slope)
+                loss, grad, length, n_calls = _strong_wolfe(
+                    at, length, direction, loss, grad, slope, max_trials=group["max_eval"] - n_evals
+                )
                 self._add(length, direction)
-                is_optimal = float(grad.abs().max()) <= group["tolerance_grad"]
+                is_optimal = bool(grad.abs().max() <= group["tolerance_grad"])
             else:
                 self._add(length, direction)
                 is_optimal = False
                 if n_iter != group["max_iter"]:
-                    loss = float(closure())
+                    loss = self._loss(closure())
                     grad = self._flat_grad()
-                    is_optimal = float(grad.abs().max()) <= group["tolerance_grad"]
+                    is_optimal = bool(grad.abs().max() <= group["tolerance_grad"])
                     n_calls = 1
             n_evals += n_calls
             state["func_evals"] += n_calls
             if n_iter == group["max_iter"] or n_evals >= group["max_eval"] or is_optimal:
                 break
-            if float(direction.mul(length).abs().max()) <= group["tolerance_change"]:
+            if direction.mul(length).abs().max() <= group["tolerance_change"]:
                 break
             if abs(loss - loss_before) < group["tolerance_change"]:
                 break
         state.update(d=direction, t=length, old_dirs=changes, old_stps=steps, ro=ro)
         state.update(H_diag=scale, prev_flat_grad=before, prev_loss=loss_before)
-        state.setdefault("al", [None] * group["history_size"])
         return first_loss
 
 
-def _two_loops(grad: Tensor, changes: list[Tensor], steps: list[Tensor], ro: list[float], scale: float) -> Tensor:
-    """Minus the gradient times the inverse Hessian that the history stands for."""
+def _two_loops(
+    grad: Tensor, changes: list[Tensor], steps: list[Tensor], ro: list[Tensor], scale: Number, shares: list[Any]
+) -> Tensor:
+    """Minus the gradient times the inverse Hessian that the history stands for; ``shares`` is written."""
     q = grad.neg()
-    shares = [0.0] * len(changes)
     for i in reversed(range(len(changes))):
-        shares[i] = float(steps[i].dot(q)) * ro[i]
+        shares[i] = steps[i].dot(q) * ro[i]
         q.add_(changes[i], alpha=-shares[i])
     direction = q.mul(scale)
     for i in range(len(changes)):
-        direction.add_(steps[i], alpha=shares[i] - float(changes[i].dot(direction)) * ro[i])
+        direction.add_(steps[i], alpha=shares[i] - changes[i].dot(direction) * ro[i])
     return direction
 
 
-Point = tuple[float, float, Any, float]  # length, loss, gradient, slope
+Point = tuple[Any, float, Any, Any]  # length, loss, gradient, slope
 
 
-def _cubic_minimum(a: Point, b: Point, low: float | None = None, high: float | None = None) -> float:
+def _cubic_minimum(a: Point, b: Point, low: Number | None = None, high: Number | None = None) -> Any:
     """Where the cubic through two points and slopes is least, within bounds."""
     if low is None or high is None:
         low, high = min(a[0], b[0]), max(a[0], b[0])
@@ -209,7 +225,7 @@ def _cubic_minimum(a: Point, b: Point, low: float | None = None, high: float | N
     square = d1**2 - a[3] * b[3]
     if square < 0:
         return (low + high) / 2.0
-    d2 = square**0.5
+    d2 = square.sqrt()
     if a[0] > b[0]:
         a, b = b, a
     at = b[0] - (b[0] - a[0]) * ((b[3] + d2 - d1) / (b[3] - a[3] + 2 * d2))
@@ -217,23 +233,23 @@ def _cubic_minimum(a: Point, b: Point, low: float | None = None, high: float | N
 
 
 def _strong_wolfe(
-    evaluate: Callable[[float], tuple[float, Tensor]],
-    length: float,
+    evaluate: Callable[[Number], tuple[float, Tensor]],
+    length: Number,
     direction: Tensor,
     loss: float,
     grad: Tensor,
-    slope: float,
+    slope: Tensor,
     c1: float = 1e-4,
     c2: float = 0.9,
     tolerance_change: float = 1e-9,
     max_trials: int = 25,
-) -> tuple[float, Tensor, float, int]:
+) -> tuple[float, Tensor, Number, int]:
     """A length at which the loss has fallen and its slope has flattened enough: loss, gradient, length, calls."""
-    size = float(direction.abs().max())
+    size = direction.abs().max()
 
-    def at(t: float) -> Point:
+    def at(t: Number) -> Point:
         value, g = evaluate(t)
-        return (t, value, g.clone(), float(g.dot(direction)))
+        return (t, value, g.clone(), g.dot(direction))
 
     start: Point = (0.0, loss, grad.clone(), slope)
     last, new = start, at(length)
@@ -256,7 +272,7 @@ def _strong_wolfe(
         last, new = new, at(following)
         n_calls += 1
         n_trials += 1
-    if n_trials == max_trials:
+    if n_trials >= max_trials:
         bracket = [start, new]
     # Then closer, until the length is found or the bracket is too small.
     stuck = False
