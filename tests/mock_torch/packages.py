@@ -73,7 +73,7 @@ def same_weights(name: str, model: Any) -> None:
 
 
 def trained(
-    name: str, model: Any, loss_of: Callable[[Any, int], Any], optimizer: Callable[[Any], Any]
+    name: str, model: Any, loss_of: Callable[[Any, int], Any], optimizer: Callable[[Any], Any], steps: int = STEPS
 ) -> dict[str, Any]:
     """Outputs, gradients of each step, and the weights after the last.
 
@@ -83,7 +83,7 @@ def trained(
     model.train()
     made = optimizer(model.parameters())
     results = {}
-    for step in range(STEPS):
+    for step in range(steps):
         made.zero_grad()
         loss, output = loss_of(model, step)
         loss.backward()
@@ -510,13 +510,13 @@ def zoo() -> Iterator[dict[str, Any]]:
     from models.zoo import define
 
     for name, case in define(torch).items():
-        batches = [tensors(*case.inputs(rng)) for _ in range(STEPS)]
+        batches = [tensors(*case.inputs(rng)) for _ in range(3)]
 
         def loss_of(model: Any, step: int, batches: Any = batches, case: Any = case) -> Any:
             output = model(*batches[step][:-1])
             return case.loss(output, *batches[step]), output
 
-        yield trained(f"zoo_{name}", case.model(), loss_of, case.optimizer)
+        yield trained(f"zoo_{name}", case.model(), loss_of, case.optimizer, steps=3)
 
 
 def main() -> None:

@@ -9,7 +9,9 @@ import torch
 from models.zoo import define
 
 FLOW, TORCH = define(flow), define(torch)
-STEPS = 3
+# What drops out cannot be compared with PyTorch, which draws other numbers; with the same model compiled it can.
+DROPPING = define(flow, dropout=0.1)
+STEPS, GRAPH_STEPS = 3, 20
 
 
 def fed(package, arrays):
@@ -68,9 +70,12 @@ def test_a_model_trains_as_in_pytorch(name):
 
 @pytest.mark.parametrize("name", sorted(FLOW))
 def test_a_model_trains_as_a_graph(name):
-    case = FLOW[name]
-    eager, _ = pair(name)
-    compiled, _ = pair(name)
+    """Twenty steps with dropout: the numbers drawn are the same, since both worlds count them alike."""
+    case = DROPPING[name]
+    flow.manual_seed(0)
+    eager = case.model()
+    compiled = case.model()
+    compiled.load_state_dict(eager.state_dict())
 
     class Step(flow.nn.Graph):
         def __init__(self):
@@ -85,14 +90,18 @@ def test_a_model_trains_as_a_graph(name):
 
     step, optimizer = Step(), case.optimizer(eager.parameters())
     rng = np.random.default_rng(2)
-    for i in range(5):
-        given = fed(flow, case.inputs(rng))
+    batches = [fed(flow, case.inputs(rng)) for _ in range(GRAPH_STEPS)]
+    flow.manual_seed(7)
+    expected = []
+    for given in batches:
         optimizer.zero_grad()
         loss = loss_of(case, eager, given)
         loss.backward()
         optimizer.step()
-        # Chains fuse and products may sum in another order: rounding apart, the same.
-        assert step(*given).item() == pytest.approx(loss.item(), rel=2e-5), (name, i)
+        expected.append(loss.item())
+    flow.manual_seed(7)
+    # Chains fuse and products may sum in another order: rounding apart, the same, and steps carry rounding on.
+    assert [step(*given).item() for given in batches] == pytest.approx(expected, rel=5e-5)
     state = eager.state_dict()
     for key, value in compiled.state_dict().items():
         close(value, state[key], f"{name} {key}", 1e-3)

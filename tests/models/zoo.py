@@ -20,8 +20,8 @@ class Case:
     optimizer: Callable[[Any], Any]
 
 
-def define(torch: Any) -> dict[str, Case]:
-    """Every model with the layers of ``torch``."""
+def define(torch: Any, dropout: float = 0.0) -> dict[str, Case]:
+    """Every model with the layers of ``torch``; each drops out with the probability ``dropout`` where its kind does."""
     nn, F = torch.nn, torch.nn.functional
 
     class Block(nn.Module):
@@ -30,13 +30,13 @@ def define(torch: Any) -> dict[str, Case]:
             self.heads = heads
             self.ln_1, self.ln_2 = nn.LayerNorm(d), nn.LayerNorm(d)
             self.attn, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
-            self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+            self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d), nn.Dropout(dropout))
 
         def forward(self, x):
             b, t, c = x.shape
             q, k, v = self.attn(self.ln_1(x)).split(c, dim=2)
             q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in (q, k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout if self.training else 0.0, is_causal=True)
             x = x + self.proj(y.transpose(1, 2).contiguous().view(b, t, c))
             return x + self.mlp(self.ln_2(x))
 
@@ -61,7 +61,7 @@ def define(torch: Any) -> dict[str, Case]:
             super().__init__()
             self.words, self.types = nn.Embedding(vocab, d, padding_idx=0), nn.Embedding(2, d)
             self.positions = nn.Parameter(torch.zeros(1, 12, d))
-            layer = nn.TransformerEncoderLayer(d, 4, 64, dropout=0.0, activation="gelu", batch_first=True)
+            layer = nn.TransformerEncoderLayer(d, 4, 64, dropout, activation="gelu", batch_first=True)
             self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
             self.pool, self.head = nn.Linear(d, d), nn.Linear(d, 3)
 
@@ -76,7 +76,7 @@ def define(torch: Any) -> dict[str, Case]:
             self.patch = nn.Conv2d(3, d, kernel_size=4, stride=4)
             self.cls = nn.Parameter(torch.zeros(1, 1, d))
             self.pos = nn.Parameter(torch.zeros(1, 17, d))
-            self.attn = nn.MultiheadAttention(d, 4, batch_first=True)
+            self.attn = nn.MultiheadAttention(d, 4, dropout, batch_first=True)
             self.n1, self.n2 = nn.LayerNorm(d, eps=1e-6), nn.LayerNorm(d, eps=1e-6)
             self.mlp = nn.Sequential(nn.Linear(d, 64), nn.GELU(approximate="tanh"), nn.Linear(64, d))
             self.head = nn.Linear(d, classes)
@@ -113,7 +113,8 @@ def define(torch: Any) -> dict[str, Case]:
             self.avg, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(16, classes)
 
         def forward(self, x):
-            return self.fc(torch.flatten(self.avg(self.layers(self.pool(self.stem(x)))), 1))
+            x = torch.flatten(self.avg(self.layers(self.pool(self.stem(x)))), 1)
+            return self.fc(F.dropout(x, dropout, self.training))
 
     class Double(nn.Sequential):
         def __init__(self, i, o):
@@ -125,6 +126,7 @@ def define(torch: Any) -> dict[str, Case]:
         def __init__(self):
             super().__init__()
             self.d1, self.d2, self.mid = Double(1, 8), Double(8, 16), Double(16, 16)
+            self.drop = nn.Dropout2d(dropout)
             self.up2, self.u2 = nn.ConvTranspose2d(16, 16, 2, stride=2), Double(32, 8)
             self.u1, self.out = Double(16, 8), nn.Conv2d(8, 1, 1)
             self.time = nn.Linear(1, 16)
@@ -132,7 +134,7 @@ def define(torch: Any) -> dict[str, Case]:
         def forward(self, x, t):
             a = self.d1(x)
             b = self.d2(F.max_pool2d(a, 2))
-            m = self.mid(F.avg_pool2d(b, 2)) + self.time(t)[:, :, None, None]
+            m = self.mid(self.drop(F.avg_pool2d(b, 2))) + self.time(t)[:, :, None, None]
             y = self.u2(torch.cat([self.up2(m), b], dim=1))
             y = F.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False)
             return self.out(self.u1(torch.cat([y, a], dim=1)))
@@ -141,7 +143,7 @@ def define(torch: Any) -> dict[str, Case]:
         def __init__(self, vocab=40, d=16):
             super().__init__()
             self.embed = nn.Embedding(vocab, d)
-            self.lstm = nn.LSTM(d, 24, num_layers=2, batch_first=True)
+            self.lstm = nn.LSTM(d, 24, num_layers=2, batch_first=True, dropout=dropout)
             self.head = nn.Linear(24, vocab)
 
         def forward(self, x):
@@ -153,7 +155,7 @@ def define(torch: Any) -> dict[str, Case]:
             super().__init__()
             self.tables = nn.ModuleList([nn.EmbeddingBag(rows, d, mode="sum") for _ in range(tables)])
             self.bottom = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, d), nn.ReLU())
-            self.top = nn.Sequential(nn.Linear(d + 6, 16), nn.ReLU(), nn.Linear(16, 1))
+            self.top = nn.Sequential(nn.Linear(d + 6, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 1))
 
         def forward(self, dense, sparse):
             x = self.bottom(dense)
@@ -171,7 +173,7 @@ def define(torch: Any) -> dict[str, Case]:
         def __init__(self, d, heads, block):
             super().__init__()
             self.heads = heads
-            self.c_attn, self.c_proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+            self.c_attn, self.c_proj, self.drop = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Dropout(dropout)
             self.register_buffer("bias", torch.tril(torch.ones(block, block)).view(1, 1, block, block))
 
         def forward(self, x):
@@ -182,7 +184,7 @@ def define(torch: Any) -> dict[str, Case]:
             v = v.view(b, t, self.heads, c // self.heads).transpose(1, 2)
             att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
             att = att.masked_fill(self.bias[:, :, :t, :t] == 0, float("-inf"))
-            y = F.softmax(att, dim=-1) @ v
+            y = self.drop(F.softmax(att, dim=-1)) @ v
             return self.c_proj(y.transpose(1, 2).contiguous().view(b, t, c))
 
     class MinGPT(nn.Module):
@@ -196,7 +198,7 @@ def define(torch: Any) -> dict[str, Case]:
                         "ln_1": nn.LayerNorm(d),
                         "attn": MaskedAttention(d, heads, block),
                         "ln_2": nn.LayerNorm(d),
-                        "mlp": nn.Sequential(nn.Linear(d, 4 * d), NewGELU(), nn.Linear(4 * d, d), nn.Dropout(0.0)),
+                        "mlp": nn.Sequential(nn.Linear(d, 4 * d), NewGELU(), nn.Linear(4 * d, d), nn.Dropout(dropout)),
                     }
                 )
                 for _ in range(layers)
@@ -268,7 +270,7 @@ def define(torch: Any) -> dict[str, Case]:
             self.size, self.window, self.shift = size, window, shift
             self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
             self.attn = WindowAttention(d, window, heads)
-            self.mlp = nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
+            self.mlp = nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * d, d))
             mask = None
             if shift:
                 regions, count = torch.zeros(1, size, size, 1), 0
@@ -323,7 +325,7 @@ def define(torch: Any) -> dict[str, Case]:
             scale, shift = self.time(F.silu(t))[:, :, None, None].chunk(2, dim=1)
             y = self.conv1(F.silu(self.norm1(x)))
             y = self.norm2(y) * (1 + scale) + shift
-            return self.skip(x) + self.conv2(F.silu(y))
+            return self.skip(x) + self.conv2(F.dropout(F.silu(y), dropout, self.training))
 
     class SpatialAttention(nn.Module):
         def __init__(self, c):
