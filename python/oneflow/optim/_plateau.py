@@ -42,7 +42,7 @@ class ReduceLROnPlateau(LRScheduler):
         threshold: float = 1e-4,
         threshold_mode: str = "rel",
         cooldown: int = 0,
-        min_lr: float | Sequence[float] = 0.0,
+        min_lr: float | Sequence[float] = 0,
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:

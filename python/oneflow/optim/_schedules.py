@@ -44,7 +44,7 @@ class MultiplicativeLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the last step times the functions' values."""
-        if self.last_epoch == 0:
+        if self._is_initial:
             return self._now()
         return [lr * f(self.last_epoch) for lr, f in zip(self._now(), self.lr_lambdas, strict=True)]
 

@@ -1,8 +1,7 @@
 """L-BFGS: steps by the inverse Hessian that the last gradients suggest, optionally with a strong-Wolfe line search.
 
-Source: Nocedal and Wright, "Numerical Optimization", chapters 3 and 7. The loop is Python over a few vector ops. Products
-of vectors stay 0-dim tensors, as in PyTorch: a number of Python would carry more digits than the parameters have, and
-iterations that far apart grow apart.
+Source: Nocedal and Wright, "Numerical Optimization", chapters 3 and 7. The loop is Python over a few vector ops.
+Products of vectors stay 0-dim tensors of the parameters' dtype, as in PyTorch.
 """
 
 from __future__ import annotations

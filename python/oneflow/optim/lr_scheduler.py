@@ -39,26 +39,30 @@ class LRScheduler:
         True
     """
 
+    _is_initial = False
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                lr = group["lr"]
-                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
+                group.setdefault("initial_lr", *_copies([group["lr"]]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     f"last_epoch >= 0"
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = _copies(group["initial_lr"] for group in optimizer.param_groups)
         self.last_epoch = last_epoch
         self._initial_step()
 
     def _initial_step(self) -> None:
         self._step_count = 0
+        # A schedule made in the middle of a training finds the rate of that step in place.
+        self._is_initial = True
         self.step()
+        self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimizer."""
@@ -77,7 +81,7 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr")
 
     def _now(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return _copies(group["lr"] for group in self.optimizer.param_groups)
 
     def step(self, epoch: int | None = None) -> None:
         """Go one step on, or to ``epoch``."""
@@ -103,6 +107,11 @@ class LRScheduler:
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             _set_lr(group, lr)
         self._last_lr = self._now()
+
+
+def _copies(rates: Iterable[Any]) -> list[Any]:
+    """Numbers, and copies of tensors: a group's tensor is written in place."""
+    return [rate.clone() if isinstance(rate, Tensor) else rate for rate in rates]
 
 
 class LambdaLR(LRScheduler):
@@ -292,7 +301,7 @@ class LinearLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._now()]
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._now()
         change = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
         return [lr * change for lr in self._now()]
@@ -322,7 +331,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        return self._now() if self.last_epoch == 0 else [lr * self.gamma for lr in self._now()]
+        return self._now() if self._is_initial else [lr * self.gamma for lr in self._now()]
 
     def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -369,7 +378,7 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         if self.decay_batch is not None:
             return self._get_closed_form_lr()
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._now()
         left = 1.0 - self.last_epoch / self.total_iters
         before = 1.0 - (self.last_epoch - 1) / self.total_iters
@@ -412,7 +421,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         step, period, low = self.last_epoch, self.T_max, self.eta_min
-        if step == 0:
+        if self._is_initial:
             return self._now()
         if self._step_count == 1 and step > 0:
             return self._get_closed_form_lr()
@@ -626,8 +635,7 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         rise = float(pct_start * total_steps) - 1
         end = float(total_steps - 1)
-        # (end of the phase, learning rate from, to, momentum from, to)
-        self._schedule_phases = (
+        phases = (
             [
                 (rise, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 (2 * rise, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
@@ -639,6 +647,8 @@ class OneCycleLR(LRScheduler):
                 (end, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
         )
+        # In the form of PyTorch's state dictionaries, which hold it.
+        self._schedule_phases = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
         self.cycle_momentum = cycle_momentum
         if last_epoch == -1:
             self._mark(optimizer, max_lr, base_momentum, max_momentum, div_factor, final_div_factor)
@@ -675,7 +685,8 @@ class OneCycleLR(LRScheduler):
         values = []
         for group in self.optimizer.param_groups:
             begin = 0.0
-            for i, (end, lr0, lr1, m0, m1) in enumerate(self._schedule_phases):
+            for i, phase in enumerate(self._schedule_phases):
+                end, lr0, lr1, m0, m1 = (phase[key] for key in _PHASE)
                 if step <= end or i == len(self._schedule_phases) - 1:
                     share = (step - begin) / (end - begin)
                     values.append(self._between(group[lr0], group[lr1], share))
@@ -684,6 +695,9 @@ class OneCycleLR(LRScheduler):
                     break
                 begin = end
         return values
+
+
+_PHASE = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
 
 
 def _per_group(name: str, value: Any, n_groups: int) -> list[Any]:

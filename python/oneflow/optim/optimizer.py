@@ -158,9 +158,11 @@ class Optimizer:
         return self._step(closure)
 
     def _step(self, closure: Callable[[], Any] | None) -> Any:
+        args: tuple[Any, ...] = (self,) if closure is None else (self, closure)
+        kwargs: dict[str, Any] = {}
         if self._pre_hooks:
-            for hook in self._pre_hooks.values():
-                hook(self, () if closure is None else (closure,), {})
+            args, kwargs = _before(self, args, kwargs)
+            closure = args[1] if len(args) > 1 else kwargs.get("closure")
         loss = None
         if closure is not None:
             with enable_grad():
@@ -177,7 +179,7 @@ class Optimizer:
                 oneflow._oneflow.set_grad_enabled(True)
         if self._post_hooks:
             for hook in self._post_hooks.values():
-                hook(self, () if closure is None else (closure,), {})
+                hook(self, args, kwargs)
         return loss
 
     def _update(self, group: Group, lr: Tensor) -> None:
@@ -326,18 +328,28 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     return value
 
 
+def _before(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Run the hooks before a step: what they return takes the place of its arguments."""
+    for hook in self._pre_hooks.values():
+        replaced = hook(self, args, kwargs)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, tuple) or len(replaced) != 2:
+            raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
+        args, kwargs = replaced
+    return args, kwargs
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if "_pre_hooks" not in self.__dict__:
             # A wrapper of another optimizer, which never was made as one: the inner one has the hooks.
             return step(self, *args, **kwargs)
-        for hook in self._pre_hooks.values():
-            replaced = hook(self, args, kwargs)
-            if replaced is not None:
-                args, kwargs = replaced
+        # Hooks get the optimizer as the first argument too, as in PyTorch.
+        args, kwargs = _before(self, (self, *args), kwargs)
         with record_function(f"Optimizer.step#{type(self).__name__}.step"):
-            result = step(self, *args, **kwargs)
+            result = step(*args, **kwargs)
         self._opt_called = True
         for hook in self._post_hooks.values():
             hook(self, args, kwargs)

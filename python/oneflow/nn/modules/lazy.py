@@ -261,8 +261,10 @@ class _LazyNorm(LazyModuleMixin):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(0, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
+        super().__init__(0, eps, momentum, affine, track_running_stats, device=device, dtype=dtype, bias=bias)
         _replace(self, ("weight", "bias", "running_mean", "running_var"), device, dtype)
 
     def reset_running_stats(self) -> None:
@@ -302,7 +304,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
         >>> m(oneflow.ones(4, 3)).shape
         oneflow.Size([4, 3])
         >>> m
-        BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+        BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     cls_to_become, batched_dims = BatchNorm1d, (2, 3)
@@ -332,20 +334,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     cls_to_become, batched_dims = BatchNorm3d, (5,)
 
 
-class _LazyInstanceNorm(_LazyNorm):
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(eps, momentum, affine, track_running_stats, device, dtype)
-
-
-class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """An InstanceNorm1d that takes ``num_features`` from its first input.
 
     Example::
@@ -357,7 +346,7 @@ class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
     cls_to_become, batched_dims = InstanceNorm1d, (2, 3)
 
 
-class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """An InstanceNorm2d that takes ``num_features`` from its first input.
 
     Example::
@@ -369,7 +358,7 @@ class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
     cls_to_become, batched_dims = InstanceNorm2d, (3, 4)
 
 
-class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """An InstanceNorm3d that takes ``num_features`` from its first input.
 
     Example::
