@@ -69,6 +69,7 @@ fn main() {
         (64, 64, 128, 32, 1, 2, 1),
         (64, 256, 512, 8, 3, 2, 1),
         (8, 3, 64, 224, 7, 2, 1),
+        (4, 3, 384, 224, 16, 16, 1),
         (8, 64, 64, 56, 3, 1, 1),
         (8, 128, 128, 28, 3, 1, 1),
         (8, 256, 256, 14, 3, 1, 1),
@@ -85,7 +86,7 @@ fn main() {
         if !std::env::args().skip(1).all(|a| a == "last" || name.contains(&a)) {
             continue;
         }
-        let p = k / 2;
+        let p = if s == k { 0 } else { k / 2 };
         let out = (h + 2 * p - k) / s + 1;
         let (x, w, y) =
             (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c / g, k, k], false), Buf::new(&[n, o, out, out], last));

@@ -2,6 +2,7 @@
 
 use crate::correlate::Correlation;
 use crate::geometry::{Image, Three, Window};
+use crate::spread::Spread;
 use crate::stored::by_float;
 use crate::weights::{Tap, Weight};
 use oneflow_base::{Error, Result};
@@ -96,6 +97,18 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     let per_group = weight.sizes[0] / window.groups;
     let phase_of = |i: usize| [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
     let bias = bias(l.opt_input(2));
+    let spread = Spread { grad: &src, dst: &dst, weight: &weight, window: &window, bias };
+    let done = by_float!("conv_backward_input", g.dtype, T => {
+        let fits = spread.fits::<T>();
+        if fits {
+            // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+            unsafe { spread.run::<T>() };
+        }
+        Ok(fits)
+    })?;
+    if done {
+        return Ok(());
+    }
     // Where windows leave gaps, zeros stay.
     let n_phases = phases.iter().product();
     let gaps = |i| phase_taps(&window, &weight, phase_of(i).map(|p| p as isize)).is_empty();

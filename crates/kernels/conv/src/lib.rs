@@ -15,6 +15,7 @@ mod max_pool;
 mod pool;
 mod region;
 mod scatter;
+mod spread;
 mod store;
 mod stored;
 mod weight_grad;

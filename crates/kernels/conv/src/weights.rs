@@ -55,9 +55,10 @@ impl Weight<'_> {
 
     /// The first weight of a channel's taps and how far they reach, where that is near and nothing else is contiguous.
     fn near_taps(&self) -> Option<(isize, usize)> {
-        let (first, last) = (self.taps.first()?.weight, self.taps.last()?.weight);
-        let span = (last - first + 1) as usize;
-        (self.n_stride != 1 && self.c_stride != 1 && last >= first && span <= 64).then_some((first, span))
+        let offsets = || self.taps.iter().map(|t| t.weight);
+        let (first, last) = (offsets().min()?, offsets().max()?);
+        let span = last.abs_diff(first).saturating_add(1);
+        (self.n_stride != 1 && self.c_stride != 1 && span <= 64).then_some((first, span))
     }
 
     /// Packs `n.next_multiple_of(lanes)` columns: pass `p` starts at `p.start * columns`, its panel of column `j` at

@@ -214,6 +214,29 @@ fn tiles() {
     }
 }
 
+/// Images of few channels: windows that overlap, touch or leave gaps, lines shorter and longer than a panel, groups, volumes.
+#[test]
+fn few_channels() {
+    oneflow_kernels_conv::register();
+    let case = |[n, c, o, groups]: [i64; 4], dims: &[[i64; 5]]| Case { n, c, o, groups, dims: dims.to_vec() };
+    for case in [
+        case([2, 3, 24, 1], &[[23, 7, 2, 3, 1], [25, 7, 2, 3, 1]]),
+        case([2, 3, 20, 1], &[[9, 3, 1, 1, 1], [41, 3, 1, 1, 1]]),
+        case([1, 4, 9, 1], &[[17, 4, 4, 0, 1], [18, 4, 4, 0, 1]]),
+        case([2, 1, 8, 1], &[[11, 2, 3, 1, 1], [12, 3, 4, 1, 2]]),
+        case([2, 4, 20, 2], &[[7, 3, 1, 0, 2], [9, 3, 3, 1, 1]]),
+        case([1, 2, 8, 1], &[[5, 2, 1, 1, 1], [5, 3, 2, 1, 1], [6, 2, 1, 0, 2]]),
+        case([1, 2, 16, 1], &[[70, 9, 2, 4, 1]]),
+    ] {
+        for dtype in FLOATS {
+            check(&case, dtype, false, Lay::Plain);
+            check(&case, dtype, true, Lay::Plain);
+        }
+        check(&case, DType::F32, false, Lay::Gaps);
+        check(&case, DType::F32, false, Lay::Backward);
+    }
+}
+
 #[test]
 fn threads() {
     oneflow_kernels_conv::register();
@@ -226,6 +249,7 @@ fn threads() {
         case(40, 70, 1, [3, 2, 1]),
         case(40, 70, 1, [1, 1, 0]),
         case(48, 48, 48, [5, 1, 2]),
+        case(3, 16, 1, [5, 2, 2]),
         case(32, 16, 8, [3, 1, 1]),
     ] {
         same_bits(&case);

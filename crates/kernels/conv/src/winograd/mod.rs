@@ -20,7 +20,7 @@ const IN: usize = 6;
 const POINTS: usize = IN * IN;
 
 /// Part `i` of `0..n` cut into all but equal parts of at most `most`.
-fn part(n: usize, most: usize, i: usize) -> Range<usize> {
+pub fn part(n: usize, most: usize, i: usize) -> Range<usize> {
     let parts = n.div_ceil(most);
     i * n / parts..(i + 1) * n / parts
 }
