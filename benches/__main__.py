@@ -71,13 +71,12 @@ def main() -> None:
         parser.error(f"unknown section {', '.join(sorted(unknown))}")
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(args.threads)
     torch, oneflow = packages()
-    if args.threads == 1 and args.device == "cpu":
-        count_processor_time()
     torch.set_num_threads(args.threads)
     oneflow.set_num_threads(args.threads)
     print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
     for name in args.sections or NAMES:
         report = Report(args.seconds)
+        count_processor_time(args.threads == 1 and args.device == "cpu" and name != "loader")
         if name == "graph":
             print("columns: our eager step, our compiled step, ratio")
             for case, eager, compiled in graph_pairs(oneflow):

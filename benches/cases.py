@@ -9,6 +9,7 @@ from typing import Any
 from benches.conv import SECTIONS as CONV
 from benches.generate import generate
 from benches.kernels import kernels, products
+from benches.loader import loader
 from benches.models import autocast, train
 
 Case = tuple[str, Callable[[], object]]
@@ -93,5 +94,6 @@ SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
     "train": train,
     "autocast": autocast,
     "generate": generate,
+    "loader": loader,
     **CONV,
 }
