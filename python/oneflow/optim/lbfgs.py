@@ -14,7 +14,7 @@ from oneflow import Tensor
 from oneflow.optim._rule import check_lr
 from oneflow.optim.optimizer import Optimizer
 
-Number = float | Tensor
+Number = Any  # float, or a 0-dim tensor
 
 
 class LBFGS(Optimizer):

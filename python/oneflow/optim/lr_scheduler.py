@@ -648,7 +648,7 @@ class OneCycleLR(LRScheduler):
             ]
         )
         # In the form of PyTorch's state dictionaries, which hold it.
-        self._schedule_phases = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
+        self._schedule_phases: list[dict[str, Any]] = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
         self.cycle_momentum = cycle_momentum
         if last_epoch == -1:
             self._mark(optimizer, max_lr, base_momentum, max_momentum, div_factor, final_div_factor)
