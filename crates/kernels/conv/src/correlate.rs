@@ -146,9 +146,9 @@ impl Correlation<'_> {
             b: self.group_stride,
             c: n * dst.strides[1],
             bias: n * bias_step,
-            residual: 0,
+            ..BatchDim::default()
         };
-        let image = BatchDim { size: dst.sizes[0], a: src.strides[0], b: 0, c: dst.strides[0], bias: 0, residual: 0 };
+        let image = BatchDim { size: dst.sizes[0], a: src.strides[0], c: dst.strides[0], ..BatchDim::default() };
         let batch = [group, image];
         let args = GemmArgs {
             batch: if self.groups == 1 { &batch[1..] } else { &batch },

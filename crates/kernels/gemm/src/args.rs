@@ -34,12 +34,13 @@ pub struct BatchDim {
     pub c: isize,
     pub bias: isize,
     pub residual: isize,
+    pub kept: isize,
 }
 
 /// Batch dimensions of one call.
 pub(crate) type Batch = SmallVec<[BatchDim; 4]>;
 
-/// What happens to an element between the sum and its store. Both matrices have C's dtype and shape, any strides:
+/// What happens to an element between the sum and its store. The matrices have C's dtype and shape, any strides:
 /// a bias of one value per column has a row stride of zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue {
@@ -48,17 +49,19 @@ pub struct Epilogue {
     pub activation: Activation,
     /// Added after the activation; may be C itself.
     pub residual: Option<Mat>,
+    /// Gets what the activation was given.
+    pub kept: Option<Mat>,
 }
 
 impl Default for Epilogue {
     fn default() -> Self {
-        Epilogue { bias: None, activation: Activation::None, residual: None }
+        Epilogue { bias: None, activation: Activation::None, residual: None, kept: None }
     }
 }
 
 impl Epilogue {
     pub(crate) fn is_none(&self) -> bool {
-        self.bias.is_none() && self.activation == Activation::None && self.residual.is_none()
+        self.bias.is_none() && self.activation == Activation::None && self.residual.is_none() && self.kept.is_none()
     }
 }
 
@@ -106,14 +109,15 @@ impl<'a> GemmArgs<'a> {
     /// The problem of `C^T = B^T A^T`; `swapped` receives its batch dimensions.
     pub(crate) fn transposed<'b>(&self, swapped: &'b mut Batch) -> GemmArgs<'b> {
         *swapped = self.batch.iter().map(|d| BatchDim { a: d.b, b: d.a, ..*d }).collect();
-        let Epilogue { bias, activation, residual } = self.epilogue;
+        let Epilogue { bias, activation, residual, kept } = self.epilogue;
+        let turned = |mat: Option<Mat>| mat.map(Mat::transposed);
         GemmArgs {
             m: self.n,
             n: self.m,
             a: self.b.transposed(),
             b: self.a.transposed(),
             c: self.c.transposed(),
-            epilogue: Epilogue { bias: bias.map(Mat::transposed), activation, residual: residual.map(Mat::transposed) },
+            epilogue: Epilogue { bias: turned(bias), activation, residual: turned(residual), kept: turned(kept) },
             batch: swapped,
             packed: None,
             ..*self
@@ -127,8 +131,9 @@ impl<'a> GemmArgs<'a> {
                 // The distance between rows of a single row is free.
                 let bias = self.epilogue.bias.as_mut().map(|mat| (mat, dim.bias));
                 let residual = self.epilogue.residual.as_mut().map(|mat| (mat, dim.residual));
+                let kept = self.epilogue.kept.as_mut().map(|mat| (mat, dim.kept));
                 let own = [(&mut self.a, dim.a), (&mut self.c, dim.c)];
-                own.into_iter().chain(bias).chain(residual).for_each(|(mat, stride)| mat.rs = stride);
+                own.into_iter().chain(bias).chain(residual).chain(kept).for_each(|(mat, stride)| mat.rs = stride);
             }
             let m = self.m as isize;
             let follows = |mat: Option<Mat>, stride| mat.is_none_or(|mat| stride == m * mat.rs);
@@ -136,7 +141,8 @@ impl<'a> GemmArgs<'a> {
                 && follows(Some(self.a), dim.a)
                 && follows(Some(self.c), dim.c)
                 && follows(self.epilogue.bias, dim.bias)
-                && follows(self.epilogue.residual, dim.residual);
+                && follows(self.epilogue.residual, dim.residual)
+                && follows(self.epilogue.kept, dim.kept);
             if dim.size != 1 && !adjoining {
                 break;
             }

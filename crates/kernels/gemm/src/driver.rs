@@ -128,7 +128,7 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
             beta: Acc::of(args.beta),
             packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
             plain: args.epilogue.is_none(),
-            post: Post::new(Operand::new(args.c, o.c), &args.epilogue, o.bias, o.residual),
+            post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
             mode: PhantomData,
         };
         // SAFETY: the caller's contract; tasks write distinct tiles or items of C.

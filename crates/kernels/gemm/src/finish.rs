@@ -11,6 +11,7 @@ pub(crate) struct Post<C> {
     pub bias: Option<Operand<C>>,
     pub activation: Activation,
     pub residual: Option<Operand<C>>,
+    pub kept: Option<Operand<C>>,
 }
 
 /// A typed [`Mat`].
@@ -45,15 +46,28 @@ impl<C: Elem> Operand<C> {
             }
         }
     }
+    /// As `load`, the other way.
+    #[inline(always)]
+    unsafe fn store<S: Simd>(&self, v: Reg<S, C>, row: usize, col: usize, n: usize) {
+        // SAFETY: the caller's elements lie in the matrix.
+        unsafe {
+            match self.cs {
+                1 if n == Reg::<S, C>::WIDTH => C::store::<S>(v, self.at(row, col)),
+                1 => C::store_partial::<S>(v, self.at(row, col), n),
+                stride => C::scatter::<S>(v, self.at(row, col), stride, n),
+            }
+        }
+    }
 }
 
 impl<C> Post<C> {
-    pub fn new(c: Operand<C>, epilogue: &Epilogue, bias_offset: isize, residual_offset: isize) -> Self {
+    pub fn new(c: Operand<C>, epilogue: &Epilogue, (bias, residual, kept): (isize, isize, isize)) -> Self {
         Post {
             c,
-            bias: epilogue.bias.map(|mat| Operand::new(mat, bias_offset)),
+            bias: epilogue.bias.map(|mat| Operand::new(mat, bias)),
             activation: epilogue.activation,
-            residual: epilogue.residual.map(|mat| Operand::new(mat, residual_offset)),
+            residual: epilogue.residual.map(|mat| Operand::new(mat, residual)),
+            kept: epilogue.kept.map(|mat| Operand::new(mat, kept)),
         }
     }
 }
@@ -95,7 +109,7 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
         // What almost every tile asks for: the sums as they are, or with one bias a column.
         let post = self.post;
         let simple = post.c.cs == 1 && s.beta == C::Acc::ZERO && s.cols.is_multiple_of(width);
-        let as_they_are = post.activation == Activation::None && post.residual.is_none();
+        let as_they_are = post.activation == Activation::None && post.residual.is_none() && post.kept.is_none();
         if simple && (as_they_are || !s.last) {
             // SAFETY: the tile lies in C, by the contract of `finish`.
             unsafe {
@@ -151,16 +165,15 @@ impl<C: Elem> Finish<'_, C> {
                 if let Some(bias) = &post.bias {
                     v = v + bias.load::<S>(i, j, n);
                 }
+                if let Some(kept) = &post.kept {
+                    kept.store::<S>(v, i, j, n);
+                }
                 v = activate(post.activation, v);
                 if let Some(residual) = &post.residual {
                     v = v + residual.load::<S>(i, j, n);
                 }
             }
-            match post.c.cs {
-                1 if n == Reg::<S, C>::WIDTH => C::store::<S>(v, post.c.at(i, j)),
-                1 => C::store_partial::<S>(v, post.c.at(i, j), n),
-                stride => C::scatter::<S>(v, post.c.at(i, j), stride, n),
-            }
+            post.c.store::<S>(v, i, j, n);
         }
     }
 }

@@ -12,23 +12,23 @@ pub fn register() {
     prim::MATMUL.provide(DeviceType::CPU, matmul);
 }
 
-/// `out = act(alpha * a @ b + bias) + residual`.
+/// `out = act(alpha * a @ b + bias) + residual`, and what the activation was given.
 ///
 /// # Safety
 /// The contract of `prim::KernelFn`.
 unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
     let (a, b, c) = (launch.input(0)?, launch.input(1)?, launch.output(0)?);
-    let (bias, residual) = (launch.opt_input(2), launch.opt_input(3));
+    let (bias, residual, kept) = (launch.opt_input(2), launch.opt_input(3), launch.opt_output(1));
     let activation = Activation::from_u64(launch.param(0)?.0).unwrap_or(Activation::None);
     let alpha = launch.param(1)?.f64();
     let Some(dims) = c.ndim().checked_sub(2) else {
         return Err(Error::runtime("matmul: operands need at least two dimensions"));
     };
-    let ranked = [Some(a), Some(b), bias, residual].iter().flatten().all(|v| v.ndim() == dims + 2);
+    let ranked = [Some(a), Some(b), bias, residual, kept].iter().flatten().all(|v| v.ndim() == dims + 2);
     if !ranked {
         return Err(Error::runtime("matmul: operands differ in their number of dimensions"));
     }
-    if a.dtype != b.dtype || [bias, residual].iter().flatten().any(|v| v.dtype != c.dtype) {
+    if a.dtype != b.dtype || [bias, residual, kept].iter().flatten().any(|v| v.dtype != c.dtype) {
         return Err(Error::not_implemented(format!(
             "matmul: no CPU kernel mixes {}, {} and {}",
             a.dtype.name(),
@@ -47,6 +47,7 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
         c: stride(c, d),
         bias: bias.map_or(0, |v| stride(v, d)),
         residual: residual.map_or(0, |v| stride(v, d)),
+        kept: kept.map_or(0, |v| stride(v, d)),
     };
     let batch: Batch = (0..dims).map(dim).collect();
     let shape = (c.sizes[dims] as usize, c.sizes[dims + 1] as usize, a.sizes[dims + 1] as usize);
@@ -54,7 +55,12 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
         dtype_c: c.dtype,
         batch: &batch,
         alpha,
-        epilogue: Epilogue { bias: bias.map(broadcast), activation, residual: residual.map(broadcast) },
+        epilogue: Epilogue {
+            bias: bias.map(broadcast),
+            activation,
+            residual: residual.map(broadcast),
+            kept: kept.map(mat),
+        },
         ..GemmArgs::new(a.dtype, shape, mat(a), mat(b), mat(c))
     };
     // SAFETY: the views are valid for their sizes, and the output overlaps no input, by the launch's contract.

@@ -13,6 +13,7 @@ pub(crate) struct Offsets {
     pub c: isize,
     pub bias: isize,
     pub residual: isize,
+    pub kept: isize,
 }
 
 fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
@@ -25,6 +26,7 @@ fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
         o.c += i * d.c;
         o.bias += i * d.bias;
         o.residual += i * d.residual;
+        o.kept += i * d.kept;
     }
     o
 }

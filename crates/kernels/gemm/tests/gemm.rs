@@ -306,8 +306,9 @@ fn check_epilogue<T: Num>(
     let (rs, cs) = order.strides(m, n);
     let mut results = vec![];
     for par in [&Serial as &dyn Parallel, &Two] {
-        let mut c = c0.clone();
-        let dims = [BatchDim { size: batch, a: (m * k) as isize, b: 0, c: (m * n) as isize, ..BatchDim::default() }];
+        let (mut c, mut kept) = (c0.clone(), c0.clone());
+        let item = (m * n) as isize;
+        let dims = [BatchDim { size: batch, a: (m * k) as isize, c: item, kept: item, ..BatchDim::default() }];
         let args = GemmArgs {
             beta: 0.5,
             batch: &dims,
@@ -315,6 +316,7 @@ fn check_epilogue<T: Num>(
                 bias: Some(Mat::new(bias.as_ptr(), per_row as isize, !per_row as isize)),
                 activation,
                 residual: Some(Mat::new(r.as_ptr(), n as isize, 1)),
+                kept: Some(Mat::new(kept.as_mut_ptr(), rs, cs)),
             },
             ..GemmArgs::new(
                 T::DTYPE,
@@ -326,7 +328,7 @@ fn check_epilogue<T: Num>(
         };
         // SAFETY: the vectors hold the matrices.
         unsafe { gemm_with_isa(&args, par, isa) }.unwrap();
-        results.push(c);
+        results.push((c, kept));
     }
     assert!(results[0] == results[1]);
     for z in 0..batch {
@@ -334,15 +336,16 @@ fn check_epilogue<T: Num>(
             for j in 0..n {
                 let x = z * m * n + (i as isize * rs + j as isize * cs) as usize;
                 let sum: f64 = (0..k).map(|p| a[z * m * k + i * k + p].to() * b[p * n + j].to()).sum();
-                let want = act(activation, sum + 0.5 * c0[x].to() + bias[if per_row { i } else { j }].to())
-                    + r[i * n + j].to();
-                let got = results[0][x].to();
-                let bound = T::EPS.max(1e-12) * (want.abs() + (k as f64).sqrt() + 4.0);
-                assert!(
-                    (got - want).abs() <= bound,
-                    "{isa:?} {activation:?} {} ({z},{i},{j}): {got} {want}",
-                    T::DTYPE.name()
-                );
+                let before = sum + 0.5 * c0[x].to() + bias[if per_row { i } else { j }].to();
+                let want = act(activation, before) + r[i * n + j].to();
+                for (got, want) in [(results[0].0[x].to(), want), (results[0].1[x].to(), before)] {
+                    let bound = T::EPS.max(1e-12) * (want.abs() + (k as f64).sqrt() + 4.0);
+                    assert!(
+                        (got - want).abs() <= bound,
+                        "{isa:?} {activation:?} {} ({z},{i},{j}): {got} {want}",
+                        T::DTYPE.name()
+                    );
+                }
             }
         }
     }

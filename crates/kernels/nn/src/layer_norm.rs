@@ -32,6 +32,8 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (w, b) = (Shared::<T::Acc>::new(weight.ptr() as *mut u8), Shared::<T::Acc>::new(bias.ptr() as *mut u8));
     let stat = |i| l.opt_output(i).map(|v| Shared::<T::Acc>::new(v.ptr));
     let (mean, rstd) = (stat(1), stat(2));
+    let typed = |v: Option<View>| v.map(|v| Shared::<T>::new(v.ptr));
+    let added = typed(l.opt_input(3)).zip(typed(l.opt_output(3)));
     let (x, y, isa) = (Shared::<T>::new(x.ptr), Shared::<T>::new(y.ptr), isa());
     let bytes = (xr.scratch() + yr.scratch()) * size_of::<T>();
     let stream = outer.len() * n * size_of::<T>() >= STREAM_BYTES;
@@ -42,7 +44,12 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 let yp = y.at(off[1]);
                 // SAFETY: the offsets are those of rows; the scratch has room for both parts; statistics hold a number a row.
                 unsafe {
-                    let x = xr.read(x.at(off[0]), xs);
+                    let mut x = xr.read(x.at(off[0]), xs);
+                    if let Some((residual, sum)) = added {
+                        let at = (i * n) as isize;
+                        dispatch(isa, Add::<T> { a: x, b: residual.at(at), sum: sum.at(at), n });
+                        x = sum.at(at);
+                    }
                     let k = Forward::<T> { x, y: yr.place(yp, ys), w: w.at(0), b: b.at(0), n, eps, rms, stream };
                     let (m, s) = dispatch(isa, k);
                     yr.finish(yp, ys);
@@ -60,6 +67,27 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
         })
     });
     Ok(())
+}
+
+/// One row of `sum = a + b`, which stays in the first cache.
+struct Add<T: Float> {
+    a: *const T,
+    b: *const T,
+    sum: *mut T,
+    n: usize,
+}
+
+impl<T: Float> WithSimd for Add<T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        // SAFETY: the rows hold n elements.
+        unsafe {
+            by_register!(Reg<S, T>, self.n, |i, k, _u| {
+                T::store::<S>(T::load::<S>(self.a.add(i), k) + T::load::<S>(self.b.add(i), k), self.sum.add(i), k);
+            });
+        }
+    }
 }
 
 struct Forward<T: Float> {

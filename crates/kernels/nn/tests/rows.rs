@@ -172,6 +172,18 @@ fn layer_norm_and_backward() {
                             close(&mean, &means, 8.0, &what);
                         }
 
+                        // With a residual: the norm of the sum, bit for bit.
+                        let r = Buf::of(dtype, &sizes, Lay::Plain, noise(9));
+                        let plain = || Buf::new(dtype, &sizes, Lay::Plain);
+                        let (sum, y_of_sum, want) = (plain(), plain(), plain());
+                        let outs = [Some(&y_of_sum), mi, Some(&rstd), Some(&sum)];
+                        run(&LAYER_NORM, &outs, &[Some(&x), wi, bi, Some(&r)], params).unwrap();
+                        run(&LAYER_NORM, &[Some(&want), None, None], &[Some(&sum), wi, bi], params).unwrap();
+                        assert_eq!(y_of_sum.values(), want.values(), "with a residual, {what}");
+                        let added = Buf::of(dtype, &sizes, Lay::Plain, |i| x.get(i) + r.get(i));
+                        close(&sum, &added.values(), 0.0, &format!("sum with a residual, {what}"));
+                        run(&LAYER_NORM, &[Some(&y), mi, Some(&rstd)], &[Some(&x), wi, bi], params).unwrap();
+
                         let g = Buf::of(dtype, &sizes, Lay::Plain, noise(6));
                         let (gx, gw) = (Buf::new(dtype, &sizes, lay), Buf::new(dtype, &shape, Lay::Plain));
                         let gb = Buf::new(dtype, &shape, Lay::Plain);

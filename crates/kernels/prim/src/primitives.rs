@@ -43,14 +43,16 @@ primitives! {
     SCAN = "scan";
     /// `out[0] = act(alpha * a @ b + bias) + residual`. ins: a [..., m, k], b [..., k, n], bias? (broadcast to out by
     /// zero strides), residual? (the output's sizes). Batch dimensions equal the output's (broadcast by zero strides). Half types accumulate in f32.
-    /// The output does not overlap an input. uint8 by int8, and int8 by int8, give I32. params: `Activation`, alpha (f64).
+    /// `out[1]`, where it is asked for, holds what the activation was given; on CPU alone.
+    /// The outputs do not overlap an input. uint8 by int8, and int8 by int8, give I32. params: `Activation`, alpha (f64).
     MATMUL = "matmul";
     /// ins: x. params: dim, log (bool: log_softmax).
     SOFTMAX = "softmax";
     /// ins: grad_output, output. params: dim, log (bool).
     SOFTMAX_BACKWARD = "softmax_backward";
-    /// ins: x, weight?, bias? (contiguous, normalised shape). outs: y, mean?, rstd? ([outer] of the compute dtype,
-    /// contiguous). params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
+    /// ins: x, weight?, bias? (contiguous, normalised shape), residual? (contiguous, as x). outs: y, mean?, rstd? ([outer] of
+    /// the compute dtype, contiguous), sum? (contiguous, as x). With a residual `sum = x + residual`, rounded to x's dtype, is
+    /// what is normalised; on CPU alone. params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
     LAYER_NORM = "layer_norm";
     /// ins: grad_output, x, mean?, rstd, weight?. outs: grad_x?, grad_weight?, grad_bias?. params as LAYER_NORM.
     LAYER_NORM_BACKWARD = "layer_norm_backward";
