@@ -537,7 +537,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     for i, n in enumerate(spatial):
         at = oneflow.linspace(-1, 1, n, dtype=theta.dtype, device=theta.device) if n > 1 else theta.new_zeros((1,))
         if not align_corners:
-            at = at * ((n - 1) / n)
+            at = at * (n - 1) / n
         shape = [1] * n_dims
         shape[i] = n
         axes.append(at.reshape(shape).expand(spatial))
