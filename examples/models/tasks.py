@@ -137,7 +137,7 @@ def llama() -> nn.Module:
 
 
 def lstm() -> nn.Module:
-    return models.LSTMLM(models.LSTMLMConfig(256, n_layers=2, width=192, hidden=192, dropout=0.0))
+    return models.LSTMLM(models.LSTMLMConfig(256, n_layers=2, width=192, hidden=192, dropout=0.0, init_range=0.1))
 
 
 def bert() -> nn.Module:
