@@ -1,9 +1,10 @@
 //! CPU kernels of convolution and pooling over one to three spatial dimensions, for any strides.
 //!
 //! A convolution is a matrix product that gathers its rows from the image block by block, through the micro-kernels of the
-//! matrix product; the unfolded image never exists. Windows of 3 x 3 with many channels go by Winograd's algorithm, single
-//! taps are the matrix product itself, and groups of few channels are summed directly. Half types compute in f32. Work is split over threads so that no result
-//! depends on their number. Knows no tensor and no op.
+//! matrix product; the unfolded image never exists. Square windows with many channels go by Winograd's algorithm, single taps
+//! are the matrix product itself, groups of few channels are summed directly, and the gradient for an image of few channels
+//! is spread from products. Half types compute in f32. Work is split over threads so that no result depends on their number.
+//! Knows no tensor and no op.
 
 mod avg_pool;
 mod conv;

@@ -5,8 +5,8 @@
 //! at the points are made once and a block's tiles are made where they are used, in the second cache. Else it is the other
 //! way round, and panels of output channels are tasks.
 
-use super::points::{Data, FromPoints, Taps, ToPoints};
-use super::{OUT, POINTS, part};
+use super::points::{Data, ToPoints, from_points, taps_to_points};
+use super::{POINTS, outputs, part};
 use crate::correlate::Correlation;
 use crate::geometry::{Block, Blocks, Three};
 use crate::region::{Region, SPARE};
@@ -23,8 +23,11 @@ pub struct Winograd<'a, T: Stored> {
     c: &'a Correlation<'a>,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
-    /// In the order of the positions they read.
-    taps: [Tap; 9],
+    /// In the order of the positions they read: `size` rows of `size`.
+    taps: Vec<Tap>,
+    size: usize,
+    /// Outputs of a tile along a dimension.
+    out: usize,
     /// [n, d, h, w] of the output in tiles.
     tiles: [usize; 4],
 }
@@ -46,11 +49,12 @@ impl<'a, T: Stored> Winograd<'a, T> {
         if size_of::<T::Acc>() != 4 || c.step != [1; 3] {
             return None;
         }
-        let taps = square(c.weight.taps)?;
+        let (taps, size) = square(c.weight.taps)?;
+        let out = outputs(size)?;
         let [n, _, d, h, w] = c.dst.sizes;
-        let tiles = [n, d, h.div_ceil(OUT), w.div_ceil(OUT)];
+        let tiles = [n, d, h.div_ceil(out), w.div_ceil(out)];
         let isa = Isa::active();
-        let this = Winograd { c, isa, ker: T::Mode::kernels(isa), taps, tiles };
+        let this = Winograd { c, isa, ker: T::Mode::kernels(isa), taps, size, out, tiles };
         this.gains().then_some(this)
     }
 
@@ -60,7 +64,8 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let n_tiles = self.tiles.iter().product::<usize>() as f64;
         let [n, _, d, h, w] = self.c.dst.sizes.map(|n| n as f64);
         // Taps beyond the image are not multiplied there.
-        let inside = |n: f64| (3.0 * n - 2.0).max(1.0);
+        let (size, edge) = (self.size as f64, (self.size / 2 * self.size.div_ceil(2)) as f64);
+        let inside = |n: f64| (size * n - edge).max(1.0);
         let sum = n * d * inside(h) * inside(w) * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 12.0 * c * k) * self.ker.lanes as f64;
         c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < 0.9 * sum
@@ -97,12 +102,13 @@ impl<'a, T: Stored> Winograd<'a, T> {
             region: self.region(blocks.chunk()).n_elements() + self.ker.nr,
             tile: tile_len(self.ker.nr),
             products: n * POINTS * self.ker.nr,
-            sums: n * OUT * OUT * self.ker.nr + self.ker.nr,
+            sums: n * self.out * self.out * self.ker.nr + self.ker.nr,
         }
     }
 
     fn region(&self, [n, d, h, w]: [usize; 4]) -> Region {
-        Region::new([n, d, h * OUT + 2, w * OUT + 2], self.c.weight.channels, self.ker.lanes)
+        let extra = self.size - 1;
+        Region::new([n, d, h * self.out + extra, w * self.out + extra], self.c.weight.channels, self.ker.lanes)
     }
 
     /// Where a panel's weights at the points begin: all panels before it are whole.
@@ -123,7 +129,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
         with_scratch(Slot::B, self.panel_at(panels) * size + SPARE, |u| {
             let u = Shared::<T::Acc>::new(u);
             let weights = |panel: usize| {
-                with_scratch(Slot::A, 9 * c * self.ker.nr * size + SPARE, |room| {
+                with_scratch(Slot::A, self.taps.len() * c * self.ker.nr * size + SPARE, |room| {
                     // SAFETY: panels are disjoint.
                     unsafe { self.weights(g, panel, u.at(self.panel_at(panel) as isize), room.cast()) }
                 })
@@ -171,7 +177,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
             };
             let n_weights = POINTS * c * self.ker.nr;
             let task = |panel: usize| {
-                let n = n_weights + (rooms.tile + rooms.products + rooms.sums).max(9 * c * self.ker.nr);
+                let n = n_weights + (rooms.tile + rooms.products + rooms.sums).max(self.taps.len() * c * self.ker.nr);
                 with_scratch(Slot::A, n * size + SPARE, |room| {
                     // SAFETY: the parts lie in the scratch one after the other; panels are disjoint.
                     unsafe {
@@ -201,12 +207,13 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let (c, least) = (self.c.weight.channels, self.taps[0].shift);
         let region = self.region(tiles.len);
         let [_, d, h, w] = tiles.start.map(|s| s as isize);
-        let start: Three = [d + least[0], h * OUT as isize + least[1], w * OUT as isize + least[2]];
+        let start: Three = [d + least[0], h * self.out as isize + least[1], w * self.out as isize + least[2]];
         let row = self.row_len();
         // SAFETY: by the caller; the region has room.
         unsafe {
             region.fill::<T>(self.isa, &self.c.src, g * c..(g + 1) * c, tiles.start[0], start, region_at, tile);
-            let offsets = |at: [usize; 4]| region.offset(at[0], [at[1], at[2] * OUT, at[3] * OUT].map(|p| p as isize));
+            let offsets =
+                |at: [usize; 4]| region.offset(at[0], [at[1], at[2] * self.out, at[3] * self.out].map(|p| p as isize));
             tiles.each(|i, at| {
                 let src = region_at.wrapping_offset(offsets(at)).cast_const();
                 let (step, dst) = ([region.len[3] * region.ld, region.ld], v.add(i * row));
@@ -222,7 +229,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let n = self.ker.nr.min(weight.n - col);
         let from = g as isize * self.c.group_stride + col as isize * weight.n_stride;
         let ptr = weight.ptr.cast::<T>().wrapping_offset(from).cast();
-        let k = 9 * weight.channels;
+        let k = self.taps.len() * weight.channels;
         // SAFETY: by the caller; the room holds the packed panel.
         unsafe {
             Weight { ptr, n, taps: &self.taps, ..*weight }.pack::<T>(
@@ -235,11 +242,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
         for c in 0..weight.channels {
             let (src, dst) = (room.wrapping_add(c * width).cast_const(), u.wrapping_add(c * width));
             let tap = weight.channels * width;
-            let (step, point) = ([3 * tap, tap], tap);
-            dispatch(
-                prim::isa(),
-                ToPoints::<_, _, 3> { src, step, c: width, dst, point, transform: PhantomData::<Taps> },
-            );
+            taps_to_points(self.size, (src, [self.size * tap, tap]), width, (dst, tap));
         }
     }
 
@@ -284,17 +287,11 @@ impl<'a, T: Stored> Winograd<'a, T> {
             let block = self.block(tiles);
             let [_, d, h, w] = block.len;
             tiles.each(|i, at| {
-                let (i_h, i_w) = (at[2] * OUT, at[3] * OUT);
-                let back = FromPoints::<_, OUT> {
-                    src: products.add(i * width).cast_const(),
-                    point: n_tiles * width,
-                    c: width,
-                    dst: sums.add((((at[0] * d + at[1]) * h + i_h) * w + i_w) * width),
-                    step: [w * width, width],
-                    rows: (h - i_h).min(OUT),
-                    cols: (w - i_w).min(OUT),
-                };
-                dispatch(prim::isa(), back);
+                let (i_h, i_w) = (at[2] * self.out, at[3] * self.out);
+                let dst = sums.add((((at[0] * d + at[1]) * h + i_h) * w + i_w) * width);
+                let src = products.add(i * width).cast_const();
+                let inside = ((h - i_h).min(self.out), (w - i_w).min(self.out));
+                from_points(self.out, (src, n_tiles * width), width, (dst, [w * width, width]), inside);
             });
             let store = Store { dst: &self.c.dst, bias: self.c.bias, isa: self.isa };
             let first = g * weight.n + col;
@@ -306,18 +303,20 @@ impl<'a, T: Stored> Winograd<'a, T> {
     fn block(&self, tiles: &Block) -> Block {
         let (mut start, mut len) = (tiles.start, tiles.len);
         for d in 2..4 {
-            start[d] *= OUT;
-            len[d] = (len[d] * OUT).min(self.c.dst.sizes[1 + d] - start[d]);
+            start[d] *= self.out;
+            len[d] = (len[d] * self.out).min(self.c.dst.sizes[1 + d] - start[d]);
         }
         Block { start, len }
     }
 }
 
-/// The taps of a window of 3 x 3 neighbours, in order.
-fn square(taps: &[Tap]) -> Option<[Tap; 9]> {
-    let mut taps: [Tap; 9] = taps.try_into().ok()?;
+/// The taps of a square window of neighbours, in order, and its size.
+fn square(taps: &[Tap]) -> Option<(Vec<Tap>, usize)> {
+    let size = taps.len().isqrt();
+    let mut taps = taps.to_vec();
     taps.sort_by_key(|t| t.shift);
-    let [d, h, w] = taps[0].shift;
-    let whole = |(i, t): (usize, &Tap)| t.shift == [d, h + i as isize / 3, w + i as isize % 3];
-    taps.iter().enumerate().all(whole).then_some(taps)
+    let [d, h, w] = taps.first()?.shift;
+    let at = |i: usize| [d, h + (i / size) as isize, w + (i % size) as isize];
+    let whole = size * size == taps.len() && taps.iter().enumerate().all(|(i, t)| t.shift == at(i));
+    whole.then_some((taps, size))
 }

@@ -5,7 +5,7 @@
 
 use super::IN;
 use oneflow_kernels_gemm::micro::Acc;
-use oneflow_kernels_prim::{Register, Simd, WithSimd};
+use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 
 /// The finite points beside zero are ±P and ±Q.
@@ -43,16 +43,20 @@ impl Transform<IN, IN> for Data {
     }
 }
 
-/// Three or four taps at the points.
+/// Two to five taps at the points.
 pub struct Taps;
 
 /// At `p` and `-p`; `other` is the other finite pair.
 #[inline(always)]
 fn at_pair<R: Register, const N: usize>(g: [R; N], p: f64, other: f64) -> [R; 2] {
     let scale = 1.0 / (2.0 * p * p * (p * p - other * other));
-    let even = fma(g[2], p * p * scale, g[0] * R::splat(scale));
-    let odd = g[1] * R::splat(p * scale);
-    let odd = if N == 4 { fma(g[N - 1], p * p * p * scale, odd) } else { odd };
+    let (mut even, mut odd) = (g[0] * R::splat(scale), g[1] * R::splat(p * scale));
+    let mut power = p * p * scale;
+    for (i, g) in g.into_iter().enumerate().skip(2) {
+        let sum = if i % 2 == 0 { &mut even } else { &mut odd };
+        *sum = fma(g, power, *sum);
+        power *= p;
+    }
     [even + odd, even - odd]
 }
 
@@ -64,7 +68,7 @@ impl<const N: usize> Transform<N, IN> for Taps {
     }
 }
 
-/// Three or four outputs from products at the points.
+/// Two to five outputs from products at the points.
 pub struct Outputs;
 
 impl<const N: usize> Transform<IN, N> for Outputs {
@@ -73,10 +77,13 @@ impl<const N: usize> Transform<IN, N> for Outputs {
         let (even_p, odd_p) = (m[1] + m[2], m[1] - m[2]);
         let (even_q, odd_q) = (m[3] + m[4], m[3] - m[4]);
         let mut y = [m[0] + (even_p + even_q); N];
-        y[1] = fma(odd_q, Q, odd_p * R::splat(P));
-        y[2] = fma(even_q, Q * Q, even_p * R::splat(P * P));
-        if N == 4 {
-            y[N - 1] = fma(odd_q, Q * Q * Q, odd_p * R::splat(P * P * P));
+        let (mut p, mut q) = (P, Q);
+        for (i, y) in y.iter_mut().enumerate().skip(1) {
+            *y = match i % 2 {
+                0 => fma(even_q, q, even_p * R::splat(p)),
+                _ => fma(odd_q, q, odd_p * R::splat(p)),
+            };
+            (p, q) = (p * P, q * Q);
         }
         y[N - 1] = y[N - 1] + m[5];
         y
@@ -142,16 +149,16 @@ impl<F: Transform<I, IN>, A: Acc, const I: usize> WithSimd for ToPoints<F, A, I>
 }
 
 /// Rows of the 36 points, `c` numbers long, brought back to `rows` by `cols` of `O` x `O` positions.
-pub struct FromPoints<A, const O: usize> {
-    pub src: *const A,
+struct FromPoints<A, const O: usize> {
+    src: *const A,
     /// Distance between points.
-    pub point: usize,
-    pub c: usize,
-    pub dst: *mut A,
+    point: usize,
+    c: usize,
+    dst: *mut A,
     /// Distances between rows and columns.
-    pub step: [usize; 2],
-    pub rows: usize,
-    pub cols: usize,
+    step: [usize; 2],
+    rows: usize,
+    cols: usize,
 }
 
 impl<A: Acc, const O: usize> WithSimd for FromPoints<A, O> {
@@ -173,6 +180,42 @@ impl<A: Acc, const O: usize> WithSimd for FromPoints<A, O> {
     }
 }
 
+/// `ToPoints` of `n` taps along each dimension.
+pub fn taps_to_points<A: Acc>(n: usize, (src, step): (*const A, [usize; 2]), c: usize, (dst, point): (*mut A, usize)) {
+    macro_rules! of {
+        ($n:literal) => {
+            dispatch(isa(), ToPoints::<_, _, $n> { src, step, c, dst, point, transform: PhantomData::<Taps> })
+        };
+    }
+    match n {
+        2 => of!(2),
+        3 => of!(3),
+        4 => of!(4),
+        _ => of!(5),
+    }
+}
+
+/// `FromPoints` to `n` positions along each dimension, of which those of `rows` by `cols` are stored.
+pub fn from_points<A: Acc>(
+    n: usize,
+    (src, point): (*const A, usize),
+    c: usize,
+    (dst, step): (*mut A, [usize; 2]),
+    (rows, cols): (usize, usize),
+) {
+    macro_rules! of {
+        ($n:literal) => {
+            dispatch(isa(), FromPoints::<_, $n> { src, point, c, dst, step, rows, cols })
+        };
+    }
+    match n {
+        2 => of!(2),
+        3 => of!(3),
+        4 => of!(4),
+        _ => of!(5),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +234,9 @@ mod tests {
 
     #[test]
     fn products_at_points_are_windows() {
+        check::<2, 5>();
         check::<3, 4>();
         check::<4, 3>();
+        check::<5, 2>();
     }
 }

@@ -1,11 +1,11 @@
-//! Winograd's algorithm for the gradient of the weight: windows of 4 x 4 gradients over 6 x 6 inputs, 3 x 3 results.
+//! Winograd's algorithm for the gradient of the weight: windows of 4 x 4 gradients over 6 x 6 inputs, 3 x 3 results, and so on.
 //!
 //! Runs of tiles of x and of the gradient are brought to the 36 points, where 36 products [outputs, tiles] by [tiles, channels]
 //! sum them up. Threads share out tiles for the first part, and channels for the second: a sum is taken in the order of the
 //! tiles. The 36 sums are brought back at the end.
 
-use super::points::{Data, FromPoints, Taps, ToPoints};
-use super::{OUT, POINTS, part};
+use super::points::{Data, ToPoints, from_points, taps_to_points};
+use super::{POINTS, outputs, part};
 use crate::geometry::{Block, Blocks, Image, Three};
 use crate::region::{Region, SPARE};
 use crate::store::tile_len;
@@ -24,6 +24,9 @@ pub struct WinogradGrad<'a, T: Stored> {
     ker: &'static Kernels<T::Acc, T::Acc>,
     /// [n, d, h, w] of the gradient in tiles.
     tiles: [usize; 4],
+    /// Taps of the window along a dimension, and gradients of a tile.
+    size: usize,
+    out: usize,
 }
 
 /// Tiles that are brought to the points together.
@@ -67,14 +70,16 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
     /// If the window has the form and the image is large enough to gain.
     pub fn new(c: &'a WeightGrad) -> Option<Self> {
         let w = &c.window;
-        let form = w.kernel == [1, 3, 3] && w.stride == [1; 3] && w.dilation[1..] == [1; 2];
+        let size = w.kernel[2];
+        let out = outputs(size)?;
+        let form = w.kernel == [1, size, size] && w.stride == [1; 3] && w.dilation[1..] == [1; 2];
         if size_of::<T::Acc>() != 4 || !form {
             return None;
         }
         let [n, _, d, h, w] = c.grad.sizes;
         let isa = Isa::active();
-        let tiles = [n, d, h.div_ceil(OUT), w.div_ceil(OUT)];
-        let this = WinogradGrad { c, isa, ker: T::Mode::kernels(isa), tiles };
+        let tiles = [n, d, h.div_ceil(out), w.div_ceil(out)];
+        let this = WinogradGrad { c, isa, ker: T::Mode::kernels(isa), tiles, size, out };
         this.gains().then_some(this)
     }
 
@@ -83,7 +88,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         let (c, k) = (self.n_in() as f64, self.n_out() as f64);
         let n_tiles = self.tiles.iter().product::<usize>() as f64;
         let [n, _, d, h, w] = self.c.grad.sizes.map(|n| n as f64);
-        let sum = 9.0 * n * d * h * w * c * k;
+        let sum = (self.size * self.size) as f64 * n * d * h * w * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 24.0 * c * k) * self.ker.lanes as f64;
         c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < 0.9 * sum
     }
@@ -128,7 +133,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
                     let (first, last) = (i == 0, i + 1 == runs.len());
                     let sum = |task: usize| {
                         let (p, q) = (task / ins.len(), task % ins.len());
-                        let extra = OUTS * 9 * ker.nr + ker.nr + tile_len(ker.nr);
+                        let extra = OUTS * self.size * self.size * ker.nr + ker.nr + tile_len(ker.nr);
                         with_scratch(Slot::A, (n_sums + extra) * size + SPARE, |room| {
                             let own: *mut T::Acc = room.cast();
                             // SAFETY: a task has its own channels; the parts lie in the scratch one after the other.
@@ -168,11 +173,11 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         let size = size_of::<T::Acc>();
         let [n, d, h, w] = tiles.len;
         let from = tiles.start.map(|s| s as isize);
-        let at: Three = [from[1], from[2] * OUT as isize, from[3] * OUT as isize];
+        let at: Three = [from[1], from[2] * self.out as isize, from[3] * self.out as isize];
         let padding = self.c.window.padding;
         for (panels, dst, border) in [(ins, v, true), (outs, u, false)] {
-            let extra = if border { 2 } else { 0 };
-            let region = Region::new([n, d, h * OUT + extra, w * OUT + extra], panels.n, self.ker.lanes);
+            let extra = if border { self.size - 1 } else { 0 };
+            let region = Region::new([n, d, h * self.out + extra, w * self.out + extra], panels.n, self.ker.lanes);
             let start = if border { std::array::from_fn(|i| at[i] - padding[i]) } else { at };
             let room = region.n_elements() + self.ker.nr;
             with_scratch(Slot::A, (room + tile_len(self.ker.nr)) * size + SPARE, |scratch| {
@@ -183,7 +188,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
                     let channels = g * panels.n..(g + 1) * panels.n;
                     region.fill::<T>(self.isa, panels.image, channels, tiles.start[0], start, region_at, tile);
                     tiles.each(|i, at| {
-                        let pos = [at[1], at[2] * OUT, at[3] * OUT].map(|p| p as isize);
+                        let pos = [at[1], at[2] * self.out, at[3] * self.out].map(|p| p as isize);
                         let src = region_at.wrapping_offset(region.offset(at[0], pos)).cast_const();
                         let step = [region.len[3] * region.ld, region.ld];
                         for panel in 0..panels.len() {
@@ -197,10 +202,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
                                     ToPoints { src, step, c, dst, point, transform: PhantomData::<Data> },
                                 );
                             } else {
-                                dispatch(
-                                    prim::isa(),
-                                    ToPoints::<_, _, OUT> { src, step, c, dst, point, transform: PhantomData::<Taps> },
-                                );
+                                taps_to_points(self.out, (src, step), c, (dst, point));
                             }
                         }
                     });
@@ -251,21 +253,14 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         sums: *mut T::Acc,
         tile: *mut T::Acc,
     ) {
-        let (width, channels) = (ins.row(q), outs.channels(p));
+        let (width, channels, n_taps) = (ins.row(q), outs.channels(p), self.size * self.size);
         for o in 0..channels.len() {
-            let back = FromPoints::<_, 3> {
-                src: src.wrapping_add(o * width),
-                point: channels.len() * width,
-                c: width,
-                dst: sums.wrapping_add(o * 9 * width),
-                step: [3 * width, width],
-                rows: 3,
-                cols: 3,
-            };
-            dispatch(prim::isa(), back);
+            let (src, dst) = (src.wrapping_add(o * width), sums.wrapping_add(o * n_taps * width));
+            let step = [self.size * width, width];
+            from_points(self.size, (src, channels.len() * width), width, (dst, step), (self.size, self.size));
         }
         let channels = g * outs.n + channels.start..g * outs.n + channels.end;
         // SAFETY: the caller's weight, and sums as the transform left them.
-        unsafe { store::<T>(&self.c.weight, (channels, ins.channels(q)), (sums, 9 * width, width), tile) };
+        unsafe { store::<T>(&self.c.weight, (channels, ins.channels(q)), (sums, n_taps * width, width), tile) };
     }
 }
