@@ -5,7 +5,7 @@ use oneflow_base::{bf16, f16};
 
 use crate::elem::{Elem, Reg};
 use crate::isa::Isa;
-use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels};
+use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels, prefetch};
 use crate::transpose;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch};
 
@@ -255,23 +255,60 @@ impl<E: Elem> WithSimd for SideBySide<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        /// Few enough that lines a power of two apart stay in the first cache.
-        const STEPS: usize = 4;
-        let (s, lanes) = (&self.s, Reg::<S, E>::WIDTH);
-        for first in (0..s.k).step_by(STEPS) {
+        let lanes = Reg::<S, E>::WIDTH;
+        for first in (0..self.s.k).step_by(STEPS) {
             for panel in self.panels {
-                for p in first..(first + STEPS).min(s.k) {
-                    for i in (0..panel.dst_width).step_by(lanes) {
-                        let n = panel.width.saturating_sub(i).min(lanes);
-                        // SAFETY: `n` elements from there lie in the strip; a whole register in the panel and its gap.
-                        unsafe {
-                            let src = s.at(panel.at + i, p);
-                            // What is read of the next panel falls into what is written past this one.
-                            let whole = panel.at + i + lanes <= s.width && panel.width == panel.dst_width;
-                            let v = if n == lanes || whole { E::load::<S>(src) } else { E::load_partial::<S>(src, n) };
-                            v.store(panel.dst.add(p * panel.dst_width + i));
-                        }
+                // What is read of the next panel falls into what is written past this one.
+                let registers = panel.dst_width.div_ceil(lanes);
+                let whole = panel.width == panel.dst_width && panel.at + registers * lanes <= self.s.width;
+                // SAFETY: whole registers lie in the strip, and in the panel and its gap.
+                unsafe {
+                    match registers {
+                        1 if whole => self.copy::<S, 1>(panel, first),
+                        2 if whole => self.copy::<S, 2>(panel, first),
+                        _ => self.copy_part::<S>(panel, first),
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Steps that are copied before the next panel's: few enough that lines a power of two apart stay in the first cache.
+const STEPS: usize = 4;
+/// How many steps ahead memory is asked for: no processor guesses that a short piece of the next row follows.
+const AHEAD: isize = 8;
+
+impl<E: Elem> SideBySide<'_, E> {
+    #[inline(always)]
+    unsafe fn copy<S: Simd, const REGISTERS: usize>(&self, panel: &Panel<E::Acc>, first: usize) {
+        let (s, lanes) = (&self.s, Reg::<S, E>::WIDTH);
+        for p in first..(first + STEPS).min(s.k) {
+            // SAFETY: by the caller.
+            unsafe {
+                let (src, dst) = (s.at(panel.at, p), panel.dst.add(p * panel.dst_width));
+                let ahead = src.wrapping_offset(AHEAD * s.ks);
+                for line in 0..(REGISTERS * lanes * size_of::<E>()).div_ceil(64) {
+                    prefetch(ahead.wrapping_byte_add(64 * line));
+                }
+                for i in 0..REGISTERS {
+                    E::load::<S>(src.add(i * lanes)).store(dst.add(i * lanes));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_part<S: Simd>(&self, panel: &Panel<E::Acc>, first: usize) {
+        let (s, lanes) = (&self.s, Reg::<S, E>::WIDTH);
+        for p in first..(first + STEPS).min(s.k) {
+            for i in (0..panel.dst_width).step_by(lanes) {
+                let n = panel.width.saturating_sub(i).min(lanes);
+                // SAFETY: `n` elements from there lie in the strip; a whole register in the panel and its gap.
+                unsafe {
+                    let src = s.at(panel.at + i, p);
+                    let v = if n == lanes { E::load::<S>(src) } else { E::load_partial::<S>(src, n) };
+                    v.store(panel.dst.add(p * panel.dst_width + i));
                 }
             }
         }
