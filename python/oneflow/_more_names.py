@@ -324,12 +324,26 @@ def index(self: Tensor, indices: Any) -> Tensor:
 
 
 def is_offloaded(self: Tensor) -> bool:
-    """False: memory stays on the tensor's device."""
+    """False: memory stays on the tensor's device.
+
+    Example::
+
+        >>> oneflow.ones(1).is_offloaded
+        False
+    """
     return False
 
 
 def offload(self: Tensor) -> None:
-    """Move the memory from a GPU to the host. A tensor of the CPU is there: it says so and does nothing."""
+    """Move the memory from a GPU to the host. A tensor of the CPU is there: it says so and does nothing.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.ones(1).offload()
+    """
     if self.device.type != "cpu":
         raise NotImplementedError("Tensor.offload: memory of a GPU stays there; use Tensor.cpu()")
     warnings.warn("offload: the tensor is in host memory already", stacklevel=2)
@@ -341,12 +355,28 @@ def load(self: Tensor) -> None:
 
 
 def ipu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Raises RuntimeError: there is no provider for such devices."""
+    """Raises RuntimeError: there is no provider for such devices.
+
+    Example::
+
+        >>> oneflow.ones(1).ipu()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: there is no provider for ...
+    """
     raise RuntimeError("there is no provider for IPUs")
 
 
 def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Raises RuntimeError: there is no provider for such devices."""
+    """Raises RuntimeError: there is no provider for such devices.
+
+    Example::
+
+        >>> oneflow.ones(1).xpu()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: there is no provider for ...
+    """
     raise RuntimeError("there is no provider for Intel's GPUs")
 
 

@@ -318,7 +318,12 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Accepted: memory is given back in the order of the streams that use it."""
+    """Accepted: memory is given back in the order of the streams that use it.
+
+    Example::
+
+        >>> oneflow.ones(1).record_stream(None)
+    """
 
 
 def is_distributed(self: Tensor) -> bool:
@@ -346,6 +351,16 @@ def _part(name: str, index: int) -> property:
         get(self).copy_(value)
 
     return property(get, put, doc=f"The {name} parts, as a view.")
+
+
+def _never(name: str) -> property:
+    """A property that is False for every tensor there is."""
+
+    def no(self: Tensor) -> bool:
+        return False
+
+    no.__doc__ = f"False: no provider has such tensors.\n\nExample::\n\n    >>> oneflow.ones(1).{name}\n    False\n"
+    return property(no)
 
 
 # What some devices and formats have, and no tensor here.
@@ -410,7 +425,7 @@ _METHODS |= {
     "resolve_neg": lambda self: self,
     "real": _part("real", 0),
     "imag": _part("imaginary", 1),
-    **{name: property(lambda self: False) for name in _NEVER},
+    **{name: _never(name) for name in _NEVER},
 }
 
 for _name, _method in _METHODS.items():

@@ -25,7 +25,14 @@ def _in_place(name: str) -> Any:
 
 
 def _hermitian(self: Tensor) -> Tensor:
-    """The transpose of a matrix, complex numbers conjugated."""
+    """The transpose of a matrix, complex numbers conjugated.
+
+    Example::
+
+        >>> oneflow.tensor([[1 + 2j, 3 + 0j]]).H
+        tensor([[1.-2.j],
+                [3.-0.j]])
+    """
     if self.dim() not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. "
@@ -35,7 +42,13 @@ def _hermitian(self: Tensor) -> Tensor:
 
 
 def _matrix_hermitian(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged, complex numbers conjugated."""
+    """The last two dimensions exchanged, complex numbers conjugated.
+
+    Example::
+
+        >>> oneflow.zeros(5, 2, 3).mH.shape
+        oneflow.Size([5, 3, 2])
+    """
     if self.dim() < 2:
         raise RuntimeError(
             f"tensor.mH is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."

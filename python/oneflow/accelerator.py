@@ -36,7 +36,13 @@ def is_available() -> bool:
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The kind of accelerator as a device; None where there is none."""
+    """The kind of accelerator as a device; None where there is none.
+
+    Example::
+
+        >>> oneflow.accelerator.is_available() == (oneflow.accelerator.current_accelerator() is not None)
+        True
+    """
     return oneflow.device("cuda") if is_available() else None
 
 

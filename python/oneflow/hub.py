@@ -176,6 +176,14 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
     Raises:
         RuntimeError: the hash differs.
         urllib.error.URLError: the URL cannot be read.
+
+    Example::
+
+        >>> import pathlib
+        >>> _ = pathlib.Path("weights.bin").write_bytes(b"abc")
+        >>> oneflow.hub.download_url_to_file(pathlib.Path("weights.bin").resolve().as_uri(), "copy.bin", hash_prefix="ba7816bf")
+        >>> pathlib.Path("copy.bin").read_bytes()
+        b'abc'
     """
     target = Path(dst).expanduser()
     digest = hashlib.sha256()
@@ -221,6 +229,14 @@ def load_state_dict_from_url(
         progress: show a bar while downloading.
         check_hash: the file's name ends with digits of its hash ("name-<sha256>.ext"): compare them.
         file_name: the name to keep it under; by default the URL's.
+
+    Example::
+
+        >>> import pathlib
+        >>> oneflow.save({"weight": oneflow.ones(2)}, "model.pt")
+        >>> url = pathlib.Path("model.pt").resolve().as_uri()
+        >>> oneflow.hub.load_state_dict_from_url(url, model_dir="cache")
+        {'weight': tensor([1., 1.])}
     """
     import oneflow
 

@@ -49,6 +49,15 @@ class Library:
         ns: the namespace.
         kind: "DEF" (or "FRAGMENT") to define ops, "IMPL" to give kernels to those of others.
         dispatch_key: what kernels are for where ``impl`` does not say.
+
+    Example::
+
+        >>> library = oneflow.library.Library("docs_a", "DEF")
+        >>> library.define("triple(Tensor x) -> Tensor")
+        'triple'
+        >>> library.impl("triple", lambda x: x * 3, "CPU")
+        >>> oneflow.ops.docs_a.triple(oneflow.ones(1))
+        tensor([3.])
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -98,14 +107,32 @@ def _give(qualname: str, key: str, fn: Callable[..., Any]) -> None:
 
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
-    """Define an op: ``define("demo::twice", "(Tensor x) -> Tensor")``."""
+    """Define an op: ``define("demo::twice", "(Tensor x) -> Tensor")``.
+
+    Example::
+
+        >>> oneflow.library.define("docs_b::half", "(Tensor x) -> Tensor")
+        >>> _ = oneflow.library.impl("docs_b::half", "default", lambda x: x / 2)
+        >>> oneflow.ops.docs_b.half(oneflow.ones(1))
+        tensor([0.5000])
+    """
     _ops.define(qualname, schema)
 
 
 def impl(
     qualname: str, types: str | Iterable[str], func: Callable[..., Any] | None = None, *, lib: Any = None
 ) -> Callable[..., Any]:
-    """Give a kernel for devices of ``types`` ("cpu", "cuda" or "default"); a decorator without ``func``."""
+    """Give a kernel for devices of ``types`` ("cpu", "cuda" or "default"); a decorator without ``func``.
+
+    Example::
+
+        >>> oneflow.library.define("docs_c::next", "(Tensor x) -> Tensor")
+        >>> @oneflow.library.impl("docs_c::next", "cpu")
+        ... def next_of(x):
+        ...     return x + 1
+        >>> oneflow.ops.docs_c.next(oneflow.ones(1))
+        tensor([2.])
+    """
 
     def give(fn: Callable[..., Any]) -> Callable[..., Any]:
         for key in [types] if isinstance(types, str) else types:
@@ -118,14 +145,36 @@ def impl(
 def register_kernel(
     op: Any, device_types: str | Iterable[str] | None, func: Callable[..., Any] | None = None, /, *, lib: Any = None
 ) -> Callable[..., Any]:
-    """Give a kernel for devices of ``device_types``; None is every device. A decorator without ``func``."""
+    """Give a kernel for devices of ``device_types``; None is every device. A decorator without ``func``.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("docs_d::same", mutates_args=(), device_types="cuda")
+        ... def same(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x.clone()
+        >>> _ = oneflow.library.register_kernel("docs_d::same", "cpu", lambda x: x.clone())
+        >>> same(oneflow.ones(1))
+        tensor([1.])
+    """
     return impl(_name_of(op), "default" if device_types is None else device_types, func)
 
 
 def register_fake(
     op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1, **_: Any
 ) -> Callable[..., Any]:
-    """Give what runs on meta tensors: shapes without data. A decorator without ``func``."""
+    """Give what runs on meta tensors: shapes without data. A decorator without ``func``.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("docs_e::twice", mutates_args=())
+        ... def twice(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x * 2
+        >>> @oneflow.library.register_fake("docs_e::twice")
+        ... def _(x):
+        ...     return oneflow.empty_like(x)
+        >>> twice(oneflow.ones(2, device="meta")).shape
+        oneflow.Size([2])
+    """
 
     def give(fn: Callable[..., Any]) -> Callable[..., Any]:
         _ops.define(_name_of(op)).fake = fn
@@ -146,6 +195,17 @@ def register_autograd(
         op: its name, or the op.
         backward: called with a context and the gradient of each output; returns one gradient for each input.
         setup_context: called with the context, the tuple of inputs and the output, to save what ``backward`` reads.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("docs_f::twice", mutates_args=())
+        ... def twice(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x * 2
+        >>> oneflow.library.register_autograd("docs_f::twice", lambda ctx, grad: grad * 2)
+        >>> x = oneflow.ones(1, requires_grad=True)
+        >>> twice(x).backward()
+        >>> x.grad
+        tensor([2.])
     """
     found = _ops.define(_name_of(op))
     found.backward, found.setup_context = backward, setup_context
@@ -156,7 +216,16 @@ def _name_of(op: Any) -> str:
 
 
 class CustomOpDef:
-    """An op made by :func:`custom_op`: callable, and the place of its registrations."""
+    """An op made by :func:`custom_op`: callable, and the place of its registrations.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("docs_g::twice", mutates_args=())
+        ... def twice(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x * 2
+        >>> twice
+        <CustomOpDef(docs_g::twice)>
+    """
 
     def __init__(self, qualname: str, fn: Callable[..., Any], schema: str | None) -> None:
         self._qualname = qualname
@@ -231,7 +300,14 @@ _WORDS = {"Tensor": "Tensor", "int": "SymInt", "float": "float", "bool": "bool",
 def infer_schema(
     prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str] = (), op_name: str | None = None
 ) -> str:
-    """The schema of an annotated function, such as ``"(Tensor x, float scale=2.0) -> Tensor"``."""
+    """The schema of an annotated function, such as ``"(Tensor x, float scale=2.0) -> Tensor"``.
+
+    Example::
+
+        >>> def scaled(x: oneflow.Tensor, by: float = 2.0) -> oneflow.Tensor: ...
+        >>> oneflow.library.infer_schema(scaled, mutates_args=())
+        '(Tensor x, float by=2.0) -> Tensor'
+    """
     signature = inspect.signature(prototype_function)
     parts, keyword_only = [], False
     for parameter in signature.parameters.values():

@@ -32,11 +32,21 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is held."""
+    """Nothing: no memory is held.
+
+    Example::
+
+        >>> oneflow.mps.empty_cache()
+    """
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is nothing to seed."""
+    """Nothing: there is nothing to seed.
+
+    Example::
+
+        >>> oneflow.mps.manual_seed(0)
+    """
 
 
 synchronize = refuse("oneflow.mps.synchronize", _INSTEAD)

@@ -45,7 +45,12 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is held."""
+    """Nothing: no memory is held.
+
+    Example::
+
+        >>> oneflow.xpu.empty_cache()
+    """
 
 
 def manual_seed_all(seed: int) -> None:

@@ -14,7 +14,13 @@ from oneflow.optim.optimizer import Optimizer
 
 
 class OptState(Enum):
-    """Where an optimizer is between two calls of ``update``."""
+    """Where an optimizer is between two calls of ``update``.
+
+    Example::
+
+        >>> oneflow.amp.OptState.READY.value
+        0
+    """
 
     READY = 0
     UNSCALED = 1

@@ -13,7 +13,7 @@ _TEXT = (
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raise NotImplementedError: there is no forward mode."""
+    """Raises NotImplementedError. There is no forward mode."""
     raise NotImplementedError(_TEXT)
 
 

@@ -70,6 +70,15 @@ class InplaceFunction(Function):
 
     Args:
         inplace: kept as ``self.inplace``.
+
+    Example::
+
+        >>> class Double(oneflow.autograd.function.InplaceFunction):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        >>> Double(inplace=True).inplace
+        True
     """
 
     def __init__(self, inplace: bool = False) -> None:

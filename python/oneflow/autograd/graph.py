@@ -233,4 +233,9 @@ def register_multi_grad_hook(
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Accepted: gradients are accumulated on the stream of the backward that computed them."""
+    """Accepted: gradients are accumulated on the stream of the backward that computed them.
+
+    Example::
+
+        >>> oneflow.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """

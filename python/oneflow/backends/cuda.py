@@ -152,7 +152,13 @@ def is_flash_attention_available() -> bool:
 
 
 def can_use_flash_attention(params: object, debug: bool = False) -> bool:
-    """Whether the tiled kernel of attention may be used: it takes every shape."""
+    """Whether the tiled kernel of attention may be used: it takes every shape.
+
+    Example::
+
+        >>> oneflow.backends.cuda.can_use_flash_attention(None)
+        True
+    """
     return _enabled["flash"]
 
 

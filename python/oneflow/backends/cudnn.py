@@ -28,7 +28,13 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """None: it is not used."""
+    """None: it is not used.
+
+    Example::
+
+        >>> oneflow.backends.cudnn.version() is None
+        True
+    """
     return None
 
 
@@ -59,7 +65,14 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:
-    """Set the switches inside a ``with``."""
+    """Set the switches inside a ``with``.
+
+    Example::
+
+        >>> with oneflow.backends.cudnn.flags(deterministic=True):
+        ...     oneflow.backends.cudnn.deterministic
+        True
+    """
     return changed(
         __name__,
         enabled=enabled,

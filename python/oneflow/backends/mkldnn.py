@@ -28,5 +28,11 @@ def is_available() -> bool:
 def flags(
     enabled: bool | None = None, deterministic: bool | None = None, allow_tf32: bool | None = None
 ) -> AbstractContextManager[None]:
-    """Set the switches inside a ``with``."""
+    """Set the switches inside a ``with``.
+
+    Example::
+
+        >>> with oneflow.backends.mkldnn.flags(enabled=False):
+        ...     y = nn.Linear(2, 1)(oneflow.ones(1, 2))
+    """
     return changed(__name__, enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

@@ -28,10 +28,22 @@ def is_available() -> bool:
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """False: the question is only asked where there is a provider."""
+    """False: the question is only asked where there is a provider.
+
+    Example::
+
+        >>> oneflow.backends.mps.is_macos_or_newer(13, 0)
+        False
+    """
     return False
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """False: the question is only asked where there is a provider."""
+    """False: the question is only asked where there is a provider.
+
+    Example::
+
+        >>> oneflow.backends.mps.is_macos13_or_newer()
+        False
+    """
     return False

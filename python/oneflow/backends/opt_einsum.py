@@ -20,4 +20,10 @@ def is_available() -> bool:
 
 
 def get_opt_einsum() -> None:
-    """None: no module of that name is used."""
+    """None: no module of that name is used.
+
+    Example::
+
+        >>> oneflow.backends.opt_einsum.get_opt_einsum() is None
+        True
+    """

@@ -20,7 +20,13 @@ def allow_in_graph(fn: T) -> T:
 
 
 def nonstrict_trace(traceable_fn: T) -> T:
-    """Return the function itself: its ops are traced."""
+    """Return the function itself: its ops are traced.
+
+    Example::
+
+        >>> oneflow.compiler.nonstrict_trace(len) is len
+        True
+    """
     return traceable_fn
 
 
@@ -47,7 +53,16 @@ def nested_compile_region(fn: T = None) -> Any:  # type: ignore[assignment]
 
 
 def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[T], T]:
-    """A decorator that returns the function itself: Python runs as it is."""
+    """A decorator that returns the function itself: Python runs as it is.
+
+    Example::
+
+        >>> @oneflow.compiler.substitute_in_graph(abs)
+        ... def size_of(x):
+        ...     return x if x >= 0 else -x
+        >>> size_of(-2)
+        2
+    """
     return lambda replacement: replacement
 
 

@@ -14,14 +14,28 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(oneflow.amp.autocast):
-    """``oneflow.amp.autocast("cpu", ...)``."""
+    """``oneflow.amp.autocast("cpu", ...)``.
+
+    Example::
+
+        >>> with oneflow.cpu.amp.autocast(dtype=oneflow.bfloat16):
+        ...     (oneflow.ones(2, 2) @ oneflow.ones(2, 2)).dtype
+        oneflow.bfloat16
+    """
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         super().__init__("cpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
 class GradScaler(oneflow.amp.GradScaler):
-    """``oneflow.amp.GradScaler("cpu", ...)``."""
+    """``oneflow.amp.GradScaler("cpu", ...)``.
+
+    Example::
+
+        >>> scaler = oneflow.cpu.amp.GradScaler(init_scale=4.0)
+        >>> scaler.scale(oneflow.ones(1))
+        tensor([4.])
+    """
 
     def __init__(
         self,

@@ -120,6 +120,11 @@ def current_device() -> int:
 
     Raises:
         RuntimeError: there is no GPU.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     index = oneflow.cuda.current_device()
     """
     _check()
     return _oneflow._cuda_current_device()
@@ -130,12 +135,24 @@ def set_device(device: Any) -> None:
 
     Raises:
         RuntimeError: there is no GPU with this index.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     oneflow.cuda.set_device(0)
     """
     _oneflow._cuda_set_device(_index(device))
 
 
 class device:
-    """Context manager that makes a GPU the current one of the thread."""
+    """Context manager that makes a GPU the current one of the thread.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     with oneflow.cuda.device(0):
+        ...         x = oneflow.ones(2, device="cuda")
+    """
 
     def __init__(self, device: Any) -> None:
         self.idx = _index(device)
@@ -174,27 +191,57 @@ def _memory(device: Any, reset: bool = False) -> tuple[int, int, int]:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes held by tensors."""
+    """Return the bytes held by tensors.
+
+    Example::
+
+        >>> oneflow.cuda.memory_allocated() >= 0
+        True
+    """
     return _memory(device)[0]
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Return the bytes the allocator holds, in use or not."""
+    """Return the bytes the allocator holds, in use or not.
+
+    Example::
+
+        >>> oneflow.cuda.memory_reserved() >= oneflow.cuda.memory_allocated()
+        True
+    """
     return _memory(device)[1]
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes held by tensors since the start or the last reset."""
+    """Return the most bytes held by tensors since the start or the last reset.
+
+    Example::
+
+        >>> oneflow.cuda.max_memory_allocated() >= oneflow.cuda.memory_allocated()
+        True
+    """
     return _memory(device)[2]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Start a new peak for :func:`max_memory_allocated`."""
+    """Start a new peak for :func:`max_memory_allocated`.
+
+    Example::
+
+        >>> oneflow.cuda.reset_peak_memory_stats()
+        >>> oneflow.cuda.max_memory_allocated() == oneflow.cuda.memory_allocated()
+        True
+    """
     _memory(device, reset=True)
 
 
 def empty_cache() -> None:
-    """Give memory that no tensor uses back to the driver."""
+    """Give memory that no tensor uses back to the driver.
+
+    Example::
+
+        >>> oneflow.cuda.empty_cache()
+    """
     _oneflow._cuda_empty_cache()
 
 
@@ -214,17 +261,34 @@ def get_device_properties(device: Any = None) -> _Properties:
 
     Raises:
         RuntimeError: there is no such GPU.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     gigabytes = oneflow.cuda.get_device_properties(0).total_memory / 1e9
     """
     return _Properties(*_oneflow._cuda_properties(_index(device)))
 
 
 def get_device_name(device: Any = None) -> str:
-    """Return the name of a GPU."""
+    """Return the name of a GPU.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     name = oneflow.cuda.get_device_name()
+    """
     return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """Return the compute capability of a GPU, (major, minor)."""
+    """Return the compute capability of a GPU, (major, minor).
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     major, minor = oneflow.cuda.get_device_capability()
+    """
     properties = get_device_properties(device)
     return properties.major, properties.minor
 

@@ -14,14 +14,27 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(oneflow.amp.autocast):
-    """``oneflow.amp.autocast("cuda", ...)``."""
+    """``oneflow.amp.autocast("cuda", ...)``.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     with oneflow.cuda.amp.autocast():
+        ...         y = oneflow.ones(2, 2, device="cuda") @ oneflow.ones(2, 2, device="cuda")
+    """
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
 class GradScaler(oneflow.amp.GradScaler):
-    """``oneflow.amp.GradScaler("cuda", ...)``."""
+    """``oneflow.amp.GradScaler("cuda", ...)``.
+
+    Example::
+
+        >>> oneflow.cuda.amp.GradScaler(enabled=False).scale(oneflow.ones(1))
+        tensor([1.])
+    """
 
     def __init__(
         self,

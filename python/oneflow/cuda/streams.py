@@ -22,6 +22,15 @@ class Stream:
     Args:
         device: the GPU; None is the current one.
         priority: accepted and without effect.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     side = oneflow.cuda.Stream()
+        ...     side.wait_stream(oneflow.cuda.current_stream())
+        ...     with oneflow.cuda.stream(side):
+        ...         x = oneflow.ones(2, device="cuda")
+        ...     oneflow.cuda.current_stream().wait_stream(side)
     """
 
     def __init__(self, device: Any = None, priority: int = 0, *, _raw: _CudaStream | None = None) -> None:
@@ -76,6 +85,15 @@ class Event:
 
     Args:
         enable_timing: not provided; True raises NotImplementedError.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     event = oneflow.cuda.Event()
+        ...     event.record()
+        ...     event.synchronize()
+        >>> oneflow.cuda.Event().query()  # Nothing is before it.
+        True
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
@@ -103,22 +121,46 @@ class Event:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Return the stream the calling thread issues to."""
+    """Return the stream the calling thread issues to.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     oneflow.cuda.current_stream().synchronize()
+    """
     return Stream(_raw=_oneflow._cuda_stream(_index(device), True))
 
 
 def default_stream(device: Any = None) -> Stream:
-    """Return the GPU's own stream, which threads use that chose none."""
+    """Return the GPU's own stream, which threads use that chose none.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     oneflow.cuda.set_stream(oneflow.cuda.default_stream())
+    """
     return Stream(_raw=_oneflow._cuda_stream(_index(device), False))
 
 
 def set_stream(stream: Stream) -> None:
-    """Make a stream the one the calling thread issues to."""
+    """Make a stream the one the calling thread issues to.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     oneflow.cuda.set_stream(oneflow.cuda.default_stream())
+    """
     _oneflow._cuda_set_stream(stream._raw)
 
 
 class StreamContext:
-    """Context manager that issues the calling thread's work to a stream. None changes nothing."""
+    """Context manager that issues the calling thread's work to a stream. None changes nothing.
+
+    Example::
+
+        >>> with oneflow.cuda.StreamContext(None):
+        ...     x = oneflow.ones(2)
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -138,5 +180,12 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """Return a context manager that issues the calling thread's work to a stream."""
+    """Return a context manager that issues the calling thread's work to a stream.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     with oneflow.cuda.stream(oneflow.cuda.Stream()) as _:
+        ...         x = oneflow.ones(2, device="cuda")
+    """
     return StreamContext(stream)

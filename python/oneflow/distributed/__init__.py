@@ -124,6 +124,13 @@ def init_process_group(
     Raises:
         RuntimeError: joined already, or not all ranks came in time.
         ValueError: an incomplete environment.
+
+    Example::
+
+        >>> oneflow.distributed.init_process_group()  # Without a launcher: this process is the whole job.
+        >>> oneflow.distributed.get_world_size()
+        1
+        >>> oneflow.distributed.destroy_process_group()
     """
     global _initialized
     if is_initialized():
@@ -142,7 +149,15 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave the job (or one group) in peace, so that other ranks can tell it from a death."""
+    """Leave the job (or one group) in peace, so that other ranks can tell it from a death.
+
+    Example::
+
+        >>> oneflow.distributed.init_process_group()
+        >>> oneflow.distributed.destroy_process_group()
+        >>> oneflow.distributed.is_initialized()
+        False
+    """
     global _initialized
     if group is not None:
         group.close()
@@ -209,22 +224,63 @@ def _finish(work: Any, async_op: bool) -> Any:
 
 
 def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-    """Reduce ``tensor`` over all ranks, in place."""
+    """Reduce ``tensor`` over all ranks, in place.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), oneflow.distributed.get_rank() + 1.0)
+        ...     oneflow.distributed.all_reduce(x)
+        ...     return x.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [3.0, 3.0]
+    """
     return _finish(_group(group).issue("all_reduce", tensor, op=op), async_op)
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
-    """Overwrite ``tensor`` with that of rank ``src``."""
+    """Overwrite ``tensor`` with that of rank ``src``.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), oneflow.distributed.get_rank() + 1.0)
+        ...     oneflow.distributed.broadcast(x, src=1)
+        ...     return x.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2.0, 2.0]
+    """
     return _finish(_group(group).issue("broadcast", tensor, peer=src), async_op)
 
 
 def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-    """Reduce into the ``tensor`` of rank ``dst``."""
+    """Reduce into the ``tensor`` of rank ``dst``.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), oneflow.distributed.get_rank() + 1.0)
+        ...     oneflow.distributed.reduce(x, dst=0)
+        ...     return x.item() if oneflow.distributed.get_rank() == 0 else None
+        >>> oneflow.testing.run_ranks(2, rank)
+        [3.0, None]
+    """
     return _finish(_group(group).issue("reduce", tensor, op=op, peer=dst), async_op)
 
 
 def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
-    """Fill ``output`` with every rank's ``input``, one after the other."""
+    """Fill ``output`` with every rank's ``input``, one after the other.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), oneflow.distributed.get_rank() + 1.0)
+        ...     y = oneflow.zeros(2)
+        ...     oneflow.distributed.all_gather_into_tensor(y, x)
+        ...     return y.tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[1.0, 2.0], [1.0, 2.0]]
+    """
     return _finish(_group(group).issue("all_gather", output, input), async_op)
 
 
@@ -249,7 +305,17 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Reduce ``input`` over all ranks and leave this rank's piece in ``output``."""
+    """Reduce ``input`` over all ranks and leave this rank's piece in ``output``.
+
+    Example::
+
+        >>> def rank():
+        ...     y = oneflow.zeros(1)
+        ...     oneflow.distributed.reduce_scatter_tensor(y, oneflow.tensor([1.0, 2.0]))
+        ...     return y.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2.0, 4.0]
+    """
     return _finish(_group(group).issue("reduce_scatter", output, input, op=op), async_op)
 
 
@@ -272,7 +338,18 @@ def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op
 
 
 def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``."""
+    """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``.
+
+    Example::
+
+        >>> def rank():
+        ...     x = oneflow.full((1,), oneflow.distributed.get_rank() + 1.0)
+        ...     got = [oneflow.zeros(1), oneflow.zeros(1)] if oneflow.distributed.get_rank() == 0 else None
+        ...     oneflow.distributed.gather(x, got)
+        ...     return got and [t.item() for t in got]
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[1.0, 2.0], None]
+    """
     if get_rank(group) != dst:
         _group(group).issue("gather", tensor, tensor, peer=dst).wait()
         return
@@ -285,7 +362,18 @@ def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0
 
 
 def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None) -> None:
-    """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``."""
+    """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``.
+
+    Example::
+
+        >>> def rank():
+        ...     y = oneflow.zeros(1)
+        ...     parts = [oneflow.ones(1), oneflow.full((1,), 2.0)]
+        ...     oneflow.distributed.scatter(y, parts if oneflow.distributed.get_rank() == 0 else None)
+        ...     return y.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1.0, 2.0]
+    """
     whole = oneflow.stack(scatter_list) if get_rank(group) == src and scatter_list is not None else None
     _group(group).issue("scatter", tensor, whole, peer=src).wait()
 
@@ -364,17 +452,43 @@ def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
 
 
 def barrier(group: Any = None) -> None:
-    """Return when every rank has called it."""
+    """Return when every rank has called it.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, oneflow.distributed.barrier)
+        [None, None]
+    """
     _group(group).barrier()
 
 
 def wire_bytes() -> dict[str, int]:
-    """Payload bytes that this rank sent, by kind of collective; kinds without any are left out."""
+    """Payload bytes that this rank sent, by kind of collective; kinds without any are left out.
+
+    Example::
+
+        >>> def rank():
+        ...     oneflow.distributed.reset_wire_counters()
+        ...     oneflow.distributed.all_reduce(oneflow.ones(8))
+        ...     return oneflow.distributed.wire_bytes()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [{'all_reduce': 32}, {'all_reduce': 32}]
+    """
     return {kind: n_bytes for kind, n_bytes, _ in _oneflow._wire_counters() if n_bytes}
 
 
 def wire_calls() -> dict[str, int]:
-    """Collectives that this rank took part in, by kind."""
+    """Collectives that this rank took part in, by kind.
+
+    Example::
+
+        >>> def rank():
+        ...     oneflow.distributed.reset_wire_counters()
+        ...     oneflow.distributed.all_reduce(oneflow.ones(8))
+        ...     return oneflow.distributed.wire_calls()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [{'all_reduce': 1}, {'all_reduce': 1}]
+    """
     return {kind: n_calls for kind, _, n_calls in _oneflow._wire_counters() if n_calls}
 
 

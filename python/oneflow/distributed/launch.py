@@ -16,7 +16,15 @@ import time
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Read the command line.
+
+    Example::
+
+        >>> from oneflow.distributed.launch import parse_arguments
+        >>> args = parse_arguments(["--nproc-per-node", "2", "train.py", "--lr", "0.1"])
+        >>> args.nproc_per_node, args.script, args.arguments
+        (2, 'train.py', ['--lr', '0.1'])
+    """
     parser = argparse.ArgumentParser(prog="oneflow.distributed.launch", description=__doc__)
     parser.add_argument("--nnodes", type=int, default=1, help="machines in the job")
     parser.add_argument("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
@@ -40,7 +48,15 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def environment(args: argparse.Namespace, local_rank: int) -> dict[str, str]:
-    """Return the environment of one rank."""
+    """Return the environment of one rank.
+
+    Example::
+
+        >>> from oneflow.distributed.launch import environment, parse_arguments
+        >>> found = environment(parse_arguments(["--nproc-per-node", "2", "train.py"]), 1)
+        >>> found["RANK"], found["WORLD_SIZE"]
+        ('1', '2')
+    """
     n = args.nproc_per_node
     own = {
         "RANK": args.node_rank * n + local_rank,
@@ -59,7 +75,18 @@ def environment(args: argparse.Namespace, local_rank: int) -> dict[str, str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the job and return the exit code of the first process that failed, 0 if none did."""
+    """Run the job and return the exit code of the first process that failed, 0 if none did.
+
+    Example::
+
+        >>> import signal, pathlib
+        >>> from oneflow.distributed.launch import main
+        >>> _ = pathlib.Path("train.py").write_text("import sys; sys.exit(3)")
+        >>> before = signal.getsignal(signal.SIGTERM)
+        >>> main(["--nproc-per-node", "2", "train.py"])
+        3
+        >>> _ = signal.signal(signal.SIGTERM, before)
+    """
     args = parse_arguments(argv)
     command = [] if args.no_python else [sys.executable, "-u"]
     command += ["-m", args.script] if args.module else [args.script]

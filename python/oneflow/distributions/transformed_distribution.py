@@ -295,6 +295,12 @@ class LogitRelaxedBernoulli(_Binary):
     Args:
         temperature: how soft, above 0.
         probs, logits: as for :class:`Bernoulli`.
+
+    Example::
+
+        >>> from oneflow.distributions.transformed_distribution import LogitRelaxedBernoulli
+        >>> LogitRelaxedBernoulli(oneflow.tensor(0.5), probs=oneflow.tensor([0.2, 0.8])).rsample().shape
+        oneflow.Size([2])
     """
 
     support = constraints.real
@@ -360,7 +366,15 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class ExpRelaxedCategorical(Distribution):
-    """The logarithms of :class:`RelaxedOneHotCategorical` (Maddison et al., "The Concrete Distribution", 2017)."""
+    """The logarithms of :class:`RelaxedOneHotCategorical` (Maddison et al., "The Concrete Distribution", 2017).
+
+    Example::
+
+        >>> from oneflow.distributions.transformed_distribution import ExpRelaxedCategorical
+        >>> drawn = ExpRelaxedCategorical(oneflow.tensor(0.5), probs=oneflow.tensor([0.2, 0.3, 0.5])).rsample()
+        >>> oneflow.allclose(drawn.exp().sum(), oneflow.tensor(1.0))
+        True
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector

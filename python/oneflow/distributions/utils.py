@@ -86,7 +86,20 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property:
-    """A property computed when it is first asked for, and kept."""
+    """A property computed when it is first asked for, and kept.
+
+    Example::
+
+        >>> class Row:
+        ...     @oneflow.distributions.utils.lazy_property
+        ...     def total(self):
+        ...         print("summed")
+        ...         return 3
+        >>> row = Row()
+        >>> row.total, row.total
+        summed
+        (3, 3)
+    """
 
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped

@@ -210,13 +210,25 @@ def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) 
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Nothing changes inside."""
+    """Nothing changes inside.
+
+    Example::
+
+        >>> with oneflow.jit.optimized_execution(True):
+        ...     pass
+    """
     yield
 
 
 @contextlib.contextmanager
 def strict_fusion() -> Iterator[None]:
-    """Nothing changes inside."""
+    """Nothing changes inside.
+
+    Example::
+
+        >>> with oneflow.jit.strict_fusion():
+        ...     pass
+    """
     yield
 
 
@@ -232,7 +244,13 @@ def set_fusion_strategy(strategy: Any) -> list[Any]:
 
 
 def onednn_fusion_enabled() -> bool:
-    """False."""
+    """False.
+
+    Example::
+
+        >>> oneflow.jit.onednn_fusion_enabled()
+        False
+    """
     return False
 
 

@@ -14,6 +14,8 @@ from oneflow import Tensor, UntypedStorage
 from oneflow.nn.parameter import Parameter
 from oneflow.utils.data._shared import _open_segment
 
+__all__ = ["init_reductions", "reduce_tensor"]
+
 # Storages of this process that are shared already: the storage's address to its segment, which the storage keeps alive.
 _shared: dict[int, weakref.ref[_Segment]] = {}
 # Segments opened here, by the memory's identity, so that one memory is mapped once.
@@ -84,7 +86,14 @@ def _rebuild(kind: Any, handle: Any, n_bytes: int, dtype: Any, layout: Any, requ
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
-    """What ``multiprocessing`` sends instead of a tensor."""
+    """What ``multiprocessing`` sends instead of a tensor.
+
+    Example::
+
+        >>> rebuild, parts = oneflow.multiprocessing.reductions.reduce_tensor(oneflow.ones(2))
+        >>> callable(rebuild)
+        True
+    """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
             "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
@@ -101,6 +110,11 @@ def reduce_tensor(tensor: Tensor) -> Any:
 
 
 def init_reductions() -> None:
-    """Teach ``multiprocessing`` to send tensors."""
+    """Teach ``multiprocessing`` to send tensors.
+
+    Example::
+
+        >>> oneflow.multiprocessing.reductions.init_reductions()  # Importing oneflow.multiprocessing does it.
+    """
     ForkingPickler.register(Tensor, reduce_tensor)
     ForkingPickler.register(Parameter, reduce_tensor)

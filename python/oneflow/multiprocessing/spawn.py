@@ -16,7 +16,14 @@ from typing import Any
 
 
 class ProcessException(Exception):
-    """A process failed: which one, and its process id."""
+    """A process failed: which one, and its process id.
+
+    Example::
+
+        >>> from oneflow.multiprocessing.spawn import ProcessException
+        >>> ProcessException("it failed", error_index=1, pid=1234).error_index
+        1
+    """
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -29,11 +36,33 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process raised; the text holds its traceback."""
+    """A process raised; the text holds its traceback.
+
+    Example::
+
+        >>> context = oneflow.multiprocessing.start_processes(divmod, args=(0,), join=False, start_method="fork")
+        >>> try:
+        ...     context.join()
+        ... except oneflow.multiprocessing.ProcessRaisedException as error:
+        ...     "ZeroDivisionError" in str(error)
+        True
+    """
 
 
 class ProcessExitedException(ProcessException):
-    """A process ended by itself or by a signal."""
+    """A process ended by itself or by a signal.
+
+    Example::
+
+        >>> import os
+        >>> context = oneflow.multiprocessing.start_processes(
+        ...     lambda i: os._exit(3), join=False, start_method="fork")
+        >>> try:
+        ...     context.join()
+        ... except oneflow.multiprocessing.ProcessExitedException as error:
+        ...     error.exit_code
+        3
+    """
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
@@ -58,7 +87,16 @@ def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], error_file: str)
 
 
 class ProcessContext:
-    """Processes that were started together."""
+    """Processes that were started together.
+
+    Example::
+
+        >>> context = oneflow.multiprocessing.start_processes(max, args=(0,), nprocs=2, join=False, start_method="fork")
+        >>> len(context.pids())
+        2
+        >>> while not context.join():
+        ...     pass
+    """
 
     def __init__(self, processes: list[Any], error_files: list[str]) -> None:
         self.processes = processes
@@ -123,7 +161,14 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """Processes started by :func:`spawn`."""
+    """Processes started by :func:`spawn`.
+
+    Example::
+
+        >>> context = oneflow.multiprocessing.spawn(print, nprocs=0, join=False)
+        >>> isinstance(context, oneflow.multiprocessing.SpawnContext), context.join()
+        (True, True)
+    """
 
 
 def start_processes(
@@ -143,6 +188,15 @@ def start_processes(
         join: wait for all, and return None; otherwise return a context to wait with.
         daemon: end them with this process.
         start_method: "spawn", "fork" or "forkserver".
+
+    Example::
+
+        >>> def work(i, x):
+        ...     x[i] = i + 1
+        >>> x = oneflow.zeros(2).share_memory_()
+        >>> oneflow.multiprocessing.start_processes(work, args=(x,), nprocs=2, start_method="fork")
+        >>> x
+        tensor([1., 2.])
     """
     context = multiprocessing.get_context(start_method)
     processes, error_files = [], []

@@ -90,12 +90,24 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Generator[None, None, 
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return the GPUs of tensors among ``args`` and the states of their generators. All devices share the CPU's."""
+    """Return the GPUs of tensors among ``args`` and the states of their generators. All devices share the CPU's.
+
+    Example::
+
+        >>> oneflow.utils.checkpoint.get_device_states(oneflow.ones(1))
+        ([], [])
+    """
     return [], []
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
-    """Put states of :func:`get_device_states` back."""
+    """Put states of :func:`get_device_states` back.
+
+    Example::
+
+        >>> devices, states = oneflow.utils.checkpoint.get_device_states(oneflow.ones(1))
+        >>> oneflow.utils.checkpoint.set_device_states(devices, states)
+    """
 
 
 class _World:

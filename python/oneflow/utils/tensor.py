@@ -14,6 +14,13 @@ def from_torch(torch_tensor: Any) -> oneflow.Tensor:
 
     Raises:
         TypeError: the argument is no ``torch.Tensor``.
+
+    Example::
+
+        >>> import sys
+        >>> if "torch" in sys.modules:
+        ...     import torch
+        ...     x = oneflow.utils.tensor.from_torch(torch.ones(2))
     """
     import torch
 
@@ -27,6 +34,12 @@ def to_torch(flow_tensor: oneflow.Tensor) -> Any:
 
     Raises:
         TypeError: the argument is no tensor.
+
+    Example::
+
+        >>> import sys
+        >>> if "torch" in sys.modules:
+        ...     y = oneflow.utils.tensor.to_torch(oneflow.ones(2))
     """
     import torch
 

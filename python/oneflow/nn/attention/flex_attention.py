@@ -104,6 +104,13 @@ class BlockMask:
         mask: bool ``(batch or 1, heads or 1, queries, keys)``.
         mask_mod: the function it was made of.
         BLOCK_SIZE: rows and columns of the blocks that :meth:`to_dense` tells of.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256, device="cpu")
+        >>> mask.shape, mask.sparsity()
+        ((1, 1, 256, 256), 25.0)
     """
 
     def __init__(self, mask: Tensor, mask_mod: MaskMod, BLOCK_SIZE: tuple[int, int] = (128, 128)) -> None:

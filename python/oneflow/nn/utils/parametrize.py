@@ -344,6 +344,13 @@ def transfer_parametrizations_and_params(
     Args:
         from_module, to_module: source and target.
         tensor_name: only this tensor's.
+
+    Example::
+
+        >>> source = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> target = nn.utils.parametrize.transfer_parametrizations_and_params(source, nn.Linear(2, 3))
+        >>> oneflow.allclose(target.weight, source.weight)
+        True
     """
     if not is_parametrized(from_module):
         return to_module

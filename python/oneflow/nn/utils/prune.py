@@ -15,6 +15,18 @@ class BasePruningMethod(ABC):
     """Base of pruning methods: which elements of a tensor go.
 
     Subclasses define ``compute_mask(t, default_mask)`` and ``PRUNING_TYPE``: "unstructured", "structured" or "global".
+
+    Example::
+
+        >>> class Even(nn.utils.prune.BasePruningMethod):
+        ...     def compute_mask(self, t, default_mask):
+        ...         mask = default_mask.clone()
+        ...         mask.view(-1)[::2] = 0
+        ...         return mask
+        >>> m = nn.Linear(4, 1)
+        >>> _ = Even.apply(m, "weight")
+        >>> m.weight_mask
+        tensor([[0., 1., 0., 1.]])
     """
 
     PRUNING_TYPE = "unstructured"
@@ -101,7 +113,16 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one tensor, one after the other."""
+    """Several methods on one tensor, one after the other.
+
+    Example::
+
+        >>> m = nn.utils.prune.l1_unstructured(nn.Linear(4, 1), "weight", amount=1)
+        >>> m = nn.utils.prune.random_unstructured(m, "weight", amount=1)
+        >>> hook = next(iter(m._forward_pre_hooks.values()))
+        >>> isinstance(hook, nn.utils.prune.PruningContainer), int(m.weight_mask.sum())
+        (True, 2)
+    """
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -431,6 +452,13 @@ def remove(module: Any, name: str) -> Any:
 
     Raises:
         ValueError: it is not pruned.
+
+    Example::
+
+        >>> m = nn.utils.prune.l1_unstructured(nn.Linear(2, 2), "weight", amount=1)
+        >>> m = nn.utils.prune.remove(m, "weight")
+        >>> [name for name, _ in m.named_parameters()], int((m.weight == 0).sum())
+        (['bias', 'weight'], 1)
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:

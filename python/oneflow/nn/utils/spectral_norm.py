@@ -12,7 +12,15 @@ from oneflow.nn.utils.parametrizations import _unit
 
 
 class SpectralNorm:
-    """The hook that computes the weight before each forward."""
+    """The hook that computes the weight before each forward.
+
+    Example::
+
+        >>> m = nn.utils.spectral_norm(nn.Linear(2, 3))
+        >>> hook = next(iter(m._forward_pre_hooks.values()))
+        >>> hook.name, hook.n_power_iterations
+        ('weight', 1)
+    """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         if n_power_iterations <= 0:

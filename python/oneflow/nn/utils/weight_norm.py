@@ -11,7 +11,15 @@ from oneflow.nn.utils.parametrizations import norm_except_dim
 
 
 class WeightNorm:
-    """The hook that computes the weight before each forward."""
+    """The hook that computes the weight before each forward.
+
+    Example::
+
+        >>> m = nn.utils.weight_norm(nn.Linear(2, 3))
+        >>> hook = next(iter(m._forward_pre_hooks.values()))
+        >>> hook.name, hook.dim
+        ('weight', 0)
+    """
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name

@@ -22,6 +22,15 @@ class Reader:
         source: the native reader.
         outputs: shape and dtype of each tensor of a batch.
         batches: how many batches an iteration gives.
+
+    Example::
+
+        >>> import pathlib
+        >>> from oneflow.utils.data.readers import RawReader, Reader
+        >>> _ = pathlib.Path("records").write_bytes(bytes(range(8)))
+        >>> reader = RawReader("records", (2,), oneflow.uint8, 2, batches=3)
+        >>> isinstance(reader, Reader), len(reader), reader.empty()[0].shape
+        (True, 3, oneflow.Size([2, 2]))
     """
 
     def __init__(self, source: Any, outputs: Sequence[_Output], batches: int) -> None:
@@ -62,6 +71,16 @@ class TokenReader(Reader):
     Raises:
         RuntimeError: the file cannot be read.
         ValueError: it is too short.
+
+    Example::
+
+        >>> import pathlib
+        >>> from oneflow.utils.data.readers import TokenReader
+        >>> _ = pathlib.Path("tokens").write_bytes(bytes(range(100)))
+        >>> for window in TokenReader("tokens", "uint8", batch_size=4, length=7, batches=2):
+        ...     print(window.shape, bool((window.diff() == 1).all()))
+        oneflow.Size([4, 8]) True
+        oneflow.Size([4, 8]) True
     """
 
     def __init__(
@@ -112,6 +131,15 @@ class RawReader(Reader):
         shuffle: whether records come in an order that depends on the seed and the epoch.
         seed: of that order.
         position: batches given before.
+
+    Example::
+
+        >>> import pathlib
+        >>> from oneflow.utils.data.readers import RawReader
+        >>> _ = pathlib.Path("records").write_bytes(bytes(range(8)))
+        >>> list(RawReader("records", (2,), oneflow.uint8, 2, batches=1))
+        [tensor([[0, 1],
+                [2, 3]], dtype=oneflow.uint8)]
     """
 
     def __init__(
