@@ -60,7 +60,12 @@ class Constraint:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return type(self).__name__.lstrip("_") + "()"
+        return f"{self._name()}()"
+
+    @classmethod
+    def _name(cls) -> str:
+        """The name as messages have it: ``GreaterThan`` for ``greater_than``."""
+        return "".join(part[0].upper() + part[1:] for part in cls.__name__.split("_") if part)
 
 
 class _Dependent(Constraint):
@@ -144,7 +149,7 @@ class _IndependentConstraint(Constraint):
         return inside.reshape(*inside.shape[: inside.dim() - n], -1).all(-1)
 
     def __repr__(self) -> str:
-        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+        return f"{self._name()}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(Constraint):
@@ -215,7 +220,7 @@ class _Bounds(Constraint):
     def __repr__(self) -> str:
         bounds = [f"lower_bound={self.lower_bound}"] if self.lower_bound is not None else []
         bounds += [f"upper_bound={self.upper_bound}"] if self.upper_bound is not None else []
-        return f"{type(self).__name__}({', '.join(bounds)})"
+        return f"{self._name()}({', '.join(bounds)})"
 
 
 class integer_interval(_Bounds):

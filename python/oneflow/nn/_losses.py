@@ -189,12 +189,26 @@ def binary_cross_entropy(
 
     A loss is at most 100, where the logarithm would be infinite.
 
+    Raises:
+        RuntimeError: an element of ``input`` is no probability; in eager execution on the CPU only.
+
     Example::
 
         >>> F.binary_cross_entropy(oneflow.tensor([0.5, 0.9]), oneflow.tensor([0.0, 1.0]))
         tensor(0.3993)
     """
-    return _oneflow.binary_cross_entropy(input, target, weight, _kind(size_average, reduce, reduction))
+    loss = _oneflow.binary_cross_entropy(input, target, weight, _kind(size_average, reduce, reduction))
+    _refuse_what_is_no_probability(loss, input)
+    return loss
+
+
+def _refuse_what_is_no_probability(loss: Tensor, input: Tensor) -> None:
+    """Raise for an input outside [0, 1]: its loss is not a number, so looking at the loss costs next to nothing."""
+    if not loss.is_cpu or loss.is_global or _oneflow._is_tracing():
+        return
+    total = (loss if loss.dim() == 0 else loss.detach().sum()).item()
+    if total != total and not bool(((input >= 0) & (input <= 1)).all()):
+        raise RuntimeError("binary_cross_entropy(): all elements of input should be between 0 and 1")
 
 
 def binary_cross_entropy_with_logits(

@@ -289,7 +289,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.relu(oneflow.tensor([-1.0, 0.5, 2.0]))
         tensor([0.0000, 0.5000, 2.0000])
     """
-    return input.relu_() if inplace else input.relu()
+    return input.relu_() if inplace else _oneflow.relu(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

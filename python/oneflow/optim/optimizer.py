@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 from typing import Any
@@ -17,6 +18,8 @@ from oneflow.profiler import record_function
 from oneflow.utils.hooks import RemovableHandle, register
 
 Group = dict[str, Any]
+# The type of an optimizer's first argument, for annotations.
+ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]
 
 
 class Optimizer:
@@ -82,7 +85,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
+            lines += [""] * (i > 0) + [f"Parameter Group {i}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
@@ -115,7 +118,10 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len({id(param) for param in members}) != len(members):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each is updated once", stacklevel=3
+            )
+            members = param_group["params"] = list({id(param): param for param in members}.values())
         known = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in known for param in members):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -200,6 +206,32 @@ class Optimizer:
             tensor = known[1].fill_(float(lr))
         self._lr_tensors[index] = (lr, tensor)
         return tensor
+
+    def clip_grad(self, error_if_nonfinite: bool = False) -> None:
+        """Clip the norm of each group's gradients to its ``clip_grad_max_norm``, by its ``clip_grad_norm_type`` (2).
+
+        Groups without the former stay as they are. A graph does this by itself before the optimizer's step.
+
+        Args:
+            error_if_nonfinite: raise where a norm is not finite.
+
+        Example::
+
+            >>> p = oneflow.nn.Parameter(oneflow.ones(2))
+            >>> optimizer = oneflow.optim.SGD([{"params": [p], "clip_grad_max_norm": 1.0}], lr=0.1)
+            >>> (p * oneflow.tensor([3.0, 4.0])).sum().backward()
+            >>> optimizer.clip_grad()
+            >>> p.grad
+            tensor([0.6000, 0.8000])
+        """
+        for group in self.param_groups:
+            if group.get("clip_grad_max_norm") is not None:
+                oneflow.nn.utils.clip_grad_norm_(
+                    group["params"],
+                    group["clip_grad_max_norm"],
+                    group.get("clip_grad_norm_type", 2.0),
+                    error_if_nonfinite,
+                )
 
     def prepare(self) -> None:
         """Create all state and bring the learning-rate tensors up to date, without updating any parameter.

@@ -15,7 +15,7 @@ from oneflow.utils.hooks import RemovableHandle, register
 EXTRA_STATE_KEY = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """Result of ``load_state_dict``: the keys that only one side had."""
 
     __slots__ = ()
@@ -206,7 +206,7 @@ class StateDictMixin:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy parameters and buffers from ``state_dict`` into this module and its children.
 
         Args:
@@ -240,7 +240,7 @@ class StateDictMixin:
                 if child is not None:
                     child_prefix = prefix + name + "."
                     load(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
-            incompatible = IncompatibleKeys(missing, unexpected)
+            incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
                     raise RuntimeError("load_state_dict post-hooks must return None; change the two lists in place")
@@ -255,7 +255,7 @@ class StateDictMixin:
             raise RuntimeError(
                 "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
             )
-        return IncompatibleKeys(missing, unexpected)
+        return _IncompatibleKeys(missing, unexpected)
 
 
 class _WithModule:

@@ -1,0 +1,81 @@
+"""What people read and look up: texts of objects, warnings, submodules and classes, equal to PyTorch's."""
+
+import warnings
+
+import oneflow
+import pytest
+import torch
+
+# Each gives a text, the same under both names of the package.
+TEXTS = {
+    "constraints": lambda fw: [
+        str(getattr(fw.distributions.constraints, name))
+        for name in ("positive", "unit_interval", "simplex", "boolean", "real_vector", "nonnegative", "one_hot")
+    ],
+    "constraints made": lambda fw: [
+        str(made)
+        for c in [fw.distributions.constraints]
+        for made in (c.integer_interval(0, 2), c.half_open_interval(0, 1), c.cat([c.real]), c.multinomial(3))
+    ],
+    "keys": lambda fw: fw.nn.Linear(1, 1).load_state_dict({"weight": fw.ones(1, 1), "more": fw.ones(1)}, strict=False),
+    "all keys": lambda fw: fw.nn.Linear(1, 1).load_state_dict({"weight": fw.ones(1, 1), "bias": fw.ones(1)}),
+    "two groups": lambda fw: fw.optim.SGD([{"params": [p]} for p in fw.nn.Linear(1, 1).parameters()], lr=0.1),
+    "fan": lambda fw: [fw.nn.init._calculate_correct_fan(fw.zeros(3, 4, 5), f"fan_{way}") for way in ("in", "out")],
+    "submodules": lambda fw: [fw.nn.attention.SDPBackend.MATH.name],
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(name):
+    ours, theirs = (str(TEXTS[name](fw)) for fw in (oneflow, torch))
+    assert ours.replace("oneflow", "torch") == theirs
+
+
+def outcome(f, fw):
+    """The class of what is raised or warned of, and a part of its text."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            f(fw)
+        except Exception as error:
+            return type(error)
+    return [w.category for w in seen]
+
+
+def shared_twice(fw):
+    p = fw.nn.Parameter(fw.ones(1))
+    return fw.optim.SGD([p, p], lr=0.1)
+
+
+OUTCOMES = {
+    "no probability": lambda fw: fw.nn.BCELoss()(fw.tensor([1.5, 0.5]), fw.ones(2)),
+    "no probability, apart": lambda fw: fw.nn.BCELoss(reduction="none")(fw.tensor([-1.0, 0.5]), fw.ones(2)),
+    "not a number": lambda fw: fw.nn.BCELoss()(fw.tensor([float("nan"), 0.5]), fw.ones(2)),
+    "relu of a number": lambda fw: fw.nn.ReLU()(3),
+    "a parameter twice": shared_twice,
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcomes(name):
+    assert outcome(OUTCOMES[name], oneflow) == outcome(OUTCOMES[name], torch)
+
+
+def test_a_parameter_given_twice_is_updated_once():
+    p = oneflow.nn.Parameter(oneflow.ones(1))
+    with pytest.warns(UserWarning, match="duplicate"):
+        optimizer = oneflow.optim.SGD([p, p], lr=0.25)
+    p.grad = oneflow.ones(1)
+    optimizer.step()
+    assert p.item() == 0.75
+
+
+def test_a_grid_of_the_identity_samples_on_the_same_side_of_pixels():
+    def gradient(fw):
+        theta = fw.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], requires_grad=True)
+        image = fw.arange(28.0 * 28).reshape(1, 1, 28, 28).sin()
+        grid = fw.nn.functional.affine_grid(theta, (1, 1, 28, 28), align_corners=False)
+        fw.nn.functional.grid_sample(image, grid, align_corners=False).pow(2).mean().backward()
+        return theta.grad.numpy()
+
+    assert abs(gradient(oneflow) - gradient(torch)).max() < 1e-5
