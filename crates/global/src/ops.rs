@@ -63,7 +63,13 @@ pub static LOCAL_TO_GLOBAL: OpDef = OpDef {
     sig: Sig::parse(
         "local_to_global(Tensor(a) input, Placement placement, Sbp sbp, *, bool? check_meta=None, bool copy=False) -> Tensor(a)",
     ),
-    doc: "A global tensor of which this local one is the shard; see `to_global`.",
+    doc: "A global tensor of which this local one is the shard; see `to_global`.
+
+Example::
+
+    >>> x = oneflow.ones(2).local_to_global(oneflow.placement(\"cpu\", [0]), oneflow.sbp.split(0))
+    >>> x.sbp
+    (oneflow.sbp.split(dim=0),)",
     ..composed!(local_to_global_call)
 };
 
@@ -71,7 +77,13 @@ pub static GLOBAL_TO_GLOBAL: OpDef = OpDef {
     sig: Sig::parse(
         "global_to_global(Tensor(a) input, Placement? placement=None, Sbp? sbp=None, *, Sbp? grad_sbp=None, bool? check_meta=None, bool copy=False) -> Tensor(a)",
     ),
-    doc: "The same value under another placement or sbp; see `to_global`.",
+    doc: "The same value under another placement or sbp; see `to_global`.
+
+Example::
+
+    >>> x = oneflow.ones(2).to_global(oneflow.placement(\"cpu\", [0]), oneflow.sbp.split(0))
+    >>> x.global_to_global(sbp=oneflow.sbp.broadcast).sbp
+    (oneflow.sbp.broadcast,)",
     ..composed!(global_to_global_call)
 };
 

@@ -24,6 +24,16 @@ fn seconds(timeout: Option<f64>, default: Duration) -> PyResult<Duration> {
 pub struct PyGroup(Arc<dyn ProcessGroup>);
 
 /// A running collective.
+///
+/// Example::
+///
+///     >>> def rank():
+///     ...     x = oneflow.ones(2)
+///     ...     work = oneflow.distributed.all_reduce(x, async_op=True)
+///     ...     work.wait()
+///     ...     return x.tolist()
+///     >>> oneflow.testing.run_ranks(2, rank)
+///     [[2.0, 2.0], [2.0, 2.0]]
 #[pyclass(frozen, name = "Work", module = "oneflow.distributed")]
 pub struct PyWork(Work);
 

@@ -15,14 +15,30 @@ pyo3::create_exception!(
     oneflow,
     OutOfMemoryError,
     PyRuntimeError,
-    "Raised when a device has no memory left for an allocation."
+    "Raised when a device has no memory left for an allocation.
+
+Example::
+
+    >>> try:
+    ...     x = oneflow.empty(1 << 60)
+    ... except oneflow.OutOfMemoryError:
+    ...     print(\"too much\")
+    too much"
 );
 
 pyo3::create_exception!(
     oneflow.linalg,
     LinAlgError,
     PyRuntimeError,
-    "Raised when a matrix is singular, not positive-definite, or a decomposition does not converge."
+    "Raised when a matrix is singular, not positive-definite, or a decomposition does not converge.
+
+Example::
+
+    >>> try:
+    ...     x = oneflow.linalg.inv(oneflow.zeros(2, 2))
+    ... except oneflow.linalg.LinAlgError:
+    ...     print(\"singular\")
+    singular"
 );
 
 thread_local! {

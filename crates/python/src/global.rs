@@ -105,6 +105,11 @@ fn nested<'py>(py: Python<'py>, ranks: &[u32], shape: &[i64]) -> PyResult<Bound<
 }
 
 /// How a global tensor lies over one mesh axis.
+///
+/// Example::
+///
+///     >>> oneflow.sbp.sbp("S", 1) == oneflow.sbp.split(1)
+///     True
 #[pyclass(frozen, eq, hash, name = "sbp", module = "oneflow.sbp")]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PySbp(Sbp);

@@ -193,6 +193,11 @@ pub unsafe fn ask_slot(
 }
 
 /// Whether any of the objects would answer a call.
+///
+/// Example::
+///
+///     >>> oneflow.overrides.has_torch_function_variadic(oneflow.ones(1), 2)
+///     False
 #[pyfunction]
 #[pyo3(signature = (*objects))]
 fn _has_torch_function(objects: &Bound<'_, PyTuple>) -> bool {

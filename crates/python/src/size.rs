@@ -158,7 +158,11 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
         slot(ffi::Py_sq_repeat, repeat as *mut c_void),
         slot(ffi::Py_mp_subscript, subscript as *mut c_void),
         slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
-        slot(ffi::Py_tp_doc, c"Sizes of a tensor: a tuple of ints.".as_ptr() as *mut c_void),
+        slot(
+            ffi::Py_tp_doc,
+            c"Sizes of a tensor: a tuple of ints.\n\nExample::\n\n    >>> oneflow.ones(2, 3).shape.numel()\n    6"
+                .as_ptr() as *mut c_void,
+        ),
         slot(0, null_mut()),
     ];
     let mut spec = ffi::PyType_Spec {

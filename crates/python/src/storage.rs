@@ -13,6 +13,13 @@ use oneflow_core::{Storage, Tensor};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
+/// The bytes that tensors share.
+///
+/// Example::
+///
+///     >>> x = oneflow.arange(4)
+///     >>> x[2:].untyped_storage().nbytes()
+///     32
 #[pyclass(frozen, weakref, module = "oneflow", name = "UntypedStorage")]
 pub struct PyStorage(Storage);
 
