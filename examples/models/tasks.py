@@ -343,7 +343,8 @@ TASKS: dict[str, Task] = {
         "nats per masked byte",
         lambda: Text.counts(1),
         batch_size=32,
-        steps=600,
+        steps=400,
+        lr=1e-3,
         counts="texts",
     ),
     "t5": Task(

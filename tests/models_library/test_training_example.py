@@ -31,6 +31,7 @@ def test_a_few_steps_are_enough(arguments: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1300)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "lstm", "bert", "t5", "vit", "swin"])
 def test_the_defaults_are_enough(name: str) -> None:
     done = subprocess.run([sys.executable, str(SCRIPT), name, "--graph"], capture_output=True, text=True, timeout=1200)
