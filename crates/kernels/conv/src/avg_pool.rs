@@ -1,13 +1,13 @@
-//! AVG_POOL and its backward.
+//! AVG_POOL.
 //!
 //! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes and
 //! windows far wider than the image: one element at a time.
 
+use crate::avg_pool_backward::Backward;
 use crate::geometry::Image;
 use crate::lines::{Plane, line_len, n_slots};
 use crate::pool::{Axis, axes, by_channel, positions};
-use crate::scatter::{Gradient, Sink};
-use crate::stored::{Stored, by_float};
+use crate::stored::{Stored, by_float, load, store};
 use oneflow_base::Result;
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
@@ -20,8 +20,9 @@ struct AvgPool {
     divisor: Divisor,
 }
 
+/// What the sum of a window is divided by.
 #[derive(Clone, Copy)]
-enum Divisor {
+pub enum Divisor {
     Fixed(f64),
     WithPadding,
     Elements,
@@ -37,7 +38,7 @@ impl Divisor {
     }
 
     /// One dimension's part of the number that a sum is divided by.
-    fn part(self, axis: &Axis, o: usize, dim: usize) -> f64 {
+    pub fn part(self, axis: &Axis, o: usize, dim: usize) -> f64 {
         match self {
             Divisor::Fixed(n) => {
                 if dim == 0 {
@@ -142,16 +143,15 @@ impl AvgPool {
                 false => (sh.end - sh.start, sw.end - sw.start),
             };
             for d in sd.start..sd.end {
-                for h in sh.start..sh.start + lines {
-                    let from = self.x.at::<T>(n, c, [d, h, sw.start]);
+                let from = self.x.at::<T>(n, c, [d, sh.start, sw.start]);
+                let [down, step] = [self.x.strides[3], self.x.strides[4]];
+                if step == 1 && len >= 8 {
+                    sum = sum + dispatch(prim::isa(), RunSum { from, n: len, lines, down });
+                    continue;
+                }
+                for h in 0..lines as isize {
                     // SAFETY: spans lie in the image.
-                    unsafe {
-                        if self.x.strides[4] == 1 && len >= 16 {
-                            sum = sum + dispatch(prim::isa(), RunSum { from, n: len });
-                        } else {
-                            (0..len).for_each(|w| sum = sum + (*from.offset(w as isize * self.x.strides[4])).widen());
-                        }
-                    }
+                    (0..len as isize).for_each(|w| sum = sum + unsafe { (*from.offset(h * down + w * step)).widen() });
                 }
             }
             let mean = T::number(sum) / self.divisor.at(&self.axes, at);
@@ -161,10 +161,12 @@ impl AvgPool {
     }
 }
 
-/// The sum of neighbours.
+/// The sum of lines of neighbours.
 struct RunSum<T> {
     from: *const T,
     n: usize,
+    lines: usize,
+    down: isize,
 }
 
 impl<T: Stored> WithSimd for RunSum<T> {
@@ -174,22 +176,28 @@ impl<T: Stored> WithSimd for RunSum<T> {
         let width = Reg::<S, T>::WIDTH;
         let mut sums = [Reg::<S, T>::splat(0.0); 4];
         let whole = self.n / (4 * width) * (4 * width);
-        // SAFETY: the caller's run.
-        unsafe {
-            for i in (0..whole).step_by(4 * width) {
-                for (u, sum) in sums.iter_mut().enumerate() {
-                    *sum = *sum + T::load::<S>(self.from.add(i + u * width));
+        for line in 0..self.lines {
+            let from = self.from.wrapping_offset(line as isize * self.down);
+            // SAFETY: the caller's run.
+            unsafe {
+                for i in (0..whole).step_by(4 * width) {
+                    for (u, sum) in sums.iter_mut().enumerate() {
+                        *sum = *sum + T::load::<S>(from.add(i + u * width));
+                    }
                 }
-            }
-            for i in (whole..self.n).step_by(width) {
-                sums[0] = sums[0] + T::load_partial::<S>(self.from.add(i), width.min(self.n - i));
+                for i in (whole..self.n).step_by(width) {
+                    sums[0] = sums[0] + load::<S, T>(from.add(i), width.min(self.n - i));
+                }
             }
         }
         ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum()
     }
 }
 
-/// One line of outputs, a register of channels at a time.
+/// Registers of channels summed together.
+const TOGETHER: usize = 4;
+
+/// One line of outputs, channels side by side.
 struct Channels<'a, T> {
     p: &'a AvgPool,
     n: usize,
@@ -206,34 +214,38 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
         let [ad, ah, aw] = p.axes;
         let (sd, sh) = (ad.span(self.d), ah.span(self.h));
         let width = Reg::<S, T>::WIDTH;
+        let strides = &p.x.strides;
         for o in 0..aw.output {
             let (sw, at) = (aw.span(o), [self.d, self.h, o]);
             let by = Reg::<S, T>::splat(p.divisor.at(&p.axes, at));
-            for c in (0..p.y.sizes[1]).step_by(width) {
-                let k = width.min(p.y.sizes[1] - c);
-                let mut sum = Reg::<S, T>::splat(0.0);
-                for d in sd.start..sd.end {
-                    for h in sh.start..sh.end {
-                        for w in sw.start..sw.end {
-                            let from = p.x.at::<T>(n, c, [d, h, w]);
+            let (first, to) = (p.x.at::<T>(n, 0, [sd.start, sh.start, sw.start]), p.y.at::<T>(n, 0, at));
+            // Channels of some cache lines at a time, position by position.
+            for c in (0..p.y.sizes[1]).step_by(TOGETHER * width) {
+                let k = (TOGETHER * width).min(p.y.sizes[1] - c);
+                let mut sums = [Reg::<S, T>::splat(0.0); TOGETHER];
+                for d in 0..(sd.end - sd.start) as isize {
+                    for h in 0..(sh.end - sh.start) as isize {
+                        let line = first.wrapping_offset(d * strides[2] + h * strides[3]).wrapping_add(c);
+                        for w in 0..(sw.end - sw.start) as isize {
                             // SAFETY: `k` channels from `c` lie in the image.
-                            sum = sum
-                                + unsafe {
-                                    match k == width {
-                                        true => T::load::<S>(from),
-                                        false => T::load_partial::<S>(from, k),
+                            unsafe {
+                                let from = line.offset(w * strides[4]);
+                                if k == TOGETHER * width {
+                                    for (u, sum) in sums.iter_mut().enumerate() {
+                                        *sum = *sum + T::load::<S>(from.add(u * width));
                                     }
-                                };
+                                } else {
+                                    for (u, i) in (0..k).step_by(width).enumerate() {
+                                        sums[u] = sums[u] + load::<S, T>(from.add(i), width.min(k - i));
+                                    }
+                                }
+                            }
                         }
                     }
                 }
-                let (mean, to) = (sum / by, p.y.at::<T>(n, c, at));
-                // SAFETY: `k` channels from `c` lie in the image.
-                unsafe {
-                    match k == width {
-                        true => T::store::<S>(mean, to),
-                        false => T::store_partial::<S>(mean, to, k),
-                    }
+                for (sum, i) in sums.into_iter().zip((0..k).step_by(width)) {
+                    // SAFETY: `k` channels from `c` lie in the image.
+                    unsafe { store::<S, T>(sum / by, to.add(c + i), width.min(k - i)) };
                 }
             }
         }
@@ -245,119 +257,12 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let (g, gx) = (l.input(0)?, l.output(0)?);
     let spatial = l.param(0)?.usize();
-    let gradient = Gradient { g: Image::new(&g, spatial)?, gx: Image::new(&gx, spatial)? };
-    let axes = axes(l.params, 3, 3, &gradient.gx, &gradient.g, spatial)?;
-    let divisor = Divisor::of(l)?;
+    let (gi, gxi) = (Image::new(&g, spatial)?, Image::new(&gx, spatial)?);
+    let axes = axes(l.params, 3, 3, &gxi, &gi, spatial)?;
+    let backward = Backward { g: gi, gx: gxi, axes, divisor: Divisor::of(l)? };
     by_float!("avg_pool_backward", g.dtype, T => {
         // SAFETY: the views are valid by the launch's contract.
-        unsafe { spread::<T>(&gradient, &axes, divisor) };
+        unsafe { backward.run::<T>() };
         Ok(())
     })
-}
-
-/// Every output's gradient, shared out over its window.
-unsafe fn spread<T: Stored>(gradient: &Gradient, axes: &[Axis; 3], divisor: Divisor) {
-    let ([ad, ah, aw], [od, oh, ow]) = (*axes, gradient.g.spatial());
-    let ns = axes.iter().map(|a| a.most_taps() as f64).product::<f64>() * (od * oh * ow) as f64;
-    let f = |n: usize, c: usize, sink: &mut Sink<T>| {
-        let mut shares = vec![T::Acc::ZERO; ow];
-        for (d, h) in (0..od).flat_map(|d| (0..oh).map(move |h| (d, h))) {
-            let divisors: Vec<T::Acc> = (0..ow).map(|w| T::Acc::of(divisor.at(axes, [d, h, w]))).collect();
-            let lines = (ad.span(d), ah.span(h));
-            let line = Shares::<T> {
-                from: gradient.g.at::<T>(n, c, [d, h, 0]),
-                step: gradient.g.strides[4],
-                divisors: &divisors,
-                shares: &mut shares,
-                sums: (lines.0.start..lines.0.end)
-                    .flat_map(|d| (lines.1.start..lines.1.end).map(move |h| (d * ah.input + h) * aw.input))
-                    .map(|p| sink.at(p).0)
-                    .collect(),
-                position: sink.at(0).1,
-                channels: sink.channels,
-                axis: &aw,
-            };
-            dispatch(prim::isa(), line);
-        }
-    };
-    // SAFETY: by the caller.
-    unsafe { gradient.run::<T>(ns, &f) };
-}
-
-/// One line of outputs: each one's share is added to every position of its window.
-struct Shares<'a, T: Stored> {
-    from: *const T,
-    step: isize,
-    divisors: &'a [T::Acc],
-    shares: &'a mut [T::Acc],
-    /// The lines that the windows see.
-    sums: Vec<*mut T::Acc>,
-    position: usize,
-    channels: usize,
-    axis: &'a Axis,
-}
-
-impl<T: Stored> WithSimd for Shares<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        let width = Reg::<S, T>::WIDTH;
-        let (axis, n) = (self.axis, self.divisors.len());
-        // SAFETY: outputs, windows and channels lie in the images.
-        unsafe {
-            if self.channels > 1 {
-                for w in 0..n {
-                    let (by, span) = (Reg::<S, T>::all_of(self.divisors[w]), axis.span(w));
-                    for c in (0..self.channels).step_by(width) {
-                        let k = width.min(self.channels - c);
-                        let share = T::load_partial::<S>(self.from.offset(w as isize * self.step).add(c), k) / by;
-                        for line in &self.sums {
-                            for i in span.start..span.end {
-                                let to = line.add(i * self.position + c);
-                                let sum = <Reg<S, T> as Register>::load_partial(to, k) + share;
-                                sum.store_partial(to, k);
-                            }
-                        }
-                    }
-                }
-                return;
-            }
-            for w in (0..n).step_by(width) {
-                let k = width.min(n - w);
-                let g = match self.step {
-                    1 => T::load_partial::<S>(self.from.add(w), k),
-                    step => T::gather::<S>(self.from.offset(w as isize * step), step, k),
-                };
-                let by = <Reg<S, T> as Register>::load_partial_or(self.divisors.as_ptr().add(w), k, g);
-                (g / by).store_partial(self.shares.as_mut_ptr().add(w), k);
-            }
-            if axis.stride == 1 && axis.kernel > 0 && self.position == 1 {
-                // Tap by tap, a run of neighbours at a time.
-                let (input, padding) = (axis.input as isize, axis.padding);
-                for tap in (padding - n as isize).max(0)..(input + padding).min(axis.kernel as isize) {
-                    let first = (padding - tap).clamp(0, n as isize) as usize;
-                    let end = (input + padding - tap).clamp(first as isize, n as isize) as usize;
-                    let shift = tap - padding;
-                    for line in &self.sums {
-                        for w in (first..end).step_by(width) {
-                            let k = width.min(end - w);
-                            let to = line.offset(w as isize + shift);
-                            let share = <Reg<S, T> as Register>::load_partial(self.shares.as_ptr().add(w), k);
-                            (<Reg<S, T> as Register>::load_partial(to, k) + share).store_partial(to, k);
-                        }
-                    }
-                }
-                return;
-            }
-            for line in &self.sums {
-                for (w, share) in self.shares.iter().enumerate() {
-                    let span = axis.span(w);
-                    for i in span.start..span.end {
-                        let to = line.add(i * self.position);
-                        *to = *to + *share;
-                    }
-                }
-            }
-        }
-    }
 }

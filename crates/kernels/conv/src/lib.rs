@@ -7,6 +7,7 @@
 //! Knows no tensor and no op.
 
 mod avg_pool;
+mod avg_pool_backward;
 mod conv;
 mod correlate;
 mod depthwise;

@@ -7,7 +7,7 @@ use crate::geometry::Image;
 use crate::lines::{Plane, line_len, n_slots};
 use crate::pool::{Axis, axes, by_channel, positions};
 use crate::scatter::{Gradient, Sink};
-use crate::stored::{Stored, by_float};
+use crate::stored::{Stored, by_float, load, store};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_gemm::micro::{Acc, Elem, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
@@ -56,11 +56,6 @@ impl MaxPool {
         self.axes.iter().map(|a| a.most_taps() as f64).product()
     }
 
-    /// Taps are counted in a float beside the maxima.
-    fn counts_exactly(&self) -> bool {
-        self.work_ns() < (1 << 24) as f64
-    }
-
     /// The index image's place of an element; null where nobody asks.
     fn index_at(&self, n: usize, c: usize, at: [usize; 3]) -> *mut i64 {
         self.indices.map_or(std::ptr::null_mut(), |i| i.at::<i64>(n, c, at))
@@ -70,7 +65,9 @@ impl MaxPool {
         let (x, y) = (&self.x, &self.y);
         let [od, oh, ow] = y.spatial();
         let (n, c) = (y.sizes[0], y.sizes[1]);
-        if by_channel(&[x, y]) && self.counts_exactly() {
+        // Taps or places in a plane are kept in a float beside the maxima.
+        let exactly = |n: f64| n < (1 << 24) as f64;
+        if by_channel(&[x, y]) && exactly(x.spatial().iter().map(|n| *n as f64).product()) {
             let ns = 0.2 * self.work_ns() * (ow * c) as f64;
             return split(n * od * oh, ns, &|r| {
                 for i in r {
@@ -80,7 +77,7 @@ impl MaxPool {
                 }
             });
         }
-        let by_line = self.axes.iter().all(|a| a.kernel > 0 && !a.is_far()) && self.counts_exactly();
+        let by_line = self.axes.iter().all(|a| a.kernel > 0 && !a.is_far()) && exactly(self.work_ns());
         if !by_line {
             // SAFETY: by the caller.
             return unsafe {
@@ -152,7 +149,10 @@ impl MaxPool {
     }
 }
 
-/// One line of outputs, a register of channels at a time.
+/// Registers of channels compared together.
+const TOGETHER: usize = 4;
+
+/// One line of outputs, channels side by side.
 struct Channels<'a, T> {
     p: &'a MaxPool,
     n: usize,
@@ -169,61 +169,59 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
         let [ad, ah, aw] = p.axes;
         let (sd, sh) = (ad.span(self.d), ah.span(self.h));
         let width = Reg::<S, T>::WIDTH;
-        let mut places = Vec::new();
+        let (strides, channels) = (&p.x.strides, p.y.sizes[1]);
+        // Taps of the window that lie in the image: where they read, and their place in the plane.
+        let mut taps: Vec<(isize, T::Acc)> = Vec::new();
         for o in 0..aw.output {
             let sw = aw.span(o);
-            let first = (sd.start * ah.input + sh.start) * aw.input + sw.start;
-            let at = [self.d, self.h, o];
-            // Taps are counted within the part of the window that lies in the image.
-            places.clear();
-            if p.indices.is_some() {
-                for d in (sd.start..sd.end).step_by(ad.dilation) {
-                    for h in (sh.start..sh.end).step_by(ah.dilation) {
-                        let line = (d * ah.input + h) * aw.input;
-                        places.extend((sw.start..sw.end).step_by(aw.dilation).map(|w| (line + w) as i64));
-                    }
+            let place = |d: usize, h: usize, w: usize| T::Acc::of(((d * ah.input + h) * aw.input + w) as f64);
+            taps.clear();
+            for d in (sd.start..sd.end).step_by(ad.dilation) {
+                for h in (sh.start..sh.end).step_by(ah.dilation) {
+                    let line = d as isize * strides[2] + h as isize * strides[3];
+                    let tap = |w: usize| (line + w as isize * strides[4], place(d, h, w));
+                    taps.extend((sw.start..sw.end).step_by(aw.dilation).map(tap));
                 }
             }
-            for c in (0..p.y.sizes[1]).step_by(width) {
-                let k = width.min(p.y.sizes[1] - c);
-                let mut best = Reg::<S, T>::splat(f64::NEG_INFINITY);
-                let mut best_tap = Reg::<S, T>::splat(0.0);
-                let mut tap = 0;
-                for d in (sd.start..sd.end).step_by(ad.dilation) {
-                    for h in (sh.start..sh.end).step_by(ah.dilation) {
-                        for w in (sw.start..sw.end).step_by(aw.dilation) {
-                            let from = p.x.at::<T>(n, c, [d, h, w]);
-                            // SAFETY: `k` channels from `c` lie in the image.
-                            let v = unsafe {
-                                match k == width {
-                                    true => T::load::<S>(from),
-                                    false => T::load_partial::<S>(from, k),
-                                }
-                            };
-                            let better = v.gt(best) | v.is_nan();
-                            best = Num::select(better, v, best);
-                            best_tap = Num::select(better, Reg::<S, T>::splat(tap as f64), best_tap);
-                            tap += 1;
+            // A window beyond the image has no tap.
+            let first = Reg::<S, T>::all_of(place(sd.start, sh.start, sw.start));
+            let at = [self.d, self.h, o];
+            let (from, to) = (p.x.at::<T>(n, 0, [0; 3]).cast_const(), p.y.at::<T>(n, 0, at));
+            let index = p.index_at(n, 0, at);
+            let step = p.indices.map_or(0, |i| i.strides[1]);
+            for c in (0..channels).step_by(TOGETHER * width) {
+                let k = (TOGETHER * width).min(channels - c);
+                let mut best = [Reg::<S, T>::splat(f64::NEG_INFINITY); TOGETHER];
+                let mut best_at = [first; TOGETHER];
+                for (offset, place) in &taps {
+                    let place = Reg::<S, T>::all_of(*place);
+                    for u in 0..TOGETHER {
+                        let m = width.min(k.saturating_sub(u * width));
+                        if m == 0 {
+                            break;
                         }
+                        // SAFETY: `k` channels from `c` lie in the image.
+                        let v = unsafe { load::<S, T>(from.offset(*offset).add(c + u * width), m) };
+                        let better = v.gt(best[u]) | v.is_nan();
+                        best[u] = Num::select(better, v, best[u]);
+                        best_at[u] = Num::select(better, place, best_at[u]);
                     }
                 }
-                // SAFETY: `k` channels from `c` lie in the images.
-                unsafe {
-                    let to = p.y.at::<T>(n, c, at);
-                    match k == width {
-                        true => T::store::<S>(best, to),
-                        false => T::store_partial::<S>(best, to, k),
-                    }
-                    if let Some(indices) = &p.indices {
-                        let mut taps = [T::Acc::default(); 16];
-                        best_tap.store(taps.as_mut_ptr());
-                        let to = indices.at::<i64>(n, c, at);
-                        for (i, tap) in taps.iter().enumerate().take(k) {
-                            // A window beyond the image has no tap.
-                            // Taps are counted exactly, and there are few.
-                            let tap = T::number(*tap).to_int_unchecked::<i32>();
-                            let place = places.get(tap as usize).copied().unwrap_or(first as i64);
-                            *to.offset(i as isize * indices.strides[1]) = place;
+                for (u, i) in (0..k).step_by(width).enumerate() {
+                    let m = width.min(k - i);
+                    // SAFETY: `k` channels from `c` lie in the images; places are whole numbers of a plane.
+                    unsafe {
+                        store::<S, T>(best[u], to.add(c + i), m);
+                        if index.is_null() {
+                            continue;
+                        }
+                        let mut places = [T::Acc::default(); 16];
+                        best_at[u].store(places.as_mut_ptr());
+                        let place = |i: usize| T::number(places[i]).to_int_unchecked::<i32>() as i64;
+                        let index = index.offset((c + i) as isize * step);
+                        match step {
+                            1 if m == width => (0..width).for_each(|i| *index.add(i) = place(i)),
+                            step => (0..m).for_each(|i| *index.offset(i as isize * step) = place(i)),
                         }
                     }
                 }

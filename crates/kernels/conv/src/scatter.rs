@@ -1,4 +1,4 @@
-//! The frame of a pooling's backward: gradients are summed in the compute dtype, plane by plane, and then stored.
+//! The frame of max pooling's backward: gradients are summed in the compute dtype, plane by plane, and then stored.
 
 use crate::geometry::Image;
 use crate::pool::{by_channel, positions};
@@ -31,12 +31,6 @@ impl<T: Stored> Sink<T> {
             let to = self.sums.add(position * self.step + channel);
             *to = *to + v;
         }
-    }
-
-    /// The first channel's sum at a position, and the step to the next position's.
-    #[inline(always)]
-    pub fn at(&self, position: usize) -> (*mut T::Acc, usize) {
-        (self.sums.wrapping_add(position * self.step), self.step)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The float types in memory, how they are packed, and copies of rows in whole registers.
 
 use oneflow_base::{DType, bf16, f16};
-use oneflow_kernels_gemm::micro::{Acc, Bf16Widened, Elem, F16Widened, F32, F64, Mode};
+use oneflow_kernels_gemm::micro::{Acc, Bf16Widened, Elem, F16Widened, F32, F64, Mode, Reg};
 use oneflow_kernels_prim::{Register, Simd, WithSimd};
 
 /// A float type in memory.
@@ -73,6 +73,37 @@ impl Stored for f16 {
 #[inline(always)]
 pub fn madd<R: Register>(a: R, b: R, c: R) -> R {
     if R::WIDTH == 1 { a * b + c } else { a.fma(b, c) }
+}
+
+/// Loads the first `n` neighbours; whole registers without a mask, which some machines are slow at.
+///
+/// # Safety
+/// As of this and the following: the elements named lie in memory.
+#[inline(always)]
+pub unsafe fn load<S: Simd, T: Stored>(p: *const T, n: usize) -> Reg<S, T> {
+    // SAFETY: by the caller.
+    unsafe { if n == Reg::<S, T>::WIDTH { T::load::<S>(p) } else { T::load_partial::<S>(p, n) } }
+}
+
+/// Stores the first `n` lanes.
+#[inline(always)]
+pub unsafe fn store<S: Simd, T: Stored>(v: Reg<S, T>, p: *mut T, n: usize) {
+    // SAFETY: by the caller.
+    unsafe { if n == Reg::<S, T>::WIDTH { T::store::<S>(v, p) } else { T::store_partial::<S>(v, p, n) } }
+}
+
+/// As `load`, of sums.
+#[inline(always)]
+pub unsafe fn load_sum<R: Register>(p: *const R::Elem, n: usize) -> R {
+    // SAFETY: by the caller.
+    unsafe { if n == R::WIDTH { R::load(p) } else { R::load_partial(p, n) } }
+}
+
+/// As `store`, of sums.
+#[inline(always)]
+pub unsafe fn store_sum<R: Register>(v: R, p: *mut R::Elem, n: usize) {
+    // SAFETY: by the caller.
+    unsafe { if n == R::WIDTH { v.store(p) } else { v.store_partial(p, n) } }
 }
 
 /// Calls `$body` with `$T` as the float dtype's type.

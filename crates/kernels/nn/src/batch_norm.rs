@@ -235,23 +235,28 @@ impl<A: Acc, const K: usize> Planes<A, K> {
     }
 }
 
-/// Runs a body for `$r` in `0..$n`, with `$u` one of four accumulators: constant, so that they are registers.
-macro_rules! by_four {
-    ($n:expr, |$r:ident, $u:ident| $body:block) => {{
-        let (n, mut at) = ($n, 0);
-        while at + 4 <= n {
-            for $u in 0..4 {
-                let $r = at + $u;
-                $body
+/// Registers of channels that are summed side by side: whole cache lines of every row.
+const TOGETHER: usize = 4;
+
+/// Runs a body for `$r` in `0..$n` and registers `$u` of a row, of which `$k` lanes are there; all of them where `$whole`.
+macro_rules! side_by_side {
+    ($R:ty, $n:expr, $whole:expr, $lanes:expr, |$r:ident, $u:ident, $k:ident| $body:block) => {
+        if $whole {
+            for $r in 0..$n {
+                for $u in 0..TOGETHER {
+                    let $k = <$R as Register>::WIDTH;
+                    $body
+                }
             }
-            at += 4;
+        } else {
+            for $u in 0..TOGETHER {
+                let $k = $lanes($u);
+                for $r in 0..if $k > 0 { $n } else { 0 } {
+                    $body
+                }
+            }
         }
-        while at < n {
-            let ($r, $u) = (at, 0usize);
-            $body
-            at += 1;
-        }
-    }};
+    };
 }
 
 /// Mean and squared deviations of each channel over a range of rows.
@@ -273,31 +278,34 @@ impl<T: Float> WithSimd for ColumnMoments<T> {
         while from < rows.end {
             let len = SUB_BLOCK.min(rows.end - from);
             let (before, share) = ((from - rows.start) as f64, len as f64 / (from - rows.start + len) as f64);
-            for i in (0..c).step_by(width) {
-                let k = width.min(c - i);
+            for i in (0..c).step_by(TOGETHER * width) {
+                let k = |u: usize| width.min(c.saturating_sub(i + u * width));
+                let whole = i + TOGETHER * width <= c;
                 // SAFETY: rows and channels are inside.
                 unsafe {
-                    let at = |r: usize| T::load::<S>(x.offset((from + r) as isize * step).add(i), k);
-                    let mut sum = [Reg::<S, T>::splat(0.0); 4];
-                    by_four!(len, |r, u| {
-                        sum[u] = sum[u] + at(r);
+                    let at = |r: usize| x.offset((from + r) as isize * step).add(i);
+                    let zero = Reg::<S, T>::splat(0.0);
+                    let mut mean = [zero; TOGETHER];
+                    side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
+                        mean[u] = mean[u] + T::load::<S>(at(r).add(u * width), k);
                     });
-                    let mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) * Reg::<S, T>::splat(1.0 / len as f64);
-                    let mut sum = [Reg::<S, T>::splat(0.0); 4];
-                    by_four!(len, |r, u| {
-                        let d = at(r) - mean;
-                        sum[u] = d.fma(d, sum[u]);
+                    mean = mean.map(|sum| sum * Reg::<S, T>::splat(1.0 / len as f64));
+                    let mut m2 = [zero; TOGETHER];
+                    side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
+                        let d = T::load::<S>(at(r).add(u * width), k) - mean[u];
+                        m2[u] = d.fma(d, m2[u]);
                     });
-                    let m2 = (sum[0] + sum[1]) + (sum[2] + sum[3]);
                     // Into what the rows before gave.
-                    let (mut means, mut squares) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
-                    mean.store(means.as_mut_ptr());
-                    m2.store(squares.as_mut_ptr());
-                    for j in 0..k {
-                        let [old, old2] = &mut *m.add(i + j);
-                        let d = means[j] - *old;
-                        *old = *old + d * T::Acc::of(share);
-                        *old2 = *old2 + squares[j] + d * d * T::Acc::of(before * share);
+                    for u in (0..TOGETHER).take_while(|u| k(*u) > 0) {
+                        let (mut means, mut squares) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
+                        mean[u].store(means.as_mut_ptr());
+                        m2[u].store(squares.as_mut_ptr());
+                        for j in 0..k(u) {
+                            let [old, old2] = &mut *m.add(i + u * width + j);
+                            let d = means[j] - *old;
+                            *old = *old + d * T::Acc::of(share);
+                            *old2 = *old2 + squares[j] + d * d * T::Acc::of(before * share);
+                        }
                     }
                 }
             }
@@ -487,24 +495,30 @@ impl<T: Float> WithSimd for ColumnSums<T> {
         let mut from = rows.start;
         while from < rows.end {
             let len = SUB_BLOCK.min(rows.end - from);
-            for i in (0..c).step_by(width) {
-                let k = width.min(c - i);
+            for i in (0..c).step_by(TOGETHER * width) {
+                let k = |u: usize| width.min(c.saturating_sub(i + u * width));
+                let whole = i + TOGETHER * width <= c;
                 // SAFETY: rows and channels are inside.
                 unsafe {
-                    let mean = load::<Reg<S, T>>(mean.add(i), k);
-                    let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
-                    by_four!(len, |r, u| {
-                        let at = (from + r) as isize;
+                    let mut means = [Reg::<S, T>::splat(0.0); TOGETHER];
+                    for u in (0..TOGETHER).take_while(|u| k(*u) > 0) {
+                        means[u] = load::<Reg<S, T>>(mean.add(i + u * width), k(u));
+                    }
+                    let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); TOGETHER], [Reg::<S, T>::splat(0.0); TOGETHER]);
+                    side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
+                        let (at, i) = ((from + r) as isize, i + u * width);
                         let gv = T::load::<S>(g.offset(at * dg).add(i), k);
                         a[u] = a[u] + gv;
-                        b[u] = gv.fma(T::load::<S>(x.offset(at * dx).add(i), k) - mean, b[u]);
+                        b[u] = gv.fma(T::load::<S>(x.offset(at * dx).add(i), k) - means[u], b[u]);
                     });
-                    let (mut p, mut q) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
-                    ((a[0] + a[1]) + (a[2] + a[3])).store(p.as_mut_ptr());
-                    ((b[0] + b[1]) + (b[2] + b[3])).store(q.as_mut_ptr());
-                    for j in 0..k {
-                        let [old_p, old_q] = &mut *m.add(i + j);
-                        (*old_p, *old_q) = (*old_p + p[j], *old_q + q[j]);
+                    for u in (0..TOGETHER).take_while(|u| k(*u) > 0) {
+                        let (mut p, mut q) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
+                        a[u].store(p.as_mut_ptr());
+                        b[u].store(q.as_mut_ptr());
+                        for j in 0..k(u) {
+                            let [old_p, old_q] = &mut *m.add(i + u * width + j);
+                            (*old_p, *old_q) = (*old_p + p[j], *old_q + q[j]);
+                        }
                     }
                 }
             }
