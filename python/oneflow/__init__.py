@@ -78,6 +78,7 @@ _more_names.attach()
 _LAZY = (
     "_C",
     "_dynamo",
+    "_inductor",
     "accelerator",
     "amp",
     "autograd",

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from oneflow.compiler import disable, is_compiling, list_backends, reset
+from oneflow.compiler._compile import OptimizedModule
 
 __all__ = [
+    "OptimizedModule",
     "allow_in_graph",
     "config",
     "disable",
@@ -35,6 +37,7 @@ config: Any = SimpleNamespace(
     assume_static_by_default=True,
     automatic_dynamic_shapes=True,
     inline_inbuilt_nn_modules=True,
+    skip_fwd_side_effects_in_bwd_under_checkpoint=False,
 )
 
 

@@ -86,7 +86,12 @@ SYMBOLS = (
     "sym_sum",
 )
 METHODS = ("expand", "new_ones", "repeat")
+# Functions of ``ops.aten`` that the package has too, and classes of `cuda`.
+ATEN = ("_assert_async", "_grouped_mm")
+STREAMS = ("Event", "Stream")
 NAMES = (
+    *ATEN,
+    *STREAMS,
     *FUNCTIONAL,
     *OWN,
     *METHODS,
@@ -96,6 +101,7 @@ NAMES = (
     "embedding_renorm_",
     "batch_norm",
     "instance_norm",
+    "dequantize",
     "ger",
     "range",
 )
@@ -113,6 +119,10 @@ def find(name: str) -> Any:
         return importlib.import_module("oneflow.func").vmap
     if name in METHODS:
         return getattr(Tensor, name)
+    if name in ATEN:
+        return getattr(importlib.import_module("oneflow._aten"), name)
+    if name in STREAMS:
+        return getattr(importlib.import_module("oneflow.cuda"), name)
     return globals().get(name) if name in NAMES else None
 
 
@@ -190,6 +200,17 @@ def instance_norm(
     from oneflow.nn import functional
 
     return functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def dequantize(input: Tensor) -> Tensor:
+    """The numbers in single precision; there are no quantized tensors.
+
+    Example::
+
+        >>> oneflow.ones(1, dtype=oneflow.float64).dequantize()
+        tensor([1.])
+    """
+    return input.float()
 
 
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -385,7 +406,7 @@ def attach() -> None:
     for name in ("cast", "in_top_k", "nms", "mish", "selu", "silu", "softplus", "softsign", "quick_gelu"):
         if not hasattr(Tensor, name):
             setattr(Tensor, name, _method(name))
-    for function in (fill_diagonal_, resize, resize_as, index, offload, load, ipu, xpu, ger):
+    for function in (fill_diagonal_, resize, resize_as, index, offload, load, ipu, xpu, ger, dequantize):
         if not hasattr(Tensor, function.__name__):
             setattr(Tensor, function.__name__, function)
     held: Any = Tensor

@@ -10,10 +10,12 @@ from oneflow.distributed import (
     all_gather,
     all_gather_into_tensor,
     all_reduce,
+    all_to_all,
     barrier,
     broadcast,
     gather,
     reduce,
+    reduce_scatter,
     reduce_scatter_tensor,
     scatter,
 )
@@ -33,40 +35,6 @@ __all__ = [
     "scatter",
     "send",
 ]
-
-
-def reduce_scatter(output: Tensor, input_list: list[Tensor]) -> None:
-    """Add the lists of all ranks entry by entry; entry ``i`` of the sum goes to ``output`` of rank ``i``.
-
-    Example::
-
-        >>> def rank():
-        ...     y = oneflow.zeros(1)
-        ...     oneflow.comm.reduce_scatter(y, [oneflow.ones(1), oneflow.full((1,), 2.0)])
-        ...     return y.item()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [2.0, 4.0]
-    """
-    reduce_scatter_tensor(output.unsqueeze(0), oneflow.stack(input_list))
-
-
-def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]) -> None:
-    """Send entry ``i`` of the inputs to rank ``i``; entry ``i`` of the outputs comes from there. All of one shape.
-
-    Example::
-
-        >>> def rank():
-        ...     mine = float(oneflow.distributed.get_rank())
-        ...     got = [oneflow.zeros(1), oneflow.zeros(1)]
-        ...     oneflow.comm.all_to_all(got, [oneflow.full((1,), mine), oneflow.full((1,), mine)])
-        ...     return [t.item() for t in got]
-        >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 1.0], [0.0, 1.0]]
-    """
-    received = oneflow.empty_like(sent := oneflow.stack(input_tensor_list))
-    distributed.all_to_all_single(received, sent)
-    for place, part in zip(output_tensor_list, received, strict=True):
-        place.copy_(part)
 
 
 def send(input: Tensor, dst: int, send_meta: bool = True) -> None:

@@ -53,11 +53,45 @@ def empty_cache() -> None:
     """
 
 
-def manual_seed_all(seed: int) -> None:
+def manual_seed(seed: int) -> None:
     """Nothing: there is nothing to seed."""
+
+
+manual_seed_all = manual_seed
+
+
+def is_bf16_supported() -> bool:
+    """False: there is no provider for them.
+
+    Example::
+
+        >>> oneflow.xpu.is_bf16_supported()
+        False
+    """
+    return False
+
+
+def memory_allocated(device: Any = None) -> int:
+    """0: no memory is held.
+
+    Example::
+
+        >>> oneflow.xpu.memory_allocated()
+        0
+    """
+    return 0
+
+
+memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Nothing: no memory is held."""
 
 
 current_device = refuse("oneflow.xpu.current_device", _INSTEAD)
 get_device_properties = refuse("oneflow.xpu.get_device_properties", _INSTEAD)
+get_device_capability = refuse("oneflow.xpu.get_device_capability", _INSTEAD)
+get_device_name = refuse("oneflow.xpu.get_device_name", _INSTEAD)
 set_device = refuse("oneflow.xpu.set_device", _INSTEAD)
 synchronize: Any = refuse("oneflow.xpu.synchronize", _INSTEAD)

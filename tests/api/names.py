@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import oneflow
+from oneflow.mock_torch import private
+from oneflow.mock_torch.private import absent
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -110,6 +112,19 @@ def module(path: str) -> object:
         return spec
 
 
+def in_mock(text: str) -> bool:
+    """Whether packages find a name while `mock_torch` is on: in its private folder or among its modules of refusals."""
+    parts = text.split(".")
+    for n in range(len(parts), 1, -1):
+        name = private.find(".".join(parts[:n]))
+        found = absent.module(".".join(parts[:n])) if name is None else importlib.import_module(name)
+        if found is not None:
+            for part in parts[n:]:
+                found = getattr(found, part, None)
+            return found is not None
+    return False
+
+
 class Verdict(NamedTuple):
     """present, partial, excluded or missing; and why."""
 
@@ -122,7 +137,9 @@ def verdict(text: str) -> Verdict:
     found = find(text)
     reason = rule("excluded", text)
     if found is MISSING:
-        return Verdict("excluded", reason) if reason else Verdict("missing")
+        if reason:
+            return Verdict("excluded", reason)
+        return Verdict("partial", "for packages, while mock_torch is on") if in_mock(text) else Verdict("missing")
     instead = getattr(found, "_instead", None)
     if isinstance(instead, str):
         return Verdict("partial", f"raises NotImplementedError: {instead}")

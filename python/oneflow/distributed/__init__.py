@@ -16,30 +16,46 @@ from oneflow import Tensor, _oneflow
 from oneflow._oneflow import Work
 
 __all__ = [
+    "Backend",
+    "GroupMember",
     "ReduceOp",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
+    "all_gather_object",
     "all_reduce",
+    "all_to_all",
     "all_to_all_single",
     "barrier",
     "broadcast",
+    "broadcast_object_list",
     "destroy_process_group",
     "gather",
+    "gather_object",
     "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
     "get_rank",
     "get_world_size",
+    "group",
     "init_process_group",
     "irecv",
     "is_available",
+    "is_gloo_available",
     "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
     "isend",
+    "monitored_barrier",
     "new_group",
     "recv",
     "reduce",
+    "reduce_scatter",
     "reduce_scatter_tensor",
     "reset_wire_counters",
     "scatter",
+    "scatter_object_list",
     "send",
     "wire_bytes",
     "wire_calls",
@@ -504,3 +520,25 @@ def reset_wire_counters() -> None:
         [{}, {}]
     """
     _oneflow._reset_wire_counters()
+
+
+# isort: off
+# Made of the collectives above.
+from oneflow.distributed._objects import (
+    Backend,
+    GroupMember,
+    all_gather_object,
+    all_to_all,
+    broadcast_object_list,
+    gather_object,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    group,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    monitored_barrier,
+    reduce_scatter,
+    scatter_object_list,
+)

@@ -159,7 +159,8 @@ class LBFGS(Optimizer):
                 direction = _two_loops(grad, changes, steps, ro, scale, shares)
             before = grad.clone() if before is None else before.copy_(grad)
             loss_before = loss
-            length = min(1.0, 1.0 / grad.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            shrunk: Number = min(1.0, 1.0 / grad.abs().sum())
+            length = shrunk * lr if state["n_iter"] == 1 else lr
             slope = grad.dot(direction)
             if slope > -group["tolerance_change"]:
                 break

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from oneflow import Tensor
 from oneflow.utils import data, hooks
 
-__all__ = ["checkpoint", "data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks", "swap_tensors"]
 
 _LAZY = (
     "_pytree",
@@ -19,6 +20,33 @@ _LAZY = (
     "global_view",
     "tensor",
 )
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Let two leaf tensors change contents, gradients, classes and attributes; whoever holds one sees the other's.
+
+    Raises:
+        RuntimeError: one was computed with a gradient.
+
+    Example::
+
+        >>> a, b = oneflow.zeros(2), oneflow.ones(3)
+        >>> oneflow.utils.swap_tensors(a, b)
+        >>> a, b
+        (tensor([1., 1., 1.]), tensor([0., 0.]))
+    """
+    if not (t1.is_leaf and t2.is_leaf):
+        raise RuntimeError("Cannot swap tensors that have a gradient function: their history would be another's")
+    kept = [(t.data, t.grad, t.requires_grad, t.__class__, dict(t.__dict__)) for t in (t1, t2)]
+    for t, (value, grad, requires_grad, cls, attributes) in zip((t2, t1), kept, strict=True):
+        t.grad = None
+        t.requires_grad_(False)
+        t.data = value
+        t.requires_grad_(requires_grad)
+        t.grad = grad
+        t.__class__ = cls
+        t.__dict__.clear()
+        t.__dict__.update(attributes)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format  # noqa: F401  (found here too)
 from oneflow._refusals import refuse_class
+from oneflow.nn.modules.module import _parse_to
 from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
 
 _INSTEAD = "oneflow traces with oneflow.nn.Graph and has no TorchScript"
@@ -54,6 +55,12 @@ class _ExcludeDispatchKeyGuard(contextlib.AbstractContextManager):
     def __exit__(self, *error: Any) -> None:
         for context in reversed(self._off):
             context.__exit__(*error)
+
+
+class _nn:
+    """Functions below ``torch._C._nn``."""
+
+    _parse_to = staticmethod(_parse_to)
 
 
 def _get_tracing_state() -> None:

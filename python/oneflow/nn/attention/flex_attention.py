@@ -7,12 +7,22 @@ are held in full: memory grows with queries times keys. What PyTorch skips by bl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor
 
-__all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = [
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]
 
 # The size of blocks that masks are told in.
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
@@ -97,6 +107,20 @@ def create_mask(
     return mod_fn(*_positions(sizes, device)).to(oneflow.bool).expand(sizes)
 
 
+class AuxRequest(NamedTuple):
+    """What :func:`flex_attention` is to return beside its output."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """The logarithm of the sum of the scores' exponentials, and the greatest score: ``(batch, heads, queries)``."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
+
+
 class BlockMask:
     """Which keys each query sees. Made by :func:`create_block_mask`.
 
@@ -118,6 +142,56 @@ class BlockMask:
         self.mask_mod = mask_mod
         self.BLOCK_SIZE = BLOCK_SIZE
         self.seq_lengths = (mask.shape[-2], mask.shape[-1])
+
+    @classmethod
+    def from_kv_blocks(
+        cls,
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+        mask_mod: MaskMod | None = None,
+        seq_lengths: tuple[int, int] | None = None,
+        compute_q_blocks: bool = True,
+        **_: Any,
+    ) -> BlockMask:
+        """A mask of the blocks of keys that each block of queries sees.
+
+        Args:
+            kv_num_blocks: integers (batch, heads, blocks of queries): of how many blocks of keys ``mask_mod`` decides.
+            kv_indices: integers (batch, heads, blocks of queries, blocks of keys); the first so many are these blocks.
+            full_kv_num_blocks, full_kv_indices: the same of blocks that are seen as a whole.
+            BLOCK_SIZE: rows and columns of a block.
+            mask_mod: as for :func:`create_block_mask`; without, blocks are seen as a whole.
+            seq_lengths: numbers of queries and keys; without, the blocks are complete.
+
+        Example::
+
+            >>> one = oneflow.ones(1, 1, 2, dtype=oneflow.int32)
+            >>> first = oneflow.tensor([[[[0, 1], [1, 0]]]])
+            >>> BlockMask.from_kv_blocks(one, first, BLOCK_SIZE=1).mask[0, 0]
+            tensor([[ True, False],
+                    [False,  True]])
+        """
+        rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+        n_q, n_kv = kv_indices.shape[-2:]
+        length = (n_q * rows, n_kv * columns) if seq_lengths is None else seq_lengths
+
+        def wide(n_blocks: Tensor, indices: Tensor) -> Tensor:
+            given = oneflow.arange(n_kv, device=indices.device) < n_blocks[..., None]
+            # Places behind the given ones may hold anything; they go to a column of their own, which is cut off.
+            ordered = oneflow.where(given, indices.long(), n_kv)
+            blocks = given.new_zeros((*given.shape[:-1], n_kv + 1)).scatter(-1, ordered, given)[..., :n_kv]
+            whole = blocks.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+            return whole[..., : length[0], : length[1]]
+
+        mask = wide(kv_num_blocks, kv_indices)
+        if mask_mod is not None:
+            mask = mask & create_mask(mask_mod, mask.shape[0], mask.shape[1], *length, device=mask.device)
+        if full_kv_num_blocks is not None and full_kv_indices is not None:
+            mask = mask | wide(full_kv_num_blocks, full_kv_indices)
+        return cls(mask, noop_mask if mask_mod is None else mask_mod, (rows, columns))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -194,6 +268,8 @@ def flex_attention(
     enable_gqa: bool = False,
     return_lse: bool = False,
     kernel_options: Any = None,
+    *,
+    return_aux: AuxRequest | None = None,
     **_: Any,
 ) -> Any:
     """Attention with scores changed by ``score_mod`` and masked by ``block_mask``.
@@ -208,6 +284,7 @@ def flex_attention(
         enable_gqa: see ``key``.
         return_lse: also return the logarithm of the sum of the scores' exponentials, ``(batch, heads, queries)``.
         kernel_options: accepted; there is one way to compute it.
+        return_aux: also return an :class:`AuxOutput` of what is asked for.
 
     Raises:
         ValueError: the numbers of heads do not fit.
@@ -236,4 +313,7 @@ def flex_attention(
         scores = scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0.0)
     output = weights.to(value.dtype) @ value
+    if return_aux is not None:
+        lse = scores.logsumexp(-1) if return_aux.lse else None
+        return output, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
     return (output, scores.logsumexp(-1)) if return_lse else output

@@ -235,6 +235,10 @@ class _Batches:
         return len(self._loader)
 
 
+# The names that programs look for: with workers or without, passes are of one class.
+_BaseDataLoaderIter = _SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = _Batches
+
+
 class _Map(Fetcher):
     """Samples by index."""
 

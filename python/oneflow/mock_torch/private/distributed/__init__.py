@@ -13,13 +13,6 @@ ProcessGroup: Any = refuse_class("torch.distributed.ProcessGroup", "use oneflow.
 init_device_mesh = refuse("torch.distributed.init_device_mesh", _INSTEAD)
 
 
-def get_process_group_ranks(group: Any = None) -> list[int]:
-    """The ranks of a group, all of them without one."""
-    if group is None:
-        return list(range(oneflow.distributed.get_world_size()))
-    return list(group.ranks)
-
-
 def is_torchelastic_launched() -> bool:
     """False: processes are started by :mod:`oneflow.distributed.launch` or by the user."""
     return False

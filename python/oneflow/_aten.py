@@ -1,0 +1,127 @@
+"""Functions that ``ops.aten`` has and no public name stands for: casts, assertions, products of groups of rows.
+
+Each is a composition of public functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+
+def sym_size(self: Tensor, dim: int | None = None) -> Any:
+    """The sizes, or the one along ``dim``."""
+    return self.shape if dim is None else self.shape[dim]
+
+
+def sym_numel(self: Tensor) -> int:
+    """The number of elements."""
+    return self.numel()
+
+
+def sym_stride(self: Tensor, dim: int | None = None) -> Any:
+    """The strides, or the one along ``dim``."""
+    return self.stride() if dim is None else self.stride(dim)
+
+
+def _to_copy(
+    self: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A copy with another dtype, device or order in memory."""
+    options = {"dtype": dtype, "device": device, "memory_format": memory_format}
+    return self.to(**{key: value for key, value in options.items() if value is not None}, copy=True)
+
+
+def _unsafe_view(self: Tensor, size: Any) -> Tensor:
+    """A view with other sizes."""
+    return self.view(size)
+
+
+def _local_scalar_dense(self: Tensor) -> Any:
+    """The number of a tensor of one element."""
+    return self.item()
+
+
+def _assert_scalar(self: Any, assert_msg: str) -> None:
+    """Raise RuntimeError with the message where the number is zero."""
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError where the one element of a tensor is zero.
+
+    Example::
+
+        >>> oneflow._assert_async(oneflow.tensor(True))
+    """
+    if not bool(input):
+        raise RuntimeError(assert_msg)
+
+
+def max_pool2d_with_indices_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor:
+    """Each gradient at the place its maximum came from; windows that share one add up."""
+    planes = oneflow.zeros_like(self).flatten(-2)
+    return planes.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(self.shape)
+
+
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """Products of groups: those of a batch, or of runs of rows, columns or inner indices that end at ``offs``.
+
+    Args:
+        self: (groups, m, k), or (m, k).
+        mat2: (groups, k, n), or (k, n).
+        offs: int32 (groups,), where each run ends; given when a matrix has no dimension of groups.
+        bias: not implemented, as in PyTorch.
+        out_dtype: of the result.
+
+    Raises:
+        RuntimeError: ``offs`` is missing, or is not int32.
+
+    Example::
+
+        >>> rows, weights = oneflow.ones(3, 2), oneflow.ones(2, 2, 1)
+        >>> oneflow._grouped_mm(rows, weights, offs=oneflow.tensor([1, 3], dtype=oneflow.int32)).T
+        tensor([[2., 2., 2.]])
+    """
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if (offs is None) != (self.dim() == mat2.dim() == 3):
+        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
+    if offs is None:
+        result = oneflow.bmm(self, mat2)
+    else:
+        if offs.dtype != oneflow.int32:
+            raise RuntimeError("Offsets have to be int32")
+        ends = offs.tolist()
+        runs = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        if self.dim() == mat2.dim() == 2:
+            result = oneflow.stack([self[:, run] @ mat2[run] for run in runs])
+        elif self.dim() == 2:
+            parts = [self[run] @ weight for run, weight in zip(runs, mat2, strict=True)]
+            # Rows behind the last run belong to no group.
+            result = oneflow.cat([*parts, self.new_zeros(self.shape[0] - ends[-1], mat2.shape[-1])])
+        else:
+            parts = [rows @ mat2[:, run] for run, rows in zip(runs, self, strict=True)]
+            result = oneflow.cat([*parts, self.new_zeros(self.shape[-2], mat2.shape[-1] - ends[-1])], -1)
+    return result if out_dtype is None else result.to(out_dtype)

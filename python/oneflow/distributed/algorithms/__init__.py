@@ -1,0 +1,1 @@
+"""Algorithms over modules that ``torch.distributed`` keeps: checkpointing by wrapping."""
