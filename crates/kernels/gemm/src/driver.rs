@@ -79,7 +79,7 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
 
 unsafe fn run_int<T: Int, C: Int + From<T>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let shared = Shared(args);
-    Tasks::new(args, par.threads(), 1, args.n).run(args.batch, par, &|o, rows, _| {
+    Tasks::new(args, par.threads(), args.n).run(args.batch, par, &|o, rows, _| {
         let args = shared.get();
         let at = |m: Mat, offset: isize| Mat { ptr: m.ptr.cast::<T>().wrapping_offset(offset).cast(), ..m };
         let c = Mat { ptr: args.c.ptr.cast::<C>().wrapping_offset(o.c).cast(), ..args.c };
@@ -114,32 +114,82 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
     } else {
         args
     };
-    let shared = Shared(args);
-    Tasks::new(args, par.threads(), kernels.mr, kernels.nr).run(args.batch, par, &|o, rows, cols| {
-        let args = shared.get();
-        let product = Product::<M, C> {
-            isa,
-            kernels,
-            k: args.k,
-            n: args.n,
-            a: Operand::new(args.a, o.a),
-            b: Operand::new(args.b, o.b),
-            alpha: Acc::of(args.alpha),
-            beta: Acc::of(args.beta),
-            packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
-            plain: args.epilogue.is_none(),
-            post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
-            mode: PhantomData,
-        };
-        // SAFETY: the caller's contract; tasks write distinct tiles or items of C.
-        unsafe {
-            if args.m == 1 && args.packed.is_none() && (args.b.cs == 1 || args.b.rs == 1) {
-                product.single_row(cols)
-            } else {
-                product.compute(rows, cols)
-            }
-        }
+    let job = Job::<M, C> {
+        isa,
+        kernels,
+        args,
+        packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
+        c: PhantomData,
+    };
+    let len = args.k.div_ceil(M::KU) * padded(args.n, kernels.nr, kernels.lanes);
+    let Some(tasks) = Tasks::of_rows(args, par.threads(), kernels.mr, kernels.mc, len * size_of::<M::P>()) else {
+        // SAFETY: the caller's contract.
+        return unsafe { job.run(&Tasks::new(args, par.threads(), kernels.nr), par) };
+    };
+    scratch::with(Slot::Whole, len * size_of::<M::P>(), |room| {
+        let job = &Job { packed: room.cast_const().cast(), ..job };
+        let panels = args.n.div_ceil(kernels.nr);
+        let parts = if args.n * args.k < PACKED_ALONE { 1 } else { panels.min(2 * par.threads()) };
+        par.run(parts, &|i| {
+            let Job { args, packed, .. } = *job.get();
+            let part = i * panels / parts..(i + 1) * panels / parts;
+            // SAFETY: the room has a place for every panel, and tasks pack distinct ones.
+            unsafe { pack_columns::<M>(isa, (args.k, args.n), args.b, part, packed.cast_mut()) }
+        });
+        // SAFETY: the caller's contract; B is packed.
+        unsafe { job.run(&tasks, par) };
     });
+}
+
+/// A smaller B is packed before another thread would have come.
+const PACKED_ALONE: usize = 1 << 14;
+
+/// A typed problem with raw pointers, lent to the tasks of one call.
+struct Job<'a, M: Mode, C> {
+    isa: Isa,
+    kernels: &'static Kernels<M::P, Sum<M>>,
+    args: &'a GemmArgs<'a>,
+    /// The whole of B, packed before; null where it is not.
+    packed: *const M::P,
+    c: PhantomData<C>,
+}
+
+// SAFETY: tasks only read the problem, and what they write through its pointers is disjoint.
+unsafe impl<M: Mode, C> Sync for Job<'_, M, C> {}
+
+impl<M: Mode, C: Elem<Acc = Sum<M>>> Job<'_, M, C> {
+    /// For closures, which otherwise capture a pointer by itself.
+    fn get(&self) -> &Self {
+        self
+    }
+
+    unsafe fn run(&self, tasks: &Tasks, par: &dyn Parallel) {
+        tasks.run(self.args.batch, par, &|o, rows, cols| {
+            let Job { isa, kernels, args, packed, .. } = *self.get();
+            let product = Product::<M, C> {
+                isa,
+                kernels,
+                k: args.k,
+                n: args.n,
+                a: Operand::new(args.a, o.a),
+                b: Operand::new(args.b, o.b),
+                alpha: Acc::of(args.alpha),
+                beta: Acc::of(args.beta),
+                packed,
+                plain: args.epilogue.is_none(),
+                post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
+                mode: PhantomData,
+            };
+            // SAFETY: the caller's contract; tasks write distinct tiles or items of C.
+            unsafe {
+                if args.m == 1 && packed.is_null() && (args.b.cs == 1 || args.b.rs == 1) {
+                    product.single_row(cols)
+                } else {
+                    product.compute(rows, cols)
+                }
+            }
+        });
+    }
 }
 
 type Sum<M> = <<M as Mode>::S as Elem>::Acc;
@@ -210,25 +260,32 @@ pub(crate) unsafe fn pack_whole(dtype: DType, shape: (usize, usize), b: Mat, isa
 
 unsafe fn panels<M: Mode>((k, n): (usize, usize), b: Mat, isa: Isa) -> Panels {
     let ker = M::kernels(isa);
-    let steps = k.div_ceil(M::KU);
-    let mut out = Panels::new(steps * padded(n, ker.nr, ker.lanes) * size_of::<M::P>());
-    let mut dst: *mut M::P = out.as_mut_ptr().cast();
-    let passes = Even::new(steps, ker.kc);
-    for part in 0..passes.parts {
-        let ks = passes.get(part);
-        for col in (0..n).step_by(ker.nr) {
-            let width = ker.nr.min(n - col);
-            let start = ks.start * M::KU;
-            let src = b.ptr.cast::<M::S>().wrapping_offset(col as isize * b.cs + start as isize * b.rs);
-            let strip =
-                Strip { src: src.cast_const(), ws: b.cs, ks: b.rs, width, k: (ks.len() * M::KU).min(k - start) };
-            let dst_width = width.next_multiple_of(ker.lanes);
-            // SAFETY: the strip lies in B; the panels follow one another in the buffer, spare bytes behind the last.
-            unsafe { M::pack(isa, strip, dst, dst_width) };
-            dst = dst.wrapping_add(ks.len() * dst_width);
-        }
-    }
+    let mut out = Panels::new(k.div_ceil(M::KU) * padded(n, ker.nr, ker.lanes) * size_of::<M::P>());
+    // SAFETY: the caller's contract; the buffer holds all panels.
+    unsafe { pack_columns::<M>(isa, (k, n), b, 0..n.div_ceil(ker.nr), out.as_mut_ptr().cast()) };
     out
+}
+
+/// Some panels of B, each to its place in the whole: those of one pass over k follow one another.
+unsafe fn pack_columns<M: Mode>(isa: Isa, (k, n): (usize, usize), b: Mat, part: Range<usize>, to: *mut M::P) {
+    let ker = M::kernels(isa);
+    let b = Operand::<M::S>::new(b, 0);
+    let cols = part.start * ker.nr..(part.end * ker.nr).min(n);
+    let passes = Even::new(k.div_ceil(M::KU), ker.kc);
+    for ks in (0..passes.parts).map(|i| passes.get(i)) {
+        let to = to.wrapping_add(ks.start * padded(n, ker.nr, ker.lanes));
+        let panel = |col: usize| {
+            let width = ker.nr.min(n - col);
+            let dst = to.wrapping_add(col * ks.len());
+            Panel { at: col - cols.start, width, dst, dst_width: width.next_multiple_of(ker.lanes) }
+        };
+        let panels: SmallVec<[Panel<M::P>; 16]> = cols.clone().step_by(ker.nr).map(panel).collect();
+        let start = ks.start * M::KU;
+        let src = b.at(start, cols.start).cast_const();
+        let strip = Strip { src, ws: b.cs, ks: b.rs, width: cols.len(), k: (ks.len() * M::KU).min(k - start) };
+        // SAFETY: the strip lies in B; the panels, of whole registers, lie in the buffer.
+        unsafe { M::pack_panels(isa, strip, &panels) };
+    }
 }
 
 /// Most rows whose sums are kept outside C at a time: it bounds that buffer.

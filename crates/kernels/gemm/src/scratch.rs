@@ -53,10 +53,12 @@ pub enum Slot {
     A,
     B,
     C,
+    /// A whole operand that several tasks read.
+    Whole,
 }
 
 thread_local! {
-    static BUFFERS: [Cell<Buffer>; 3] = const { [const { Cell::new(Buffer::EMPTY) }; 3] };
+    static BUFFERS: [Cell<Buffer>; 4] = const { [const { Cell::new(Buffer::EMPTY) }; 4] };
 }
 
 /// Runs `f` with `bytes` (and 64 spare bytes behind them) of uninitialised memory, aligned to a cache line.

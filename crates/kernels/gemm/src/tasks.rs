@@ -46,12 +46,32 @@ pub(crate) struct Tasks {
 
 /// Work below this many multiply-adds is not worth waking a thread for.
 const SERIAL_BELOW: f64 = 1e6;
+/// A packed B that stays in the shared cache while all tasks read it.
+const SHARED_BYTES: usize = 4 << 20;
 
 impl Tasks {
-    pub fn new(args: &GemmArgs, threads: usize, mr: usize, nr: usize) -> Tasks {
+    fn whole(args: &GemmArgs) -> (Tasks, f64) {
         let n_items = args.batch.iter().map(|d| d.size).product();
         let work = args.m as f64 * args.n as f64 * args.k.max(1) as f64 * n_items as f64;
-        let whole = Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n };
+        (Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n }, work)
+    }
+
+    /// Rows of one product for a B that is packed once for all tasks, where there are rows enough and B is small.
+    pub fn of_rows(args: &GemmArgs, threads: usize, mr: usize, mc: usize, b_bytes: usize) -> Option<Tasks> {
+        let (whole, work) = Self::whole(args);
+        let fits = args.packed.is_none() && whole.n_items == 1 && b_bytes <= SHARED_BYTES;
+        if threads <= 1 || !fits || work < SERIAL_BELOW || args.m < 4 * mr * threads {
+            return None;
+        }
+        // Several tasks a thread, so that a slow core does not hold up the rest; all of them alike.
+        let parts = threads * (args.m / (mc * threads)).clamp(1, 4);
+        let rows = args.m.div_ceil(parts);
+        Some(Tasks { items: 1, rows, grid: (args.m.div_ceil(rows), 1), ..whole })
+    }
+
+    pub fn new(args: &GemmArgs, threads: usize, nr: usize) -> Tasks {
+        let (whole, work) = Self::whole(args);
+        let n_items = whole.n_items;
         if threads <= 1 || work < SERIAL_BELOW {
             return whole;
         }
@@ -64,7 +84,7 @@ impl Tasks {
         let cut = |n: usize, parts: usize, unit: usize| n.div_ceil(parts).next_multiple_of(unit).min(n);
         // The cut that packs least: every task packs its own rows and columns.
         let (rows, cols) = (1..=parts)
-            .map(|p| (cut(args.m, p, mr), cut(args.n, parts.div_ceil(p), nr)))
+            .map(|p| (args.m.div_ceil(p), cut(args.n, parts.div_ceil(p), nr)))
             .min_by_key(|&(rows, cols)| {
                 let n_tasks = args.m.div_ceil(rows) * args.n.div_ceil(cols);
                 (parts.saturating_sub(n_tasks), rows + cols)
