@@ -104,6 +104,53 @@ def recommender(torch: Any, tables: int = 26, rows: int = 20_000, width: int = 1
     return Model()
 
 
+def resnet(torch: Any, blocks: tuple[int, ...], bottleneck: bool, width: int = 64, photos: bool = False) -> Any:
+    """For images of 32x32 and ten classes; `photos` are larger and begin with a wide convolution and a pooling."""
+    nn, F = torch.nn, torch.nn.functional
+    grows = 4 if bottleneck else 1
+
+    class Block(nn.Module):
+        def __init__(self, i: int, o: int, stride: int) -> None:
+            super().__init__()
+            sizes = (
+                [(i, o, 1, 1), (o, o, 3, stride), (o, o * grows, 1, 1)]
+                if bottleneck
+                else [(i, o, 3, stride), (o, o, 3, 1)]
+            )
+            self.convs = nn.ModuleList([nn.Conv2d(a, b, k, s, k // 2, bias=False) for a, b, k, s in sizes])
+            self.norms = nn.ModuleList([nn.BatchNorm2d(b) for _, b, _, _ in sizes])
+            self.skip: Any = None
+            if stride != 1 or i != o * grows:
+                self.skip = nn.Sequential(nn.Conv2d(i, o * grows, 1, stride, bias=False), nn.BatchNorm2d(o * grows))
+
+        def forward(self, x: Any) -> Any:
+            y = x
+            for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+                y = norm(conv(y))
+                y = F.relu(y) if k + 1 < len(self.convs) else y
+            return F.relu(y + (x if self.skip is None else self.skip(x)))
+
+    class ResNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(3, width, 7, 2, 3, bias=False) if photos else nn.Conv2d(3, width, 3, 1, 1, bias=False)
+            self.norm = nn.BatchNorm2d(width)
+            layers, i = [], width
+            for stage, n in enumerate(blocks):
+                o = width << stage
+                for k in range(n):
+                    layers.append(Block(i, o, 2 if stage and not k else 1))
+                    i = o * grows
+            self.body, self.head = nn.Sequential(*layers), nn.Linear(i, 1000 if photos else 10)
+
+        def forward(self, x: Any, target: Any) -> Any:
+            y = F.relu(self.norm(self.stem(x)))
+            y = self.body(F.max_pool2d(y, 3, 2, 1) if photos else y)
+            return F.cross_entropy(self.head(y.mean((2, 3))), target)
+
+    return ResNet()
+
+
 def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[Any, ...], Any]]]:
     """By name: what makes a model, its inputs and its optimizer."""
 
@@ -126,6 +173,11 @@ def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[A
         inputs = (torch.randn(512, 13, device=device), ids(20_000, 26, 512, 2), torch.rand(512, device=device))
         return with_optimizer(recommender(torch), inputs, "SGD")
 
+    def images(batch: int, size: int, photos: bool) -> Any:
+        model = resnet(torch, (2, 2, 2, 2), False, photos=photos)
+        inputs = (torch.randn(batch, 3, size, size, device=device), ids(10, batch))
+        return with_optimizer(model, inputs, "SGD", momentum=0.9)
+
     return {
         "MLP 784-512-512-10, batch 128, SGD": digits,
         "GPT 4x128, T 64, batch 12": lambda: tokens(65, 4, 128, 4, 64, 12),
@@ -135,6 +187,8 @@ def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[A
             language_lstm(torch), (ids(1000, 32, 64), ids(1000, 32, 64)), "Adam"
         ),
         "DLRM, 26 sparse tables, batch 512, SGD": clicks,
+        "ResNet-18, 32x32, batch 64, SGD": lambda: images(64, 32, False),
+        "ResNet-18, 224x224, batch 8, SGD": lambda: images(8, 224, True),
     }
 
 
@@ -161,5 +215,5 @@ def train(torch: Any, device: str) -> Iterator[Case]:
 def autocast(torch: Any, device: str) -> Iterator[Case]:
     """Steps under bfloat16 autocast."""
     for name, make in models(torch, device).items():
-        if name.startswith("GPT"):
+        if name.startswith(("GPT", "ResNet")):
             yield f"{name}, bfloat16", training_step(torch, make(), device, half=True)

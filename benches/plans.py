@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benches.models import resnet
+
 Thunk = Callable[[], object]
 Case = tuple[str, Any, tuple[Any, ...], Callable[[Any], Any]]
 
@@ -103,50 +105,6 @@ def tables(torch: Any) -> Any:
             return nn.functional.binary_cross_entropy_with_logits(self.top(torch.cat(parts, 1)).squeeze(1), target)
 
     return Model()
-
-
-def resnet(torch: Any, blocks: tuple[int, ...], bottleneck: bool, width: int = 64) -> Any:
-    nn, F = torch.nn, torch.nn.functional
-    grows = 4 if bottleneck else 1
-
-    class Block(nn.Module):  # type: ignore[misc]
-        def __init__(self, i: int, o: int, stride: int) -> None:
-            super().__init__()
-            sizes = (
-                [(i, o, 1, 1), (o, o, 3, stride), (o, o * grows, 1, 1)]
-                if bottleneck
-                else [(i, o, 3, stride), (o, o, 3, 1)]
-            )
-            self.convs = nn.ModuleList([nn.Conv2d(a, b, k, s, k // 2, bias=False) for a, b, k, s in sizes])
-            self.norms = nn.ModuleList([nn.BatchNorm2d(b) for _, b, _, _ in sizes])
-            self.skip: Any = None
-            if stride != 1 or i != o * grows:
-                self.skip = nn.Sequential(nn.Conv2d(i, o * grows, 1, stride, bias=False), nn.BatchNorm2d(o * grows))
-
-        def forward(self, x: Any) -> Any:
-            y = x
-            for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
-                y = norm(conv(y))
-                y = F.relu(y) if k + 1 < len(self.convs) else y
-            return F.relu(y + (x if self.skip is None else self.skip(x)))
-
-    class ResNet(nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.stem, self.norm = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
-            layers, i = [], width
-            for stage, n in enumerate(blocks):
-                o = width << stage
-                for k in range(n):
-                    layers.append(Block(i, o, 2 if stage and not k else 1))
-                    i = o * grows
-            self.body, self.head = nn.Sequential(*layers), nn.Linear(i, 10)
-
-        def forward(self, x: Any, target: Any) -> Any:
-            y = self.body(F.relu(self.norm(self.stem(x))))
-            return F.cross_entropy(self.head(y.mean((2, 3))), target)
-
-    return ResNet()
 
 
 def cases(torch: Any) -> Iterator[Case]:

@@ -41,7 +41,7 @@ class Attention(nn.Module):
         batch, time, width = x.shape
         # Heads before query, key and value: a split of the weight over ranks is then a split of heads.
         heads = self.qkv(x).view(batch, time, self.n_heads, 3, width // self.n_heads).permute(3, 0, 2, 1, 4)
-        query, key, value = heads[0], heads[1], heads[2]
+        query, key, value = heads.unbind(0)
         p = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(batch, time, width))

@@ -169,7 +169,7 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
             return;
         }
     }
-    let ns = if so == 1 && ss == 1 { 0.03 * size_of::<E>() as f64 } else { 0.6 } * n as f64 + 2.0;
+    let ns = if so == 1 && ss == 1 { 0.03 * size_of::<E>() as f64 } else { 0.6 } * n as f64 + 8.0;
     let row = |to: *mut E, from: *const E, n: usize| {
         // SAFETY: a run of the views.
         unsafe {
