@@ -1,6 +1,7 @@
 //! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
 
 use crate::correlate::Correlation;
+use crate::direct::Direct;
 use crate::geometry::{Image, Three, Window};
 use crate::spread::Spread;
 use crate::stored::by_float;
@@ -109,29 +110,19 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     if done {
         return Ok(());
     }
-    // Where windows leave gaps, zeros stay.
     let n_phases = phases.iter().product();
-    let gaps = |i| phase_taps(&window, &weight, phase_of(i).map(|p| p as isize)).is_empty();
-    let cleared = bias.is_none() && n_phases > 1 && (0..n_phases).any(gaps);
-    if cleared {
-        // SAFETY: the view is valid by the launch's contract.
-        unsafe { dst.clear(gx.dtype.size()) };
-    }
-    for i in 0..n_phases {
-        let phase = phase_of(i);
+    let taps: Vec<Vec<Tap>> =
+        (0..n_phases).map(|i| phase_taps(&window, &weight, phase_of(i).map(|p| p as isize))).collect();
+    let correlation = |i: usize| {
         // Every stride-th position, from the phase on.
-        let mut part = dst;
+        let (mut part, phase) = (dst, phase_of(i));
         part.ptr = part.ptr.wrapping_byte_offset(dst.offset(0, 0, phase) * gx.dtype.size() as isize);
         for d in 0..3 {
             part.sizes[2 + d] = (dst.sizes[2 + d] - phase[d]).div_ceil(window.stride[d] as usize);
             // Of a single position the stride is never used.
             part.strides[2 + d] = part.strides[2 + d].saturating_mul(window.stride[d]);
         }
-        let taps = phase_taps(&window, &weight, phase.map(|p| p as isize));
-        if taps.is_empty() && cleared {
-            continue;
-        }
-        let correlation = Correlation {
+        Correlation {
             src,
             dst: part,
             weight: Weight {
@@ -140,20 +131,26 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
                 n_stride: weight.strides[1],
                 channels: per_group,
                 c_stride: weight.strides[0],
-                taps: &taps,
+                taps: &taps[i],
             },
             group_stride: per_group as isize * weight.strides[0],
             groups: window.groups,
             step: [1; 3],
             bias,
-        };
-        by_float!("conv_backward_input", g.dtype, T => {
-            // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
-            unsafe { correlation.run::<T>() };
-            Ok(())
-        })?;
-    }
-    Ok(())
+        }
+    };
+    let correlations: Vec<Correlation> = (0..n_phases).map(correlation).collect();
+    by_float!("conv_backward_input", g.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+        unsafe {
+            if correlations.iter().all(|c| c.is_special::<T>()) {
+                correlations.iter().for_each(|c| c.run::<T>());
+            } else {
+                Direct { src, dst, every: phases, phases: &correlations }.run::<T>();
+            }
+        }
+        Ok(())
+    })
 }
 
 /// # Safety

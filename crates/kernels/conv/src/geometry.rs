@@ -3,7 +3,6 @@
 //! One and two spatial dimensions are three with sizes of one in front. Reads no element.
 
 use oneflow_base::{Error, Result};
-use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{View, Word};
 
 /// Three spatial numbers: depth, height, width.
@@ -69,36 +68,6 @@ impl Image {
         };
         let whole = one(h, sh, step * w as isize) && one(d, sd, step * (w * h) as isize);
         whole.then_some(step)
-    }
-
-    /// Writes zeros; the element type only has a size.
-    ///
-    /// # Safety
-    /// The image holds elements of that size and is nobody else's.
-    pub unsafe fn clear(&self, size: usize) {
-        let ([n, c, d, h, w], s) = (self.sizes, self.strides);
-        let last: isize = (0..5).map(|i| (self.sizes[i] as isize - 1) * s[i]).sum();
-        if s.iter().all(|s| *s >= 0) && last + 1 == self.numel() as isize {
-            // Without gaps, in whatever order.
-            let image = *self;
-            return split(self.numel(), 0.1 * size as f64, &|r| {
-                // SAFETY: the elements are those of the image.
-                unsafe { std::ptr::write_bytes(image.byte(r.start * size), 0, r.len() * size) }
-            });
-        }
-        split(n * c, (d * h * w) as f64 * 0.5, &|r| {
-            for (i, d, h) in r.flat_map(|i| (0..d).flat_map(move |d| (0..h).map(move |h| (i, d, h)))) {
-                for w in 0..w {
-                    let at = self.offset(i / c, i % c, [d, h, w]) * size as isize;
-                    // SAFETY: the element lies in the image; all bits zero is zero.
-                    unsafe { std::ptr::write_bytes(self.ptr.wrapping_offset(at), 0, size) };
-                }
-            }
-        });
-    }
-
-    fn byte(&self, at: usize) -> *mut u8 {
-        self.ptr.wrapping_add(at)
     }
 
     pub fn numel(&self) -> usize {

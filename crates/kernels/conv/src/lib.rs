@@ -11,6 +11,7 @@ mod avg_pool_backward;
 mod conv;
 mod correlate;
 mod depthwise;
+mod direct;
 mod geometry;
 mod lines;
 mod max_pool;

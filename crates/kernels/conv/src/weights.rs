@@ -1,4 +1,4 @@
-//! Weights in the order the micro-kernels read them: passes over k, panels of output channels, rows of k.
+//! Weights in the order the micro-kernels read them: panels of output channels, rows of k = (tap, channel).
 
 use crate::geometry::Three;
 use crate::region::SPARE;
@@ -6,32 +6,12 @@ use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Mode, Slot, Strip, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use std::ops::Range;
 
 /// One tap of a window: where it reads the source, and where its weights lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Tap {
     pub shift: Three,
     pub weight: isize,
-}
-
-/// The passes over k = (tap, channel), taps outermost: all but equal parts that fit the cache.
-#[derive(Clone, Copy, Debug)]
-pub struct Passes {
-    pub k: usize,
-    pub step: usize,
-}
-
-impl Passes {
-    pub fn new(k: usize, kc: usize) -> Passes {
-        Passes { k, step: k.div_ceil(k.div_ceil(kc).max(1)).max(1) }
-    }
-    pub fn len(&self) -> usize {
-        self.k.div_ceil(self.step)
-    }
-    pub fn get(&self, i: usize) -> Range<usize> {
-        i * self.step..((i + 1) * self.step).min(self.k)
-    }
 }
 
 /// A weight as [n, channel, taps]: strides and the number of each.
@@ -61,29 +41,24 @@ impl Weight<'_> {
         (self.n_stride != 1 && self.c_stride != 1 && span <= 64).then_some((first, span))
     }
 
-    /// Packs `n.next_multiple_of(lanes)` columns: pass `p` starts at `p.start * columns`, its panel of column `j` at
-    /// `j * p.len()` behind that.
+    /// Packs `n.next_multiple_of(lanes)` columns: the panel of column `j` starts at `j * k`.
     ///
     /// # Safety
     /// The weight holds `T`; `dst` has room for `k * columns` sums and the spare bytes.
-    pub unsafe fn pack<T: Stored>(&self, isa: Isa, passes: Passes, dst: Shared<T::Acc>) {
+    pub unsafe fn pack<T: Stored>(&self, isa: Isa, dst: Shared<T::Acc>) {
         let ker = T::Mode::kernels(isa);
-        let columns = self.n.next_multiple_of(ker.lanes);
         let panels = self.n.div_ceil(ker.nr);
         let panel = |i: usize| {
             let j = i * ker.nr;
             let width = ker.nr.min(self.n - j);
             let padded = width.next_multiple_of(ker.lanes);
-            let row = |k: usize| {
-                let pass = passes.get(k / passes.step);
-                dst.at((pass.start * columns + j * pass.len() + (k - pass.start) * padded) as isize)
-            };
+            let row = |k: usize| dst.at((j * self.k() + k * padded) as isize);
             let src = self.ptr.cast::<T>().wrapping_offset(j as isize * self.n_stride);
             // SAFETY: strips lie in the weight, rows in the buffer; panels are disjoint.
             unsafe {
                 match self.near_taps() {
                     Some(span) => self.all_taps::<T>(isa, span, src, (width, padded), row),
-                    None => self.tap_by_tap::<T>(isa, passes, src, (width, padded), row),
+                    None => self.tap_by_tap::<T>(isa, src, (width, padded), row),
                 }
             }
         };
@@ -98,22 +73,15 @@ impl Weight<'_> {
     unsafe fn tap_by_tap<T: Stored>(
         &self,
         isa: Isa,
-        passes: Passes,
         src: *const T,
         (width, padded): (usize, usize),
         row: impl Fn(usize) -> *mut T::Acc,
     ) {
         let (ws, ks) = (self.n_stride, self.c_stride);
         for (t, tap) in self.taps.iter().enumerate() {
-            let mut c = 0;
-            while c < self.channels {
-                let k = t * self.channels + c;
-                let len = (self.channels - c).min(passes.get(k / passes.step).end - k);
-                let src = src.wrapping_offset(tap.weight + c as isize * ks);
-                // SAFETY: the caller's contract.
-                unsafe { T::Mode::pack(isa, Strip { src, ws, ks, width, k: len }, row(k), padded) };
-                c += len;
-            }
+            let strip = Strip { src: src.wrapping_offset(tap.weight), ws, ks, width, k: self.channels };
+            // SAFETY: the caller's contract.
+            unsafe { T::Mode::pack(isa, strip, row(t * self.channels), padded) };
         }
     }
 

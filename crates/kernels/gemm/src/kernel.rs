@@ -23,6 +23,25 @@ pub struct Tile<P, A> {
 
 pub type KernelFn<P, A> = unsafe fn(&Tile<P, A>);
 
+/// A tile whose rows lie anywhere: A and C by offsets a row, and k in runs of equal length that begin anywhere in both.
+pub struct Gather<'a, P, A> {
+    /// Offsets in A and B where runs begin.
+    pub runs: &'a [[isize; 2]],
+    /// Steps of a run; A's are neighbours.
+    pub k: usize,
+    pub a: *const P,
+    pub b: *const P,
+    pub b_rs: isize,
+    pub c: *mut A,
+    /// Offsets of the rows in A and C; as many as the kernel's height.
+    pub rows: &'a [[isize; 2]],
+    pub alpha: A,
+    /// Add to C instead of replacing it.
+    pub add: bool,
+}
+
+pub type GatherFn<P, A> = unsafe fn(&Gather<'_, P, A>);
+
 /// The micro-kernels of one instruction set and type.
 pub struct Kernels<P: 'static, A: 'static> {
     /// Largest tile height.
@@ -32,6 +51,8 @@ pub struct Kernels<P: 'static, A: 'static> {
     pub lanes: usize,
     /// `[direct A][height - 1][registers wide - 1]`
     pub table: [&'static [[KernelFn<P, A>; 2]]; 2],
+    /// `[height - 1][registers wide - 1]`
+    pub gather: &'static [[GatherFn<P, A>; 2]],
     /// Block sizes: k, rows of A and columns of B that are packed at a time.
     pub kc: usize,
     pub mc: usize,
@@ -75,6 +96,34 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
     }
 }
 
+#[inline(always)]
+unsafe fn gather<S: Simd, const MR: usize, const NV: usize>(t: &Gather<'_, S::P, S::A>) {
+    let rows = &t.rows[..MR];
+    // SAFETY: the caller's pointers and offsets cover the runs and the rows of C, and the tier is there.
+    unsafe {
+        let mut acc = [[S::zero(); NV]; MR];
+        for run in t.runs {
+            let a: [*const S::P; MR] = std::array::from_fn(|i| t.a.offset(run[0] + rows[i][0]));
+            let mut b = t.b.offset(run[1]);
+            for p in 0..t.k {
+                let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
+                for (row, a) in acc.iter_mut().zip(a) {
+                    let av = S::splat(a.add(p));
+                    for j in 0..NV {
+                        row[j] = S::madd(av, bv[j], row[j]);
+                    }
+                }
+                b = b.offset(t.b_rs);
+            }
+        }
+        for (row, at) in acc.iter().zip(rows) {
+            for (j, &v) in row.iter().enumerate() {
+                S::update(t.c.offset(at[1]).add(j * S::LANES), v, t.alpha, t.add);
+            }
+        }
+    }
+}
+
 /// Shorter sums come from small problems, whose C is near.
 const PREFETCH_FROM: usize = 48;
 
@@ -98,6 +147,21 @@ macro_rules! kernels {
         }
         kernels!(@table run, [$($mr)*])
     }};
+    (gather $features:literal, $simd:ty, [$($mr:literal)*]) => {{
+        #[target_feature(enable = $features)]
+        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as Simd>::P, <$simd as Simd>::A>) {
+            // SAFETY: compiled for the tier; the rest is the caller's contract.
+            unsafe { gather::<$simd, MR, NV>(t) }
+        }
+        &[$([run::<$mr, 1>, run::<$mr, 2>]),*]
+    }};
+    (portable gather $simd:ty, [$($mr:literal)*]) => {{
+        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as Simd>::P, <$simd as Simd>::A>) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { gather::<$simd, MR, NV>(t) }
+        }
+        &[$([run::<$mr, 1>, run::<$mr, 2>]),*]
+    }};
     (portable $simd:ty, [$($mr:literal)*]) => {{
         unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as Simd>::P, <$simd as Simd>::A>) {
             // SAFETY: the caller's contract is the same.
@@ -110,10 +174,26 @@ macro_rules! kernels {
     };
 }
 
-pub(crate) static PORTABLE_F32: Kernels<f32, f32> =
-    Kernels { mr: 4, nr: 8, lanes: 4, table: kernels!(portable Portable<f32>, [1 2 3 4]), kc: 256, mc: 128, nc: 2048 };
-pub(crate) static PORTABLE_F64: Kernels<f64, f64> =
-    Kernels { mr: 4, nr: 8, lanes: 4, table: kernels!(portable Portable<f64>, [1 2 3 4]), kc: 256, mc: 64, nc: 1024 };
+pub(crate) static PORTABLE_F32: Kernels<f32, f32> = Kernels {
+    mr: 4,
+    nr: 8,
+    lanes: 4,
+    table: kernels!(portable Portable<f32>, [1 2 3 4]),
+    gather: kernels!(portable gather Portable<f32>, [1 2 3 4]),
+    kc: 256,
+    mc: 128,
+    nc: 2048,
+};
+pub(crate) static PORTABLE_F64: Kernels<f64, f64> = Kernels {
+    mr: 4,
+    nr: 8,
+    lanes: 4,
+    table: kernels!(portable Portable<f64>, [1 2 3 4]),
+    gather: kernels!(portable gather Portable<f64>, [1 2 3 4]),
+    kc: 256,
+    mc: 64,
+    nc: 1024,
+};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -123,6 +203,7 @@ mod x86 {
         nr: 16,
         lanes: 8,
         table: kernels!("avx2,fma", Avx2F32, [1 2 3 4 5 6]),
+        gather: kernels!(gather "avx2,fma", Avx2F32, [1 2 3 4 5 6]),
         kc: 768,
         mc: 48,
         nc: 2048,
@@ -132,6 +213,7 @@ mod x86 {
         nr: 8,
         lanes: 4,
         table: kernels!("avx2,fma", Avx2F64, [1 2 3 4 5 6]),
+        gather: kernels!(gather "avx2,fma", Avx2F64, [1 2 3 4 5 6]),
         kc: 512,
         mc: 36,
         nc: 1024,
@@ -141,6 +223,7 @@ mod x86 {
         nr: 32,
         lanes: 16,
         table: kernels!("avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        gather: kernels!(gather "avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
         mc: 112,
         nc: 2048,
@@ -150,6 +233,7 @@ mod x86 {
         nr: 16,
         lanes: 8,
         table: kernels!("avx512f", Avx512F64, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        gather: kernels!(gather "avx512f", Avx512F64, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
         mc: 56,
         nc: 1024,
@@ -159,6 +243,7 @@ mod x86 {
         nr: 32,
         lanes: 16,
         table: kernels!("avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        gather: kernels!(gather "avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         kc: 512,
         mc: 112,
         nc: 2048,
@@ -188,7 +273,7 @@ pub fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
 }
 
 /// The kernels on pairs of bf16, where the machine has them.
-pub(crate) fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
+pub fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512Bf16 => Some(&AVX512_BF16),

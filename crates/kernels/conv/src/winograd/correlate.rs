@@ -8,11 +8,12 @@
 use super::points::{Data, ToPoints, from_points, taps_to_points};
 use super::{POINTS, outputs, part};
 use crate::correlate::Correlation;
+use crate::direct::in_pairs;
 use crate::geometry::{Block, Blocks, Three};
 use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
 use crate::stored::Stored;
-use crate::weights::{Passes, Tap, Weight};
+use crate::weights::{Tap, Weight};
 use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
@@ -34,6 +35,9 @@ pub struct Winograd<'a, T: Stored> {
 
 /// Bytes of a block's tiles at the points, before and after the product: they stay in the second cache.
 const BLOCK_BYTES: usize = 5 << 17;
+
+/// The share of the sum's multiply-adds from which on pairs of bfloat16 are the faster way.
+const PAIRS: f64 = 0.5;
 
 /// Numbers before `room`, which a task's scratch is cut into.
 struct Rooms {
@@ -68,7 +72,8 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let inside = |n: f64| (size * n - edge).max(1.0);
         let sum = n * d * inside(h) * inside(w) * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 12.0 * c * k) * self.ker.lanes as f64;
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < 0.9 * sum
+        let rate = if in_pairs::<T>(self.c.weight.channels) { PAIRS } else { 0.9 };
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < rate * sum
     }
 
     /// # Safety
@@ -229,14 +234,9 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let n = self.ker.nr.min(weight.n - col);
         let from = g as isize * self.c.group_stride + col as isize * weight.n_stride;
         let ptr = weight.ptr.cast::<T>().wrapping_offset(from).cast();
-        let k = self.taps.len() * weight.channels;
         // SAFETY: by the caller; the room holds the packed panel.
         unsafe {
-            Weight { ptr, n, taps: &self.taps, ..*weight }.pack::<T>(
-                self.isa,
-                Passes { k, step: k },
-                Shared::new(room.cast()),
-            );
+            Weight { ptr, n, taps: &self.taps, ..*weight }.pack::<T>(self.isa, Shared::new(room.cast()));
         }
         let width = n.next_multiple_of(self.ker.lanes);
         for c in 0..weight.channels {

@@ -1,0 +1,461 @@
+//! Correlations summed tap by tap, block by block, where no faster way fits.
+//!
+//! Blocks of positions are tasks. A block's region of the source is brought into the cache once, with channels side by side,
+//! and the micro-kernels read their rows where they lie in it: no window is ever copied. What belongs to a stride of the
+//! result (the gradient for an image) are several correlations over one region, whose sums lie between each other. bfloat16
+//! stays itself and goes in pairs where the machine multiplies pairs.
+
+use crate::correlate::{Correlation, reach};
+use crate::geometry::{Block, Blocks, Image, Three};
+use crate::region::{Region, SPARE};
+use crate::store::{Store, tile_len};
+use crate::stored::Stored;
+use crate::weights::Weight;
+use crate::winograd::part;
+use oneflow_base::bf16;
+use oneflow_kernels_gemm::micro::{Acc, Bf16Pairs, Gather, Kernels, Mode, Slot, bf16_kernels, with_scratch};
+use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_prim::rows::Shared;
+use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use std::any::TypeId;
+use std::ops::Range;
+
+/// Correlations over one source whose results are every `every`-th position of one image.
+pub struct Direct<'a> {
+    pub src: Image,
+    pub dst: Image,
+    pub every: [usize; 3],
+    /// One for each remainder by `every`, the last dimension fastest.
+    pub phases: &'a [Correlation<'a>],
+}
+
+/// How operands lie for the micro-kernels.
+pub trait Operands<T: Stored> {
+    type P: Copy + 'static;
+    /// Channels of one packed element.
+    const TOGETHER: usize;
+    fn kernels(isa: Isa) -> &'static Kernels<Self::P, T::Acc>;
+    /// As `Weight::pack`, with every tap's channels rounded up to packed elements.
+    ///
+    /// # Safety
+    /// As `Weight::pack`.
+    unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<Self::P>);
+    /// As `Region::fill`, into packed elements.
+    ///
+    /// # Safety
+    /// As `Region::fill`.
+    unsafe fn region(
+        region: &Region,
+        isa: Isa,
+        src: (&Image, Range<usize>, usize, Three),
+        dst: *mut Self::P,
+        tile: *mut T::Acc,
+    );
+}
+
+/// In the compute dtype.
+pub struct Whole;
+
+impl<T: Stored> Operands<T> for Whole {
+    type P = T::Acc;
+    const TOGETHER: usize = 1;
+    fn kernels(isa: Isa) -> &'static Kernels<T::Acc, T::Acc> {
+        T::Mode::kernels(isa)
+    }
+    unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<T::Acc>) {
+        // SAFETY: the contract is the same.
+        unsafe { weight.pack::<T>(isa, dst) }
+    }
+    unsafe fn region(
+        region: &Region,
+        isa: Isa,
+        (src, channels, first, start): (&Image, Range<usize>, usize, Three),
+        dst: *mut T::Acc,
+        tile: *mut T::Acc,
+    ) {
+        // SAFETY: the contract is the same.
+        unsafe { region.fill::<T>(isa, src, channels, first, start, dst, tile) }
+    }
+}
+
+/// Two channels of bfloat16 side by side.
+pub struct Pairs;
+
+impl Operands<bf16> for Pairs {
+    type P = u32;
+    const TOGETHER: usize = 2;
+    fn kernels(isa: Isa) -> &'static Kernels<u32, f32> {
+        Bf16Pairs::kernels(isa)
+    }
+    unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<u32>) {
+        let ker = <bf16 as Stored>::Mode::kernels(isa);
+        let columns = weight.n.next_multiple_of(ker.lanes);
+        with_scratch(Slot::C, weight.k() * columns * size_of::<f32>() + SPARE, |rows| {
+            let rows = Shared::<f32>::new(rows);
+            // SAFETY: the caller's weight; panels have their own parts.
+            unsafe {
+                weight.pack::<bf16>(isa, rows);
+                let pairs = weight.channels.div_ceil(2);
+                Pool.run(weight.n.div_ceil(ker.nr), &|i| {
+                    let padded = ker.nr.min(weight.n - i * ker.nr).next_multiple_of(ker.lanes);
+                    let from = rows.at((i * ker.nr * weight.k()) as isize);
+                    let to = dst.at((i * ker.nr * weight.taps.len() * pairs) as isize);
+                    for t in 0..weight.taps.len() {
+                        let from = from.add(t * weight.channels * padded).cast_const();
+                        let to = to.add(t * pairs * padded);
+                        dispatch(prim::isa(), PairRows { from, rows: weight.channels, width: padded, to });
+                    }
+                });
+            }
+        })
+    }
+    unsafe fn region(
+        region: &Region,
+        isa: Isa,
+        (src, channels, first, start): (&Image, Range<usize>, usize, Three),
+        dst: *mut u32,
+        tile: *mut f32,
+    ) {
+        let [n, d, h, w] = region.len;
+        let line = Region { len: [1, 1, 1, w], ..*region };
+        let len = w * region.ld;
+        with_scratch(Slot::C, len * size_of::<f32>() + SPARE, |room| {
+            let room: *mut f32 = room.cast();
+            let mut to: *mut bf16 = dst.cast();
+            for n in first..first + n {
+                for d in start[0]..start[0] + d as isize {
+                    for h in start[1]..start[1] + h as isize {
+                        // SAFETY: the caller's image; the lines follow each other in the region.
+                        unsafe {
+                            line.fill::<bf16>(isa, src, channels.clone(), n, [d, h, start[2]], room, tile);
+                            dispatch(prim::isa(), Narrow { from: room, n: len, to });
+                            to = to.add(len);
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Neighbours, which are bfloat16 numbers, as such; `n` is whole registers.
+struct Narrow {
+    from: *const f32,
+    n: usize,
+    to: *mut bf16,
+}
+
+impl WithSimd for Narrow {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for i in (0..self.n).step_by(<S::F32 as Register>::WIDTH) {
+            // SAFETY: by the caller.
+            unsafe {
+                <bf16 as oneflow_kernels_gemm::micro::Elem>::store::<S>(
+                    Register::load(self.from.add(i)),
+                    self.to.add(i),
+                )
+            }
+        }
+    }
+}
+
+/// Rows of bfloat16 numbers, two and two as the halves of one row.
+struct PairRows {
+    from: *const f32,
+    rows: usize,
+    width: usize,
+    to: *mut u32,
+}
+
+impl WithSimd for PairRows {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for row in (0..self.rows).step_by(2) {
+            // SAFETY: the caller's rows.
+            unsafe {
+                let low = self.from.add(row * self.width);
+                let to = self.to.add(row / 2 * self.width);
+                if row + 1 == self.rows {
+                    (0..self.width).for_each(|i| *to.add(i) = (*low.add(i)).to_bits() >> 16);
+                    continue;
+                }
+                let high = low.add(self.width);
+                for i in 0..self.width {
+                    *to.add(i) = (*low.add(i)).to_bits() >> 16 | (*high.add(i)).to_bits() & 0xffff_0000;
+                }
+            }
+        }
+    }
+}
+
+/// Whether `T` goes in pairs on this machine with this many channels.
+pub fn in_pairs<T: Stored>(channels: usize) -> bool {
+    let isa = Isa::active();
+    TypeId::of::<T>() == TypeId::of::<bf16>() && channels >= 16 && bf16_kernels(isa).is_some()
+}
+
+/// Positions of a block, and sums it keeps.
+const BLOCK_ROWS: usize = 224;
+const BLOCK_SUMS: usize = 1 << 17;
+/// Packed elements of k that are multiplied in one pass over a block: a panel of weights stays in the second cache.
+const KC: usize = 512;
+
+impl Direct<'_> {
+    /// # Safety
+    /// As `Correlation::run`, for each phase.
+    pub unsafe fn run<T: Stored>(&self) {
+        // SAFETY: by the caller; pairs are taken of bfloat16 alone.
+        unsafe {
+            match in_pairs::<T>(self.phases[0].weight.channels) {
+                true => self.run_as::<bf16, Pairs>(),
+                false => self.run_as::<T, Whole>(),
+            }
+        }
+    }
+
+    unsafe fn run_as<T: Stored, O: Operands<T>>(&self) {
+        let isa = Isa::active();
+        let ker = O::kernels(isa);
+        let first = &self.phases[0];
+        let (n, channels) = (first.weight.n, first.weight.channels);
+        let columns = n.next_multiple_of(ker.lanes);
+        let per_tap = channels.div_ceil(O::TOGETHER) * columns;
+        let firsts: Vec<usize> = self
+            .phases
+            .iter()
+            .scan(0, |at, p| {
+                let first = *at;
+                *at += p.weight.taps.len() * per_tap;
+                Some(first)
+            })
+            .collect();
+        let len = self.phases.iter().map(|p| p.weight.taps.len() * per_tap).sum::<usize>();
+        // The grid of every phase's positions, the last ones of which may lie beyond the image.
+        let grid: [usize; 4] = std::array::from_fn(|d| match d {
+            0 => self.dst.sizes[0],
+            d => self.dst.sizes[1 + d].div_ceil(self.every[d - 1]),
+        });
+        let target = (BLOCK_SUMS / columns.max(1)).clamp(BLOCK_ROWS, 1024) / self.phases.len();
+        let blocks = Blocks::new(grid, target.max(BLOCK_ROWS / 4));
+        let (least, reach) = reach(self.phases.iter().flat_map(|p| p.weight.taps).map(|t| t.shift));
+        with_scratch(Slot::B, first.groups * len * size_of::<O::P>() + SPARE, |packed| {
+            let packed = Shared::<O::P>::new(packed);
+            for (g, (phase, first)) in
+                (0..first.groups).flat_map(|g| self.phases.iter().zip(&firsts).map(move |p| (g, p)))
+            {
+                let ptr = phase.weight.ptr.cast::<T>().wrapping_offset(g as isize * phase.group_stride).cast();
+                let to = Shared::new(packed.at((g * len + first) as isize).cast());
+                // SAFETY: the group's weight, and its part of the buffer.
+                unsafe { O::weights(&Weight { ptr, ..phase.weight }, isa, to) };
+            }
+            // Few blocks leave threads idle: share out the channels too.
+            let n_blocks = blocks.len() * first.groups;
+            let panels = n.div_ceil(ker.nr);
+            let splits =
+                (3 * Pool.threads()).div_ceil(n_blocks.max(1)).min(if Pool.threads() > 1 { panels } else { 1 });
+            let per_split = panels.div_ceil(splits.max(1)) * ker.nr;
+            let splits = n.div_ceil(per_split.max(1));
+            let task = |i: usize| {
+                let (block, split) = (i / splits, i % splits);
+                let (g, block) = (block / blocks.len(), blocks.get(block % blocks.len()));
+                let cols = split * per_split..((split + 1) * per_split).min(n);
+                let packed = packed.at((g * len) as isize).cast_const();
+                let work = Work::<T, O> { of: self, isa, ker, least, reach, packed, firsts: &firsts, g };
+                // SAFETY: the caller's contract; tasks have their own positions and channels.
+                unsafe { work.run(block, cols) };
+            };
+            match n_blocks * splits {
+                1 => task(0),
+                n => Pool.run(n, &task),
+            }
+        })
+    }
+}
+
+struct Work<'a, T: Stored, O: Operands<T>> {
+    of: &'a Direct<'a>,
+    isa: Isa,
+    ker: &'static Kernels<O::P, T::Acc>,
+    /// The smallest shift and how far the others reach beyond it.
+    least: Three,
+    reach: Three,
+    packed: *const O::P,
+    /// Where each phase's weights begin.
+    firsts: &'a [usize],
+    g: usize,
+}
+
+impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
+    unsafe fn run(&self, block: Block, cols: Range<usize>) {
+        let (of, ker, c) = (self.of, self.ker, &self.of.phases[0]);
+        let extent = |d: usize| (block.len[d + 1] - 1) * c.step[d] as usize + self.reach[d] as usize + 1;
+        let region = Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes);
+        let whole = self.positions(&block);
+        let ld = cols.len().next_multiple_of(ker.lanes);
+        let rooms = [(region.n_elements() + ker.nr) / O::TOGETHER + 16, tile_len(ker.nr)];
+        let n_sums = whole.n_positions() * ld + ker.nr;
+        let n = rooms.iter().sum::<usize>().next_multiple_of(16) + n_sums;
+        with_scratch(Slot::A, n * size_of::<T::Acc>() + SPARE, |scratch| {
+            let region_at: *mut O::P = scratch.cast();
+            // SAFETY: the parts lie in the scratch one after the other; the caller's contract covers the images.
+            unsafe {
+                let tile = scratch.cast::<T::Acc>().add(rooms[0]);
+                let sums = scratch.cast::<T::Acc>().add(n - n_sums);
+                let start = std::array::from_fn(|d| block.start[d + 1] as isize * c.step[d] + self.least[d]);
+                let channels = self.g * c.weight.channels..(self.g + 1) * c.weight.channels;
+                if c.weight.channels > 0 {
+                    O::region(&region, self.isa, (&of.src, channels, block.start[0], start), region_at, tile);
+                }
+                for phase in 0..of.phases.len() {
+                    let classes = self.classes(phase, &block, &whole, &region, ld);
+                    self.multiply(phase, &region, region_at, &classes, cols.clone(), (sums, ld));
+                }
+                let channel = self.g * c.weight.n;
+                let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
+                store.block::<T>(whole, channel + cols.start..channel + cols.end, (sums, ld), tile);
+            }
+        })
+    }
+
+    /// The positions of the image that a block of every phase's positions stands for.
+    fn positions(&self, block: &Block) -> Block {
+        let (mut start, mut len) = (block.start, block.len);
+        for d in 0..3 {
+            start[d + 1] *= self.of.every[d];
+            len[d + 1] = (len[d + 1] * self.of.every[d]).min(self.of.dst.sizes[2 + d] - start[d + 1]);
+        }
+        Block { start, len }
+    }
+
+    /// How many taps lie side by side in the region and the weights: a line of the window, where channels are few.
+    fn side_by_side(&self, phase: usize, region: &Region) -> usize {
+        let (taps, channels) = (self.of.phases[phase].weight.taps, region.channels as isize);
+        let Some(first) = taps.first().filter(|_| region.ld == region.channels) else { return 1 };
+        let line = taps.iter().take_while(|t| t.shift[..2] == first.shift[..2]).count();
+        let near = taps.chunks(line).all(|l| {
+            let at = |(i, t): (usize, &crate::weights::Tap)| {
+                t.shift == [l[0].shift[0], l[0].shift[1], l[0].shift[2] + i as isize]
+            };
+            l.len() == line && l.iter().enumerate().all(at)
+        });
+        if near && channels > 0 { line } else { 1 }
+    }
+
+    /// Rows of one phase, [in the region, in the sums], by the runs of taps they see inside the image.
+    fn classes(&self, phase: usize, block: &Block, whole: &Block, region: &Region, ld: usize) -> Vec<Class> {
+        let (of, c) = (self.of, &self.of.phases[phase]);
+        let (taps, line) = (c.weight.taps, self.side_by_side(phase, region));
+        let runs: Vec<_> = taps.iter().step_by(line).collect();
+        let all = if runs.len() >= 64 { u64::MAX } else { (1 << runs.len()) - 1 };
+        // The runs that reach the image from each coordinate; a line of taps is read with the zeros beside the image.
+        let seen: [Vec<u64>; 3] = std::array::from_fn(|d| {
+            let one = |i: usize| {
+                if runs.len() > 64 || (d == 2 && line > 1) {
+                    return all;
+                }
+                let at = (block.start[d + 1] + i) as isize * c.step[d];
+                let inside = |shift: isize| (0..of.src.sizes[2 + d] as isize).contains(&(at + shift));
+                let mut bits = runs.iter().enumerate().filter(|(_, t)| inside(t.shift[d]));
+                bits.by_ref().fold(0, |m, (i, _)| m | 1u64 << i)
+            };
+            (0..block.len[d + 1]).map(one).collect()
+        });
+        let [e0, e1, e2] = of.every;
+        let at_phase = [phase / (e1 * e2), phase / e2 % e1, phase % e2];
+        debug_assert!(at_phase[0] < e0);
+        let mut classes: Vec<Class> = Vec::new();
+        block.each(|_, at| {
+            let to: [usize; 3] = std::array::from_fn(|d| at[d + 1] * of.every[d] + at_phase[d]);
+            if (0..3).any(|d| to[d] >= whole.len[d + 1]) {
+                return;
+            }
+            let runs = seen[0][at[1]] & seen[1][at[2]] & seen[2][at[3]];
+            let from = region.offset(at[0], std::array::from_fn(|d| at[d + 1] as isize * c.step[d]));
+            let [_, ld_, lh, lw] = whole.len;
+            let sum = (((at[0] * ld_ + to[0]) * lh + to[1]) * lw + to[2]) * ld;
+            let row = [from / O::TOGETHER as isize, sum as isize];
+            match classes.iter_mut().find(|c| c.runs == runs) {
+                Some(class) => class.rows.push(row),
+                None => classes.push(Class { runs, rows: vec![row] }),
+            }
+        });
+        classes
+    }
+
+    unsafe fn multiply(
+        &self,
+        phase: usize,
+        region: &Region,
+        src: *const O::P,
+        classes: &[Class],
+        cols: Range<usize>,
+        (sums, ld): (*mut T::Acc, usize),
+    ) {
+        let (ker, weight) = (self.ker, &self.of.phases[phase].weight);
+        let line = self.side_by_side(phase, region);
+        let per_run = (line * weight.channels).div_ceil(O::TOGETHER);
+        let (n_runs, k) = (weight.taps.len() / line, weight.taps.len() / line * per_run);
+        let packed = self.packed.wrapping_add(self.firsts[phase]);
+        let at = |run: usize| {
+            let shift = std::array::from_fn(|d| weight.taps[run * line].shift[d] - self.least[d]);
+            region.offset(0, shift) / O::TOGETHER as isize
+        };
+        let starts: Vec<isize> = (0..n_runs).map(at).collect();
+        let mut begun = vec![false; classes.len()];
+        let per_pass = (KC / per_run.max(1)).max(1);
+        for first in (0..n_runs).step_by(per_pass) {
+            let pass = first..n_runs.min(first + per_pass);
+            for col in cols.clone().step_by(ker.nr) {
+                let n_registers = ker.nr.min(weight.n - col).div_ceil(ker.lanes);
+                let width = n_registers * ker.lanes;
+                let to = sums.wrapping_add(col - cols.start);
+                for (class, begun) in classes.iter().zip(&begun) {
+                    let runs: Vec<[isize; 2]> = pass
+                        .clone()
+                        .filter(|r| *r >= 64 || class.runs >> r & 1 == 1)
+                        .map(|r| [starts[r], (r * per_run * width) as isize])
+                        .collect();
+                    if runs.is_empty() {
+                        continue;
+                    }
+                    let n = class.rows.len();
+                    for i in 0..n.div_ceil(ker.mr) {
+                        let rows = &class.rows[part(n, ker.mr, i)];
+                        let t = Gather {
+                            runs: &runs,
+                            k: per_run,
+                            a: src,
+                            b: packed.wrapping_add(col * k),
+                            b_rs: width as isize,
+                            c: to,
+                            rows,
+                            alpha: T::Acc::ONE,
+                            add: *begun,
+                        };
+                        // SAFETY: rows, panel and sums are whole in their buffers.
+                        unsafe { ker.gather[rows.len() - 1][n_registers - 1](&t) };
+                    }
+                }
+            }
+            for (class, begun) in classes.iter().zip(&mut begun) {
+                *begun |= pass.clone().any(|r| r >= 64 || class.runs >> r & 1 == 1);
+            }
+        }
+        for (class, _) in classes.iter().zip(begun).filter(|(_, begun)| !begun) {
+            // No tap reaches these positions.
+            for row in &class.rows {
+                // SAFETY: the row lies in the sums.
+                unsafe { std::ptr::write_bytes(sums.offset(row[1]), 0, ld) };
+            }
+        }
+    }
+}
+
+/// Positions of a block that see the same runs of taps inside the image: the zeros around it are not multiplied.
+struct Class {
+    runs: u64,
+    rows: Vec<[isize; 2]>,
+}
