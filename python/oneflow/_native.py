@@ -131,6 +131,11 @@ def native_group_norm(
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"native_group_norm(): input {list(input.shape)} has not {N} x {C} x {HxW} elements")
     y, mean, rstd = _oneflow._C.group_norm_with_statistics(input, group, weight, bias, eps)
+    if input.requires_grad and oneflow.is_grad_enabled():
+        # Those of the kernel are constants to its backward; these have gradients of their own.
+        grouped = input.reshape(N, group, C * HxW // group)
+        mean = grouped.mean(-1)
+        rstd = (grouped.var(-1, unbiased=False) + eps).rsqrt()
     return y, mean.reshape(N, group).to(input.dtype), rstd.reshape(N, group).to(input.dtype)
 
 

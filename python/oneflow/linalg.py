@@ -718,6 +718,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
 
 # Below the helpers, which they import from here.
 from oneflow import _linalg_products as _products  # noqa: E402
+from oneflow import _linalg_roots as _roots
 
 cross, diagonal, multi_dot, vander, vecdot = (
     _products.cross,
@@ -727,4 +728,5 @@ cross, diagonal, multi_dot, vander, vecdot = (
     _products.vecdot,
 )
 matrix_norm, norm, vector_norm = _products.matrix_norm, _products.norm, _products.vector_norm
+matrix_sqrth, polar = _roots.matrix_sqrth, _roots.polar
 tensorinv, tensorsolve, _wrap = _products.tensorinv, _products.tensorsolve, _products._wrap
