@@ -718,7 +718,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
 
 # Below the helpers, which they import from here.
 from oneflow import _linalg_products as _products  # noqa: E402
-from oneflow import _linalg_roots as _roots
+from oneflow import _linalg_roots as _roots  # noqa: E402
 
 cross, diagonal, multi_dot, vander, vecdot = (
     _products.cross,
