@@ -193,6 +193,19 @@ impl Mode for Bf16Pairs {
         // Chosen only where the kernels exist; `driver` asks first.
         bf16_kernels(isa).expect("bf16 kernels on this machine")
     }
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn pack_panels(isa: Isa, s: Strip<bf16>, panels: &[Panel<u32>]) {
+        // SAFETY: these kernels run on one tier, which has the instructions; the caller's contract covers the rest.
+        unsafe {
+            if s.ws == 1 {
+                return pairs_side_by_side(s, panels);
+            }
+            for p in panels {
+                let src = s.src.wrapping_offset(p.at as isize * s.ws);
+                Self::pack(isa, Strip { src, width: p.width, ..s }, p.dst, p.dst_width);
+            }
+        }
+    }
     unsafe fn pack(isa: Isa, s: Strip<bf16>, dst: *mut u32, dst_width: usize) {
         let pairs = s.k / 2;
         // SAFETY: the caller's contract is the same; pair `p` covers k = 2p and 2p + 1.
@@ -315,6 +328,36 @@ impl<E: Elem> SideBySide<'_, E> {
     }
 }
 
+/// Pairs of steps of all panels, as `SideBySide`; an odd last step has zeros beside it.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn pairs_side_by_side(s: Strip<bf16>, panels: &[Panel<u32>]) {
+    use std::arch::x86_64::*;
+    let pairs = s.k.div_ceil(2);
+    for first in (0..pairs).step_by(STEPS) {
+        for panel in panels {
+            for p in first..(first + STEPS).min(pairs) {
+                for i in (0..panel.dst_width).step_by(16) {
+                    let mask = ((1u32 << panel.width.saturating_sub(i).min(16)) - 1) as u16;
+                    let high_mask = if 2 * p + 1 < s.k { mask } else { 0 };
+                    // SAFETY: the masks keep the loads inside the strip; a whole register fits the panel and its gap.
+                    unsafe {
+                        let low = s.at(panel.at + i, 2 * p);
+                        let high = low.wrapping_offset(s.ks);
+                        prefetch(low.wrapping_offset(AHEAD * s.ks));
+                        prefetch(high.wrapping_offset(AHEAD * s.ks));
+                        let wide = |mask, from: *const oneflow_base::bf16| {
+                            _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from.cast()))
+                        };
+                        let pair = _mm512_or_si512(wide(mask, low), _mm512_slli_epi32::<16>(wide(high_mask, high)));
+                        _mm512_storeu_si512(panel.dst.add(p * panel.dst_width + i).cast(), pair);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Puts two consecutive k side by side; `s.k` counts pairs.
 struct Pairs {
     s: Strip<bf16>,
@@ -331,16 +374,9 @@ impl WithSimd for Pairs {
             // SAFETY: reads stay in the strip, writes in k rows of `dst_width`.
             unsafe {
                 let (low, high, out) = (s.at(0, 2 * p), s.at(0, 2 * p + 1), dst.add(p * dst_width));
-                if s.ws == 1 {
-                    for i in 0..s.width {
-                        *out.add(i) = (*low.add(i)).to_bits() as u32 | ((*high.add(i)).to_bits() as u32) << 16;
-                    }
-                } else {
-                    for i in 0..s.width {
-                        let i_src = i as isize * s.ws;
-                        *out.add(i) =
-                            (*low.offset(i_src)).to_bits() as u32 | ((*high.offset(i_src)).to_bits() as u32) << 16;
-                    }
+                for i in 0..s.width {
+                    let at = i as isize * s.ws;
+                    *out.add(i) = (*low.offset(at)).to_bits() as u32 | ((*high.offset(at)).to_bits() as u32) << 16;
                 }
                 for i in s.width..dst_width {
                     *out.add(i) = 0;
