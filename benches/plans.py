@@ -1,12 +1,14 @@
-"""`python -m benches.plans [steps|line|memory|compile ...]`: compiled steps beside eager ones; what compiling takes.
+"""`python -m benches.plans [steps|line|loader|memory|compile ...]`: compiled steps beside eager ones, and compiling.
 
 One thread, processor time, medians of interleaved samples. `steps` compares nn.Graph with our eager step, with
-PyTorch's eager step and, with `--compile`, with torch.compile.
+PyTorch's eager step and, with `--compile`, with torch.compile, which compiles before the first sample. `loader`
+compares wall times, and needs two free cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 import statistics
@@ -125,8 +127,10 @@ def cases(torch: Any) -> Iterator[Case]:
     tables_in = (torch.randn(512, 13), ids(20000, 26, 512, 2), torch.rand(512))
     yield "26 tables of 20000x16, batch 512", tables(torch), tables_in, sgd
     yield "ResNet-18, 32x32, batch 8", resnet(torch, (2, 2, 2, 2), False), (torch.randn(8, 3, 32, 32), ids(10, 8)), sgd
-    gpt_in = (ids(65, 8, 256), ids(65, 8, 256))
-    yield "GPT 6x384, T 256, batch 8", gpt(torch, 6, 384, 6, 65, 256), gpt_in, adamw
+    for vocabulary in (65, 50304):
+        gpt_in = (ids(vocabulary, 8, 256), ids(vocabulary, 8, 256))
+        name = f"GPT 6x384, T 256, batch 8, V {vocabulary}"
+        yield name, gpt(torch, 6, 384, 6, vocabulary, 256), gpt_in, adamw
 
 
 def eager(model: Any, inputs: tuple[Any, ...], optimizer: Any) -> Thunk:
@@ -182,6 +186,7 @@ def steps(args: argparse.Namespace) -> None:
     for package in (flow, torch):
         package.set_num_threads(1)
     print("compiled step beside: our eager | PyTorch's eager" + (" | torch.compile" if args.compile else ""))
+    rows: list[list[float]] = []
     ours, other, theirs = cases(flow), cases(flow), cases(torch)
     for (name, a, x, make), (_, b, _, _), (_, c, y, make_theirs) in zip(ours, other, theirs, strict=True):
         if args.only not in name:
@@ -193,6 +198,11 @@ def steps(args: argparse.Namespace) -> None:
             thunks.append(eager(torch.compile(c), y, make_theirs(c.parameters())))
         mine, *rest = interleaved(thunks, args.seconds)
         print(f"{name:36s} " + " ".join(f"x{mine / r:.3f}" for r in rest), flush=True)
+        if "tiny" not in name:
+            rows.append([mine / r for r in rest])
+    if rows:
+        means = [statistics.geometric_mean(column) for column in zip(*rows, strict=True)]
+        print(f"{'geo-mean without the tiny MLP':36s} " + " ".join(f"x{m:.3f}" for m in means), flush=True)
 
 
 def line(args: argparse.Namespace) -> None:
@@ -210,6 +220,51 @@ def line(args: argparse.Namespace) -> None:
     program = next(iter(compiled._compiled.values())).compiled
     n = program.n_launches()
     print(f"{n} launches: {time_of_run / n * 1e9:.0f} ns each, kernels included")
+
+
+def loader(args: argparse.Namespace) -> None:
+    """A step fed by a loader that alone needs a share of the step's time, beside the step with its data in memory."""
+    import oneflow as flow
+
+    flow.set_num_threads(1)
+    _, model, inputs, make = next(case for case in cases(flow) if case[0].startswith("MLP"))
+    compiled = graph(flow, model, inputs, make(model.parameters()))
+    noise = flow.randn(4096)
+
+    def wall(f: Thunk, n: int) -> tuple[float, float]:
+        """Seconds a call, and seconds of this thread's processor time."""
+        start = time.perf_counter(), time.thread_time()
+        for _ in range(n):
+            f()
+        return (time.perf_counter() - start[0]) / n, (time.thread_time() - start[1]) / n
+
+    def batches(n: int, work: int) -> Iterator[tuple[Any, ...]]:
+        for _ in range(n):
+            for _ in range(work):
+                noise.sort()
+            yield inputs
+
+    wall(lambda: compiled(*inputs), 20)
+    step = statistics.median(wall(lambda: compiled(*inputs), 10)[1] for _ in range(20))
+    piece = statistics.median(wall(noise.sort, 10)[1] for _ in range(20))
+    for share in (0.5, 0.65, 0.8):
+        work = max(1, round(share * step / piece))
+        samples: list[list[tuple[float, float]]] = [[], []]
+        start = time.perf_counter()
+        while time.perf_counter() - start < args.seconds or len(samples[0]) < 5:
+            samples[0].append(wall(lambda: compiled(*inputs), 40))
+            fed = compiled.over(batches(43, work))
+            for _ in range(3):
+                next(fed)
+            samples[1].append(wall(functools.partial(next, fed), 40))
+        (plain, plain_cpu), (fed_wall, fed_cpu) = (
+            [statistics.median(column) for column in zip(*s, strict=True)] for s in samples
+        )
+        print(
+            f"loader that alone needs {share} of a step: step x{fed_wall / plain:.3f} of that with the data in memory, "
+            f"x{fed_cpu / plain_cpu:.3f} of its thread's processor time",
+            flush=True,
+        )
 
 
 def memory(args: argparse.Namespace) -> None:
@@ -244,7 +299,7 @@ def compiling(args: argparse.Namespace) -> None:
             print(f"{name}: {time.process_time() - t:.2f} s", flush=True)
 
 
-SECTIONS = {"steps": steps, "line": line, "memory": memory, "compile": compiling}
+SECTIONS = {"steps": steps, "line": line, "loader": loader, "memory": memory, "compile": compiling}
 
 
 def main() -> None:
@@ -253,7 +308,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--seconds", type=float, default=3.0, help="per case")
     parser.add_argument("--compile", action="store_true", help="torch.compile too")
+    parser.add_argument("--isa", choices=["avx2"], help="both packages on this instruction set")
     args = parser.parse_args()
+    if args.isa:
+        os.environ |= {"ONEFLOW_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+        os.environ |= {"MKL_ENABLE_INSTRUCTIONS": "AVX2"}
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
     for name in args.sections or SECTIONS:
         SECTIONS[name](args)
