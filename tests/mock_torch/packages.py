@@ -11,6 +11,7 @@ appended to ``sys.path``.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -173,6 +174,13 @@ def transformers() -> Iterator[dict[str, Any]]:
     yield trained("hf_vit", vit, vit_loss, adamw)
 
 
+def without_dropout(config: Any) -> None:
+    for part in (config, *(getattr(config, key, None) for key in ("text_config", "vision_config"))):
+        for key in vars(part) if part is not None else ():
+            if "drop" in key and isinstance(getattr(part, key), float):
+                setattr(part, key, 0.0)
+
+
 def families() -> Iterator[dict[str, Any]]:
     """Further models of transformers, two steps each: what an architecture does that no other here does."""
     import transformers as hf
@@ -222,10 +230,7 @@ def families() -> Iterator[dict[str, Any]]:
     for name, (options, inputs) in models.items():
         family, task = name.split()
         config = getattr(hf, family + "Config")(**options)
-        for part in (config, *(getattr(config, key, None) for key in ("text_config", "vision_config"))):
-            for key in vars(part) if part is not None else ():
-                if "drop" in key and isinstance(getattr(part, key), float):
-                    setattr(part, key, 0.0)
+        without_dropout(config)
         model = getattr(hf, family + task)(config)
         for layer in model.modules():
             if isinstance(layer, torch.nn.Dropout):
@@ -236,6 +241,75 @@ def families() -> Iterator[dict[str, Any]]:
             return output.loss, output.loss if "return_loss" in inputs else output.logits
 
         yield trained(f"hf_{family}", model, loss_of, adamw)
+
+
+def once(name: str, model: Any, loss_of: Callable[[Any], Any], dtype: str = "float64") -> dict[str, Any]:
+    """The loss, and all gradients as one row of each parameter's norm and sum with a fixed pattern."""
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    same_weights(name, model)
+    loss = loss_of(model.to(getattr(torch, dtype)).train())
+    loss.backward()
+    rows = {}
+    for key, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            gradient = array(parameter.grad).ravel()
+            pattern = np.sin(np.arange(gradient.size))
+            rows[key] = (np.linalg.norm(gradient), gradient @ pattern)
+    return {f"{name}/loss": array(loss), f"{name}/gradients": np.array([rows[key] for key in sorted(rows)])}
+
+
+def more_transformers() -> Iterator[dict[str, Any]]:
+    """Forward and backward of many families of transformers, in double precision."""
+    import transformers as hf
+    from architectures import SINGLE, TRANSFORMERS
+
+    words, y = tokens(64, 2, 8), labels(5, 2)
+    mask = torch.ones(2, 8, dtype=torch.long)
+    mask[0, 6:] = 0
+    small, large = (images(side, n=2).double() for side in (32, 64))
+    series = tensors(rng.standard_normal((2, 20, 2)))[0]
+    fed = {
+        "words": {"input_ids": words, "labels": words},
+        "masked": {"input_ids": words, "attention_mask": mask, "labels": words},
+        "padded": {"input_ids": words, "attention_mask": mask.flip(1), "labels": words},
+        "pairs": {"input_ids": words, "attention_mask": mask, "labels": tokens(64, 2, 5)},
+        "pictures": {"pixel_values": small, "labels": y},
+        "large pictures": {"pixel_values": large, "labels": y},
+        "told pictures": {"pixel_values": small, "input_ids": words, "labels": words},
+        "waves": {"input_values": tensors(rng.standard_normal((2, 400)))[0], "labels": tokens(32, 2, 4)},
+        "spectra": {"input_values": tensors(rng.standard_normal((2, 16, 8)))[0], "labels": y},
+        "series": {"past_values": series[:, :16], "future_values": series[:, 16:]},
+    }
+    for name, (sizes, kind) in TRANSFORMERS.items():
+        family, head = name.split()
+        config = getattr(hf, family + "Config")(**sizes)
+        without_dropout(config)
+        model = getattr(hf, family + head)(config)
+        dtype = "float32" if family in SINGLE else "float64"
+        results = once(f"hf_{family}", model, lambda model, kind=kind: model(**fed[kind]).loss, dtype)
+        # Many compute rotations, norms and softmax in single precision whatever their weights are.
+        yield {key: value.astype("f4") for key, value in results.items()}
+
+
+def more_timm() -> Iterator[dict[str, Any]]:
+    """Forward and backward of many families of timm, in double precision."""
+    import timm
+    from architectures import TIMM
+
+    y = labels(5, 2)
+    for name, (sizes, side) in TIMM.items():
+        x = images(side, n=2).double()
+
+        def loss_of(model: Any, x: Any = x) -> Any:
+            output = model(x)
+            output = sum(output) if isinstance(output, tuple) else output
+            return torch.nn.functional.cross_entropy(output, y)
+
+        is_class = name[0].isupper()
+        make = getattr(timm.models, name) if is_class else functools.partial(timm.create_model, name)
+        yield once(f"timm_{name}", make(num_classes=5, **sizes), loss_of)
 
 
 def trainer() -> Iterator[dict[str, Any]]:
@@ -520,6 +594,8 @@ def zoo() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
+    # More threads than a busy machine has to spare make small steps slow.
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     results: dict[str, Any] = {}
     for part in globals()[GROUP]():
