@@ -93,7 +93,7 @@ fn main() {
         let p = [i(3), i(1), i(2), i(0), i(1000)];
         bench(&format!("random integers {n}"), &RANDOM, &[x.view()], &[], &p, 8.0 * n as f64, n as f64);
     }
-    for (rows, n) in [(1i64, 1i64 << 20), (64, 50_304), (4096, 64)] {
+    for (rows, n) in [(1i64, 1i64 << 20), (64, 50_304), (1024, 1024), (4096, 64)] {
         let (x, v, at) = (f32s(&[rows, n]), f32s(&[rows, n]), T::new(DType::I64, &[rows, n]));
         let size = (rows * n) as f64;
         bench(
@@ -105,9 +105,11 @@ fn main() {
             16.0 * size,
             size,
         );
-        let (v, at) = (f32s(&[rows, 50]), T::new(DType::I64, &[rows, 50]));
-        let p = [i(50), i(1), i(1), i(1)];
-        bench("  topk 50", &TOPK, &[v.view(), at.view()], &[x.view()], &p, 4.0 * size, size);
+        for k in [5, 50] {
+            let (v, at) = (f32s(&[rows, k]), T::new(DType::I64, &[rows, k]));
+            let p = [i(k), i(1), i(1), i(1)];
+            bench(&format!("  topk {k}"), &TOPK, &[v.view(), at.view()], &[x.view()], &p, 4.0 * size, size);
+        }
     }
     {
         let (x, out, at) = (f32s(&[50_304, 384]), f32s(&[8192, 384]), T::ints(8192, 50_304));
@@ -142,6 +144,9 @@ fn main() {
         let (x, y, out) = (f32s(&[2048, 384]), f32s(&[2048, 384]), f32s(&[2048, 768]));
         let size = (2048 * 768) as f64;
         bench("concat 2048x384 twice, dim 1", &CONCAT, &[out.view()], &[x.view(), y.view()], &[i(1)], 8.0 * size, size);
+        let (part, all) = (f32s(&[512, 1, 16]), f32s(&[512, 27, 16]));
+        let n = 512.0 * 27.0 * 16.0;
+        bench("stack 27 of 512x16", &CONCAT, &[all.view()], &[part.view(); 27], &[i(1)], 8.0 * n, n);
         let (n, at) = (T::new(DType::I64, &[]), T::new(DType::I64, &[2048 * 768, 2]));
         bench("count_nonzero", &COUNT_NONZERO, &[n.view()], &[out.view()], &[], 4.0 * size, size);
         bench("nonzero", &NONZERO, &[at.view()], &[out.view()], &[], 20.0 * size, size);

@@ -4,7 +4,7 @@ use crate::num::{Real, by_num};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cpu;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 use std::cell::Cell;
 
 /// Most bytes a thread keeps between calls.
@@ -16,6 +16,10 @@ const PARTS_FROM: usize = 1 << 16;
 
 /// Key in the upper half, position in the lower.
 trait Packed: Ord + Copy + Send + Sync + 'static {
+    type Key: Ord + Copy;
+    const LAST: Self::Key;
+    /// A number's key in the wanted order.
+    fn key(key: u64) -> Self::Key;
     fn pack(key: u64, position: usize) -> Self;
     fn position(self) -> usize;
     /// Byte `i` of the key, the least significant first.
@@ -27,6 +31,12 @@ trait Packed: Ord + Copy + Send + Sync + 'static {
 macro_rules! packed {
     ($t:ty, $half:ty, $shift:expr) => {
         impl Packed for $t {
+            type Key = $half;
+            const LAST: $half = <$half>::MAX;
+            #[inline(always)]
+            fn key(key: u64) -> $half {
+                key as $half
+            }
             #[inline(always)]
             fn pack(key: u64, position: usize) -> Self {
                 ((key as $t) << $shift) | position as $t
@@ -105,7 +115,14 @@ impl<'a> Rows<'a> {
                     // SAFETY: positions below n and k lie inside the views; rows are disjoint.
                     unsafe {
                         let words = (0..n).map(|i| P::pack((*x.at(off[0] + i as isize * xs)).key() ^ mask, i));
-                        order.apply(k, words, buffer, threads);
+                        match order {
+                            Order::First { sorted } if xs == 1 && (1..=CLASSES).contains(&k) && n >= 4 * CLASSES => {
+                                let row = std::slice::from_raw_parts(x.at(off[0]).cast_const(), n);
+                                dispatch(isa(), Candidates { row, k, mask, buffer });
+                                first(k, sorted, buffer);
+                            }
+                            _ => order.apply(k, words, buffer, threads),
+                        }
                         for (i, w) in buffer[..k].iter().enumerate() {
                             let p = w.position();
                             if let Some(v) = values {
@@ -164,12 +181,56 @@ impl Order {
                 }
             }
         }
-        if buffer.len() > k {
-            buffer.select_nth_unstable(k - 1);
-            buffer.truncate(k);
+        first(k, sorted, buffer);
+    }
+}
+
+/// Leaves the `k` least words, at least one.
+fn first<P: Packed>(k: usize, sorted: bool, buffer: &mut Vec<P>) {
+    if buffer.len() > k {
+        buffer.select_nth_unstable(k - 1);
+        buffer.truncate(k);
+    }
+    if sorted {
+        buffer.sort_unstable();
+    }
+}
+
+/// Residue classes of positions, each with its least key.
+const CLASSES: usize = 64;
+
+/// Collects the words of a row that can be among the `k` least. Of the least keys of classes of positions, the k-th least
+/// bounds the k-th least of the row, so that a second look finds little more than `k` words.
+struct Candidates<'a, T, P> {
+    row: &'a [T],
+    k: usize,
+    mask: u64,
+    buffer: &'a mut Vec<P>,
+}
+
+impl<T: Real, P: Packed> WithSimd for Candidates<'_, T, P> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        /// Neighbours that are looked at together.
+        const GROUP: usize = 16;
+        let Candidates { row, k, mask, buffer } = self;
+        let mut least = [P::LAST; CLASSES];
+        for classes in row.chunks_exact(CLASSES) {
+            for (l, v) in least.iter_mut().zip(classes) {
+                *l = (*l).min(P::key(v.key() ^ mask));
+            }
         }
-        if sorted {
-            buffer.sort_unstable();
+        let bound = *least.select_nth_unstable(k - 1).1;
+        for (g, group) in row.chunks(GROUP).enumerate() {
+            if group.iter().fold(false, |any, v| any | (P::key(v.key() ^ mask) <= bound)) {
+                for (i, v) in group.iter().enumerate() {
+                    let key = v.key() ^ mask;
+                    if P::key(key) <= bound {
+                        buffer.push(P::pack(key, g * GROUP + i));
+                    }
+                }
+            }
         }
     }
 }
