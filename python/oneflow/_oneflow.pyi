@@ -1301,6 +1301,16 @@ class _frexp(NamedTuple):
 
 class _geqrf(NamedTuple):
     a: Tensor
+class _fused_add_layer_norm(NamedTuple):
+    output: Tensor
+    mean: Tensor
+    rstd: Tensor
+    sum: Tensor
+
+class _fused_linear_keep(NamedTuple):
+    output: Tensor
+    before: Tensor
+
     tau: Tensor
 
 class _group_norm_backward(NamedTuple):
@@ -2171,10 +2181,14 @@ class _C(_Private):
     def fused_matmul_add(input: Tensor, other: Tensor, residual: Tensor) -> Tensor: ...
     @staticmethod
     def gamma_doubles(input: Tensor, *, generator: Generator | None = None) -> Tensor: ...
+    def fused_add_layer_norm(input: Tensor, residual: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> _fused_add_layer_norm: ...
+    @staticmethod
     @staticmethod
     def gelu_backward(grad_output: Tensor, input: Tensor, *, approximate: str = "none") -> Tensor: ...
     @staticmethod
     def group_norm_backward(grad_output: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, num_groups: _int, affine: _bool, eps: _float) -> _group_norm_backward: ...
+    def fused_linear_keep(input: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> _fused_linear_keep: ...
+    @staticmethod
     @staticmethod
     def group_norm_with_statistics(input: Tensor, num_groups: _int, weight: Tensor | None, bias: Tensor | None, eps: _float) -> _group_norm_with_statistics: ...
     @staticmethod

@@ -190,3 +190,98 @@ def test_other_names_say_why_they_change_nothing():
         getattr(config, name)()
         assert "changes nothing: " in getattr(config, name).__doc__
         assert name in repr(config)
+
+
+def test_a_product_keeps_what_its_activation_was_given():
+    on, with_, graph = train({})
+    off, without, other = train({"allow_fuse_elementwise": False})
+    same(on, off)
+    assert "fused_linear_keep" in with_ and "gelu" not in with_ and "gelu_backward" in with_
+    assert "gelu" in without and "linear" in without
+    same(graph.net.first.weight.flatten().tolist(), other.net.first.weight.flatten().tolist(), rel=1e-3)
+
+
+class Sums(nn.Module):
+    """A sum that no product makes, normalised and read again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        flow.manual_seed(0)
+        self.table, self.place, self.norm = nn.Embedding(200, 16), nn.Embedding(200, 16), nn.LayerNorm(16)
+        self.head = nn.Linear(16, 7)
+
+    def forward(self, ids, target):
+        x = self.table(ids[:, 0]) + self.place(ids[:, 1])
+        return F.cross_entropy(self.head(x + self.norm(x)), target)
+
+
+def test_a_sum_that_is_normalised_is_made_by_the_norm():
+    on, with_, _ = train({"allow_fuse_add_to_output": True}, net=Sums())
+    off, without, _ = train({"allow_fuse_add_to_output": False}, net=Sums())
+    assert on == off
+    assert "fused_add_layer_norm" in with_ and "native_layer_norm" not in with_
+    assert "native_layer_norm" in without and "fused_add_layer_norm" not in without
+
+
+def scaled(fused, scale, divide, clip=None):
+    """Losses and ops of steps whose gradients are all scaled by a number, and then maybe clipped."""
+    net = Net()
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+            self.add_optimizer(flow.optim.SGD(net.parameters(), lr=0.1, momentum=0.9))
+            self.config.allow_fuse_model_update_ops(fused)
+
+        def build(self, *inputs):
+            loss = self.net(*inputs)
+            loss.backward()
+            for p in self.net.parameters():
+                p.grad.div_(1 / scale) if divide else p.grad.mul_(scale)
+            if clip is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters(), clip)
+            return loss
+
+    step = Step()
+    losses = [step(*batch()).item() for _ in range(6)]
+    return losses, sum(len(re.findall("mul|div", op)) for op in ops(step)), ops(step)
+
+
+@pytest.mark.parametrize("divide", [False, True])
+@pytest.mark.parametrize("scale", [0.25, 3.0])
+def test_a_scale_of_all_gradients_goes_into_the_update(scale, divide):
+    on, factors, with_ = scaled(True, scale, divide)
+    off, others, without = scaled(False, scale, divide)
+    same(on, off)
+    count = len(list(Net().parameters()))
+    assert factors == others - count and "full" in with_ and "full" not in without
+    # The norm that is clipped reads the scaled gradients: only the last factor moves.
+    on, factors, _ = scaled(True, scale, divide, clip=0.5)
+    off, others, _ = scaled(False, scale, divide, clip=0.5)
+    same(on, off)
+    assert factors == others - count
+
+
+def test_a_gradient_scaler_divides_in_the_update():
+    """Unscaling takes no pass of its own: the update gets the scale."""
+    net = Net()
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+            self.add_optimizer(flow.optim.AdamW(net.parameters(), lr=1e-2))
+            self.set_grad_scaler(flow.amp.GradScaler("cpu", init_scale=1024.0))
+
+        def build(self, *inputs):
+            loss = self.net(*inputs)
+            loss.backward()
+            return loss
+
+    step = Step()
+    losses = [step(*batch()).item() for _ in range(6)]
+    same(losses, train({})[0])
+    update = next(line for line in repr(step).split("\n") if "_fused_update_(" in line)
+    scale = re.search(r"(%\d+): float32\[\] = variable", repr(step)[repr(step).index("graph ") :])
+    assert scale is not None and scale[1] in update

@@ -24,6 +24,7 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fuse_cast", fusion::cast::run),
     ("fuse_residual", fusion::residual::run),
     ("fuse_linear", fusion::linear::run),
+    ("fuse_norm", fusion::norm::run),
     ("fuse_chain", fusion::chain::run),
 ];
 

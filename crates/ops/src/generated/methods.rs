@@ -1035,10 +1035,21 @@ pub trait TensorOps {
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
     /// `fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor`
     fn fused_linear_add(&self, weight: &Tensor, bias: Option<&Tensor>, residual: &Tensor) -> Result<Tensor>;
+    /// `fused_add_layer_norm(Tensor input, Tensor residual, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor sum)`
+    fn fused_add_layer_norm(
+        &self,
+        residual: &Tensor,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 4]>;
     /// `fused_matmul_add(Tensor input, Tensor other, Tensor residual) -> Tensor`
     fn fused_matmul_add(&self, other: &Tensor, residual: &Tensor) -> Result<Tensor>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
     fn gamma_doubles(&self) -> Result<Tensor>;
+    /// `fused_linear_keep(Tensor input, Tensor weight, Tensor? bias, str activation) -> (Tensor output, Tensor before)`
+    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
     fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
@@ -6780,6 +6791,24 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::distributions::GAMMA_DOUBLES,
             ins: &[Some(self)],
+    #[inline]
+    fn fused_add_layer_norm(
+        &self,
+        residual: &Tensor,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::nn::layer_norm::FUSED_ADD,
+            ins: &[Some(self), Some(residual), weight, bias],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
             args: &[rng(None)],
             dest: Dest::Fresh,
         };
@@ -6802,6 +6831,17 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::index::gather::GATHER_OP,
             ins: &[Some(self), Some(index)],
+    #[inline]
+    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::matmul::linear::FUSED_KEEP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[sym(activation)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
             args: &[Arg::Int(dim), Arg::Bool(false)],
             dest: Dest::Fresh,
         };

@@ -66,7 +66,9 @@ fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, act: Activation) -> Result<
         }
     }
     l.ins.push(None);
-    l.output_as(0, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), outs[0].offset());
+    for (i, out) in outs.tensors().iter().enumerate() {
+        l.output_as(i, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
+    }
     l.param(act as u64).param(1.0);
     Ok(())
 }
@@ -170,6 +172,16 @@ fn activation(c: &Call<'_>) -> Result<Activation> {
     }
 }
 
+fn activate(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
+    match activation(c)? {
+        Activation::Gelu => x.gelu(),
+        Activation::GeluTanh => x.gelu_with("tanh"),
+        Activation::Relu => x.relu(),
+        Activation::Silu => x.silu(),
+        Activation::None => Ok(x.clone()),
+    }
+}
+
 /// What the compiler puts in place of linear followed by an activation, where nobody needs the value in between.
 pub static FUSED: OpDef = OpDef {
     sig: Sig::parse("fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor"),
@@ -188,14 +200,7 @@ pub static FUSED: OpDef = OpDef {
     },
     kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },
     compose: Some(|c, outs| {
-        let y = c.t(0)?.linear(c.t(1)?, c.opt(2))?;
-        outs.give(match activation(c)? {
-            Activation::Gelu => y.gelu()?,
-            Activation::GeluTanh => y.gelu_with("tanh")?,
-            Activation::Relu => y.relu()?,
-            Activation::Silu => y.silu()?,
-            Activation::None => y,
-        });
+        outs.give(activate(c, &c.t(0)?.linear(c.t(1)?, c.opt(2))?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -216,6 +221,40 @@ pub static FUSED: OpDef = OpDef {
             })
             .collect()
     },
+    ..OpDef::BASE
+};
+
+/// What the compiler puts in place of linear followed by an activation, where backward needs the value in between.
+pub static FUSED_KEEP: OpDef = OpDef {
+    sig: Sig::parse(
+        "fused_linear_keep(Tensor input, Tensor weight, Tensor? bias, str activation) -> (Tensor output, Tensor before)",
+    ),
+    doc: "`activation(input @ weight.T + bias)` and what the activation was given, both from the product's epilogue.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        (FUSED.infer)(c, outs)?;
+        infer(c, outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &MATMUL,
+        lower: |c, outs, l| {
+            if !c.t(0)?.device().is_cpu() {
+                return Err(Error::not_implemented("fused_linear_keep: this device's products keep one result"));
+            }
+            lower(c, outs, l, activation(c)?)
+        },
+    },
+    compose: Some(|c, outs| {
+        let before = c.t(0)?.linear(c.t(1)?, c.opt(2))?;
+        outs.give(activate(c, &before)?);
+        outs.give(before);
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::Compose),
+    cost,
+    amp: Amp::Lower,
+    samples: FUSED.samples,
     ..OpDef::BASE
 };
 

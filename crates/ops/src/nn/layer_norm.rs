@@ -176,6 +176,65 @@ pub static BACKWARD: OpDef = OpDef {
     ..OpDef::BASE
 };
 
+/// What the compiler puts in place of an addition whose sum is normalised.
+pub static FUSED_ADD: OpDef = OpDef {
+    sig: Sig::parse(
+        "fused_add_layer_norm(Tensor input, Tensor residual, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor sum)",
+    ),
+    doc: "Layer norm of `input + residual`, with its statistics and the sum itself, in one pass over both.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let (x, r) = (c.t(0)?, c.t(1)?);
+        if r.sizes() != x.sizes() || r.dtype() != x.dtype() {
+            return Err(Error::runtime(format!(
+                "fused_add_layer_norm(): the residual {}{:?} is not like the input {}{:?}",
+                r.dtype(),
+                r.sizes(),
+                x.dtype(),
+                x.sizes()
+            )));
+        }
+        let ins = [c.ins[0], c.opt(2), c.opt(3)];
+        (NATIVE.infer)(&Call::new(&NATIVE, &ins, c.args), outs)?;
+        outs.push(x.dtype(), x.device(), x.sizes())
+    },
+    kernel: Kernel::Prim {
+        prim: &LAYER_NORM,
+        lower: |c, outs, l| {
+            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            if !x.device().is_cpu() {
+                return Err(Error::not_implemented("fused_add_layer_norm: this device adds and normalises apart"));
+            }
+            let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "fused_add_layer_norm")?].iter().product();
+            l.input(0).opt_input(2, c.opt(2).is_some()).opt_input(3, c.opt(3).is_some()).input(1).output(0);
+            for i in 1..3 {
+                l.output_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[i].offset());
+            }
+            l.output(3).param(shape.len() as i64).param(c.float(1)?).param(false);
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let sum = c.t(0)?.add(c.t(1)?)?;
+        let [y, mean, rstd] = sum.native_layer_norm(c.ints(0)?, c.opt(2), c.opt(3), c.float(1)?)?;
+        [y, mean, rstd, sum].into_iter().for_each(|t| outs.give(t));
+        Ok(())
+    }),
+    grad: Grad::Compose,
+    differentiable: 0b1001,
+    sbp: SbpRule::of(Rows::Compose),
+    traits: Traits::NEEDS_CONTIGUOUS,
+    samples: || {
+        let t = |s: &[i64], n: &[i64], affine: bool| {
+            let p = || if affine { SampleArg::f32(n) } else { SampleArg::None };
+            let (x, r) = (SampleArg::f32(s), SampleArg::f32(s));
+            Sample::new(vec![x, r, SampleArg::Ints(n.to_vec()), p(), p(), SampleArg::Float(1e-5)])
+        };
+        vec![t(&[4, 6], &[6], true), t(&[2, 3, 4], &[3, 4], true), t(&[2, 3, 4], &[4], false)]
+    },
+    ..OpDef::BASE
+};
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
         "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",

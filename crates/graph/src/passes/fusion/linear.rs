@@ -1,22 +1,18 @@
-//! `linear` followed by an activation becomes one product with the activation in its epilogue, where nobody else reads the
-//! value in between (in training the backward does, so this is for evaluation graphs).
+//! `linear` followed by an activation becomes one product with the activation in its epilogue. Where somebody else reads the
+//! value in between (in training the backward does), the product gives that too.
 
+use super::pattern::{Edits, Uses, arg, name, node};
 use crate::Config;
-use crate::ir::{Graph, Kind, Node};
-use oneflow_base::{Arg, Attrs, Result, intern};
-use oneflow_ops::matmul::linear;
-use std::collections::HashMap;
+use crate::ir::{Graph, Node};
+use oneflow_base::{Arg, Result, intern};
 
 /// The epilogue that computes this node, if there is one.
 fn activation(n: &Node) -> Option<&'static str> {
-    let Kind::Op { op, attrs } = &n.kind else { return None };
-    match op.name() {
+    match name(n) {
         "relu" => Some("relu"),
         "silu" => Some("silu"),
-        "gelu" => match attrs.args().first().and_then(|a| a.str()) {
-            Some("tanh") => Some("gelu_tanh"),
-            _ => Some("gelu"),
-        },
+        "gelu" if arg(n, 0).str() == Some("tanh") => Some("gelu_tanh"),
+        "gelu" => Some("gelu"),
         _ => None,
     }
 }
@@ -25,31 +21,34 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     if !config.fuse {
         return Ok(false);
     }
-    let mut readers: HashMap<u32, usize> = HashMap::new();
-    let mut made: HashMap<u32, usize> = HashMap::new();
-    for (i, n) in g.nodes.iter().enumerate() {
-        n.ins.iter().flatten().for_each(|v| *readers.entry(*v).or_default() += 1);
-        n.outs.iter().for_each(|v| {
-            made.insert(*v, i);
-        });
-    }
-    g.outputs.iter().chain(g.writes.iter().map(|w| &w.value)).for_each(|v| *readers.entry(*v).or_default() += 1);
-    let mut gone = vec![false; g.nodes.len()];
-    for i in 0..g.nodes.len() {
-        let Some(name) = activation(&g.nodes[i]) else { continue };
-        let Some(x) = g.nodes[i].ins[0] else { continue };
-        let Some(&p) = made.get(&x) else { continue };
-        let product = g.nodes[p].op().is_some_and(|o| std::ptr::eq(o, &linear::OP));
-        // Its readers come after the activation, so the product may wait until there, unless an update lies between.
-        let updated = g.nodes[p..i].iter().any(|n| !n.updates.is_empty());
-        if product && readers.get(&x) == Some(&1) && g.root(x) == x && !updated {
-            g.nodes[i].ins = g.nodes[p].ins.clone();
-            g.nodes[i].kind = Kind::Op { op: &linear::FUSED, attrs: Attrs::new(&[Arg::Sym(intern(name))]) };
-            gone[p] = true;
+    let uses = Uses::of(g);
+    let mut edits = Edits::default();
+    for at in 0..g.nodes.len() {
+        let n = g.nodes[at].clone();
+        let Some(epilogue) = activation(&n) else { continue };
+        let (Some(x), Some(p)) = (n.ins[0], uses.maker(g, n.ins[0], "linear")) else { continue };
+        let product = g.nodes[p].clone();
+        if edits.touched(p) || !g.is_root(x) || !g.meta(n.outs[0]).is_contiguous() || !g.meta(x).dtype.is_float() {
+            continue;
+        }
+        let mut ins = product.ins.clone();
+        ins.resize(3, None);
+        let args = [Arg::Sym(intern(epilogue))];
+        if uses.once(x) {
+            // Its readers come after the activation, so the product may wait until there, unless an update lies between.
+            if product.again == n.again && g.nodes[p..at].iter().all(|n| n.updates.is_empty()) {
+                let mut fused = node(g, "fused_linear", &ins, &args, &n)?;
+                fused.outs = n.outs.clone();
+                edits.replace(p, Vec::new());
+                edits.replace(at, vec![fused]);
+            }
+        } else if product.again == n.again && g.meta(x).device.is_cpu() {
+            // The activation reads nothing else, so it may come as early as the product.
+            let mut fused = node(g, "fused_linear_keep", &ins, &args, &product)?;
+            fused.outs = [n.outs[0], x].into_iter().collect();
+            edits.replace(p, vec![fused]);
+            edits.replace(at, Vec::new());
         }
     }
-    let changed = gone.contains(&true);
-    let mut it = gone.into_iter();
-    g.nodes.retain(|_| !it.next().unwrap_or(false));
-    Ok(changed)
+    Ok(edits.apply(g))
 }

@@ -4,6 +4,7 @@ pub mod cast;
 pub mod chain;
 pub mod linear;
 pub mod loss;
+pub mod norm;
 mod pattern;
 pub mod residual;
 pub mod update;

@@ -41,6 +41,10 @@ impl Uses {
     pub fn readers(&self, v: ValueId) -> Option<&[usize]> {
         (!self.kept.contains_key(&v)).then(|| self.readers.get(&v).map_or(&[] as &[usize], Vec::as_slice))
     }
+    /// Nodes that read a value, whoever else does.
+    pub fn all_readers(&self, v: ValueId) -> &[usize] {
+        self.readers.get(&v).map_or(&[], Vec::as_slice)
+    }
     pub fn once(&self, v: ValueId) -> bool {
         self.readers(v).is_some_and(|r| r.len() == 1)
     }

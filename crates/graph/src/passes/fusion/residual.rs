@@ -7,7 +7,7 @@ use oneflow_base::{Arg, Attrs, Result};
 use oneflow_ops::matmul::{linear, matmul};
 
 /// Whether the node adds two tensors of the same meta as its result, which a product's epilogue can do.
-fn is_plain_add(g: &Graph, n: &Node) -> bool {
+pub fn is_plain_add(g: &Graph, n: &Node) -> bool {
     let one = match arg(n, n_args(n).saturating_sub(1)) {
         Arg::Int(a) => a == 1,
         Arg::Float(a) => a == 1.0,

@@ -1,11 +1,11 @@
-//! What is done to gradients just before an optimizer's update becomes part of the update: the factor of clipping, and
-//! tables of which a step touches few rows.
+//! What is done to gradients just before an optimizer's update becomes part of the update: factors (of clipping, of a mean
+//! over micro-batches, of a loss that was scaled), and tables of which a step touches few rows.
 
 use super::pattern::{Edits, Uses, arg, name, node};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::passes::dead_code;
-use oneflow_base::{Arg, Attrs, Result};
+use oneflow_base::{Arg, Attrs, DType, Device, Result};
 use smallvec::SmallVec;
 
 /// The ops that update lists of parameters: lists first, their lengths first among the arguments, `grad_scale` and
@@ -47,24 +47,64 @@ pub fn part(n: &Node, keep: &[usize]) -> Node {
     part
 }
 
-/// The factor that every gradient was multiplied with, and the gradients without it.
-fn factor(g: &Graph, uses: &Uses, n: &Node, count: usize) -> Option<(ValueId, Vec<ValueId>)> {
-    let mut all: Option<ValueId> = None;
-    let mut plain = Vec::with_capacity(count);
-    for v in n.ins[count..2 * count].iter().copied() {
-        let v = v?;
-        let m = &g.nodes[uses.maker(g, Some(v), "mul")?];
-        let (a, b) = (m.ins[0]?, m.ins.get(1).copied().flatten()?);
-        let number = |x: ValueId| g.meta(x).sizes.is_empty() && g.meta(x).dtype.is_float();
-        let (x, c) = if number(b) { (a, b) } else { (b, a) };
-        let fits = number(c) && g.meta(x) == g.meta(v) && all.is_none_or(|f| f == c) && uses.once(v);
-        if !fits {
-            return None;
+/// What every gradient was multiplied with, or divided by.
+#[derive(Clone, Copy, PartialEq)]
+enum Factor {
+    Tensor(ValueId),
+    Number(f64),
+}
+
+/// A factor of one gradient, whether it divides, and the gradient without it.
+fn factor_of(g: &Graph, uses: &Uses, v: ValueId) -> Option<(Factor, bool, ValueId)> {
+    let by = uses.maker(g, Some(v), "div");
+    let m = &g.nodes[by.or_else(|| uses.maker(g, Some(v), "mul"))?];
+    let number = |x: ValueId| g.meta(x).sizes.is_empty() && g.meta(x).dtype.is_float();
+    let (factor, x) = match (m.ins[0]?, m.ins.get(1).copied().flatten()) {
+        (a, None) => (Factor::Number(arg(m, 0).float()?), a),
+        (a, Some(b)) if number(b) => (Factor::Tensor(b), a),
+        (a, Some(b)) if number(a) && by.is_none() => (Factor::Tensor(a), b),
+        _ => return None,
+    };
+    let rounded = by.is_some() && !arg(m, 1).is_none();
+    let fits = !rounded && factor != Factor::Number(0.0) && g.meta(x) == g.meta(v) && uses.once(v);
+    fits.then_some((factor, by.is_some(), x))
+}
+
+/// The last factor that all gradients have in common, whether it divides, and the gradients without it.
+fn common_factor(g: &Graph, uses: &Uses, grads: &[Option<ValueId>]) -> Option<(Factor, bool, Vec<ValueId>)> {
+    let all: Vec<_> = grads.iter().map(|v| factor_of(g, uses, (*v)?)).collect::<Option<_>>()?;
+    let (factor, divides, _) = *all.first()?;
+    let same = all.iter().all(|f| (f.0, f.1) == (factor, divides));
+    same.then(|| (factor, divides, all.into_iter().map(|f| f.2).collect()))
+}
+
+/// The scale that an update divides by once it takes over a factor: the value, and the node that makes it.
+fn scale(
+    g: &mut Graph,
+    old: Option<ValueId>,
+    factor: Factor,
+    divides: bool,
+    n: &Node,
+) -> Result<(ValueId, Option<Node>)> {
+    let op = if divides { "mul" } else { "div" };
+    let made = match (old, factor) {
+        (None, Factor::Tensor(c)) if divides => return Ok((c, None)),
+        (None, Factor::Tensor(c)) => node(g, "reciprocal", &[Some(c)], &[], n)?,
+        (None, Factor::Number(c)) => {
+            let device = n.ins[0].map_or(Device::CPU, |v| g.meta(v).device);
+            let value = Arg::Float(if divides { c } else { 1.0 / c });
+            let args = [Arg::Ints(&[]), value, Arg::DType(DType::F64), Arg::Device(device), Arg::Bool(false)];
+            node(g, "full", &[], &args, n)?
         }
-        all = Some(c);
-        plain.push(x);
-    }
-    all.map(|c| (c, plain))
+        (Some(s), f) => {
+            let (c, number) = match f {
+                Factor::Tensor(c) => (Some(c), Arg::None),
+                Factor::Number(c) => (None, Arg::Float(c)),
+            };
+            node(g, op, &[Some(s), c], &[number, Arg::None][..2 - divides as usize], n)?
+        }
+    };
+    Ok((made.outs[0], Some(made)))
 }
 
 /// A table that plain gradient descent changes in the rows of a lookup alone: nodes that do so.
@@ -112,17 +152,14 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let mut n = g.nodes[at].clone();
         let lens = lists(&n);
         let count = lens.first().copied().unwrap_or(0);
-        let mut with = Vec::new();
-        if let Some((c, plain)) = factor(g, &uses, &n, count) {
+        let (mut with, mut changed) = (Vec::new(), false);
+        while let Some((factor, divides, plain)) = common_factor(g, &uses, &n.ins[count..2 * count]) {
             let at = n.ins.len() - 2;
-            // The update divides by its scale.
-            let scale = match n.ins[at] {
-                Some(s) => node(g, "div", &[Some(s), Some(c)], &[Arg::None, Arg::None], &n)?,
-                None => node(g, "reciprocal", &[Some(c)], &[], &n)?,
-            };
-            n.ins[at] = Some(scale.outs[0]);
+            let (divisor, made) = scale(g, n.ins[at], factor, divides, &n)?;
+            n.ins[at] = Some(divisor);
             n.ins[count..2 * count].iter_mut().zip(plain).for_each(|(i, x)| *i = Some(x));
-            with.push(scale);
+            changed = true;
+            with.extend(made);
         }
         let option = |i: usize| arg(&n, i);
         let plain_descent = name(&n) == "_fused_sgd_"
@@ -139,7 +176,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
                 }
             }
         }
-        if with.is_empty() {
+        if with.is_empty() && !changed {
             continue;
         }
         if keep.len() < count {
