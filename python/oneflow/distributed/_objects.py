@@ -51,13 +51,27 @@ class Backend(str):
 
 
 class group:
-    """The group of all ranks, which calls without a group mean too."""
+    """The group of all ranks, which calls without a group mean too.
+
+    Example::
+
+        >>> def rank():
+        ...     return oneflow.distributed.get_world_size(oneflow.distributed.group.WORLD)
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2, 2]
+    """
 
     WORLD = None
 
 
 class GroupMember(group):
-    """What :func:`new_group` gives to ranks that are no part of the group."""
+    """What :func:`new_group` gives to ranks that are no part of the group.
+
+    Example::
+
+        >>> issubclass(oneflow.distributed.GroupMember, oneflow.distributed.group)
+        True
+    """
 
     NON_GROUP_MEMBER = None
 
@@ -282,5 +296,11 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait for all ranks; the error of one that does not come names it, as in every collective."""
+    """Wait for all ranks; the error of one that does not come names it, as in every collective.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, oneflow.distributed.monitored_barrier)
+        [None, None]
+    """
     distributed.barrier(group)

@@ -69,7 +69,13 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other values."""
+    """A region that depends on other values.
+
+    Example::
+
+        >>> oneflow.distributions.constraints.is_dependent(oneflow.distributions.constraints.dependent)
+        True
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -111,6 +117,19 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class _DependentProperty(property, _Dependent):
+    """A property whose value is a region; asked of the class, it is a region that depends on other values.
+
+    Example::
+
+        >>> from oneflow.distributions import constraints
+        >>> class Box:
+        ...     @constraints.dependent_property(is_discrete=False, event_dim=0)
+        ...     def support(self):
+        ...         return constraints.interval(0, 2)
+        >>> Box().support, constraints.is_dependent(Box.support)
+        (Interval(lower_bound=0, upper_bound=2), True)
+    """
+
     def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim

@@ -17,6 +17,8 @@ from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
 from oneflow.utils.hooks import RemovableHandle, register
 
+__all__ = ["Optimizer"]
+
 Group = dict[str, Any]
 # The type of an optimizer's first argument, for annotations.
 ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]

@@ -19,7 +19,14 @@ __all__ = [
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A size that depends on data was asked for: never raised, since sizes are known."""
+    """A size that depends on data was asked for: never raised, since sizes are known.
+
+    Example::
+
+        >>> from oneflow.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+        >>> issubclass(GuardOnDataDependentSymNode, RuntimeError)
+        True
+    """
 
 
 def free_symbols(val: Any) -> set[Any]:

@@ -108,14 +108,32 @@ def create_mask(
 
 
 class AuxRequest(NamedTuple):
-    """What :func:`flex_attention` is to return beside its output."""
+    """What :func:`flex_attention` is to return beside its output.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import AuxRequest, flex_attention
+        >>> q = oneflow.randn(1, 2, 4, 8)
+        >>> y, extra = flex_attention(q, q, q, return_aux=AuxRequest(lse=True))
+        >>> extra.lse.shape, extra.max_scores
+        (oneflow.Size([1, 2, 4]), None)
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """The logarithm of the sum of the scores' exponentials, and the greatest score: ``(batch, heads, queries)``."""
+    """The logarithm of the sum of the scores' exponentials, and the greatest score: ``(batch, heads, queries)``.
+
+    Example::
+
+        >>> from oneflow.nn.attention.flex_attention import AuxRequest, flex_attention
+        >>> q = oneflow.randn(1, 2, 4, 8)
+        >>> y, extra = flex_attention(q, q, q, return_aux=AuxRequest(max_scores=True))
+        >>> type(extra).__name__, extra.max_scores.shape
+        ('AuxOutput', oneflow.Size([1, 2, 4]))
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None

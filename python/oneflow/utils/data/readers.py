@@ -101,6 +101,17 @@ class IndexedTokenReader(Reader):
         shuffle: whether windows come in an order that depends on the seed and the epoch.
         seed: of that order.
         position: batches given before.
+
+    Example::
+
+        >>> import pathlib, struct
+        >>> from oneflow.utils.data.readers import IndexedTokenReader
+        >>> _ = pathlib.Path("text.bin").write_bytes(struct.pack("<12i", *range(12)))  # One document, int32.
+        >>> index = b"MMIDIDX\\0\\0" + struct.pack("<QBQQ", 1, 4, 1, 2) + struct.pack("<iqqq", 12, 0, 0, 1)
+        >>> _ = pathlib.Path("text.idx").write_bytes(index)
+        >>> list(IndexedTokenReader("text", 2, 5, batches=1, shuffle=False))
+        [tensor([[ 0,  1,  2,  3,  4,  5],
+                [ 5,  6,  7,  8,  9, 10]])]
     """
 
     def __init__(
@@ -176,6 +187,17 @@ class OFRecordReader(Reader):
 
     Raises:
         ValueError: a file is damaged, or a record lacks a feature.
+
+    Example::
+
+        >>> import pathlib, struct
+        >>> from oneflow.utils.data.readers import OFRecordReader
+        >>> def field(number, data):  # Of a protocol buffer.
+        ...     return bytes([number << 3 | 2, len(data)]) + data
+        >>> label = field(1, field(1, b"label") + field(2, field(5, field(1, bytes([7])))))
+        >>> _ = pathlib.Path("part-0").write_bytes(struct.pack("<q", len(label)) + label)
+        >>> list(OFRecordReader(["part-0"], [("label", (), oneflow.int32)], 1, batches=2))
+        [tensor([7], dtype=oneflow.int32), tensor([7], dtype=oneflow.int32)]
     """
 
     def __init__(
