@@ -149,7 +149,8 @@ def test_amp_is_autocast():
             losses[graph].append(loss.item())
     assert losses[True] == pytest.approx(losses[False], rel=2e-2)
     assert "bfloat16" in repr(step)
-    plain = Train(Classifier().eval(), opt)
+    net = Classifier().eval()
+    plain = Train(net, flow.optim.AdamW(net.parameters()))
     plain.trace(x, y)
     assert "bfloat16" not in repr(plain)
     with pytest.raises(TypeError, match="float16"):

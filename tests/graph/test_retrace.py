@@ -202,3 +202,171 @@ def test_many_kinds_of_inputs_do_not_fill_memory():
     with pytest.warns(UserWarning, match="compiled for 16 other kinds"):
         for n in range(1, 30):
             assert f(flow.ones(n)).sum() == 2 * n
+
+
+@pytest.mark.parametrize("wrap", [graph_of, compiled])
+def test_hooks_that_come_and_go_are_seen(wrap):
+    module = net()
+    run = wrap(module)
+    x = flow.randn(3, 4)
+    plain = run(x)
+    handle = module[0].register_forward_hook(lambda m, args, y: y * 3)
+    assert flow.allclose(run(x), module(x)) and not flow.allclose(run(x), plain)
+    handle.remove()
+    assert flow.allclose(run(x), plain)
+
+
+def test_hooks_on_gradients_run_once():
+    module = net()
+    module[0].weight.register_hook(lambda g: g * 2)
+    x = flow.randn(3, 4)
+    grads = []
+    for run in (module, compiled(module)):
+        module.zero_grad()
+        run(x).sum().backward()
+        grads.append(module[0].weight.grad)
+    assert flow.allclose(*grads)
+
+
+@pytest.mark.parametrize("where", ["closure", "list"])
+def test_modules_that_are_only_called_have_modes_too(where):
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+    x = flow.ones(8, 4)
+
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.parts = [module]
+
+        def build(self, x):
+            return (self.parts[0] if where == "list" else module)(x)
+
+    for run in (G(), flow.compile(lambda x: module(x), fullgraph=True)):
+        for _ in range(2):
+            module.train()
+            assert (run(x) == 0).any()
+            module.eval()
+            assert flow.allclose(run(x), module(x))
+    # One program for each mode, as soon as the modules are known.
+    graph = G()
+    for _ in range(3):
+        for mode in (True, False):
+            module.train(mode)
+            graph(x)
+    assert len(graph._compiled) == 2
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift, self.seen = 1.0, flow.ones(2), 0
+
+    def forward(self, x):
+        self.seen += 1
+        return x * self.scale + self.shift
+
+
+def test_numbers_and_tensors_that_a_compiled_module_names():
+    module = Scaled()
+    f = compiled(module)
+    x = flow.ones(2)
+    assert f(x).tolist() == [2, 2]
+    module.scale = 3.0
+    assert f(x).tolist() == [4, 4]
+    module.shift = flow.zeros(2)
+    assert f(x).tolist() == [3, 3]
+    traces = module.seen
+    module.other = 1
+    module.seen += 1
+    # What forward does not name, or counts itself, is no reason to trace.
+    assert f(x).tolist() == [3, 3] and module.seen == traces + 1
+    graph = graph_of(module)
+    graph(x)
+    module.shift = flow.ones(2)
+    assert graph(x).tolist() == [4, 4]
+
+
+factor = 1.0
+
+
+def test_numbers_and_tensors_of_a_closure(monkeypatch):
+    shift = flow.zeros(2)
+    f = flow.compile(lambda x: x * factor + shift, fullgraph=True)
+    x = flow.ones(2)
+    assert f(x).tolist() == [1, 1]
+    monkeypatch.setitem(globals(), "factor", 2.0)
+    assert f(x).tolist() == [2, 2]
+    shift = flow.ones(2)
+    assert f(x).tolist() == [3, 3]
+
+
+def test_a_graphs_own_tensors_may_be_replaced():
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.shift = flow.ones(2)
+
+        def build(self, x):
+            return x + self.shift
+
+    graph = G()
+    assert graph(flow.zeros(2)).tolist() == [1, 1]
+    graph.shift = flow.full((2,), 5.0)
+    assert graph(flow.zeros(2)).tolist() == [5, 5]
+
+
+def test_parameters_that_are_frozen_after_the_first_step():
+    module = net()
+
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = module
+            self.add_optimizer(flow.optim.SGD(module.parameters(), lr=0.1))
+
+        def build(self, x):
+            loss = self.net(x).sum()
+            loss.backward()
+            return loss
+
+    graph = G()
+    x = flow.ones(2, 4)
+    graph(x)
+    frozen, other = module[0].weight.detach().clone(), module[2].bias.detach().clone()
+    module[0].weight.requires_grad_(False)
+    graph(x)
+    assert (module[0].weight == frozen).all() and not (module[2].bias == other).any()
+    module[0].weight.requires_grad_(True)
+    graph(x)
+    assert not (module[0].weight == frozen).all()
+    f = compiled(module)
+    module.requires_grad_(False)
+    assert not f(x).requires_grad
+    module.requires_grad_(True)
+    f(x).sum().backward()
+    assert module[0].weight.grad is not None
+
+
+def test_settings_that_change_in_every_step_are_told():
+    module = net()
+    optimizer = flow.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+
+    class G(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = module
+            self.add_optimizer(optimizer)
+
+        def build(self, x):
+            loss = self.net(x).sum()
+            loss.backward()
+            return loss
+
+    graph = G()
+    for i in range(5):
+        optimizer.param_groups[0]["momentum"] = 0.9 - i / 10
+        graph(flow.ones(2, 4))
+    optimizer.param_groups[0]["momentum"] = 0.1
+    with pytest.warns(UserWarning, match="'momentum'") as told:
+        graph(flow.ones(2, 4))
+    assert told[0].filename == __file__

@@ -5,6 +5,7 @@ use crate::slot::{edge, is_leaf, requires_grad, state, state_mut};
 use oneflow_base::{Error, Result};
 use oneflow_core::Tensor;
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -246,7 +247,20 @@ pub fn retain_grad(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+thread_local! {
+    static WITHOUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether backward passes of this thread leave the hooks of leaves out; returns what was set before. A pass that is traced
+/// as a part of another one leaves them to that one.
+pub fn leave_out_leaf_hooks(on: bool) -> bool {
+    WITHOUT.replace(on)
+}
+
 pub(crate) fn leaf_pre(t: &Tensor) -> Vec<Hook> {
+    if WITHOUT.get() {
+        return Vec::new();
+    }
     t.with_slot(|s| state(s).map_or(Vec::new(), |s| s.leaf_hooks.pre.iter().map(|(_, h)| h.clone()).collect()))
 }
 

@@ -22,8 +22,8 @@ pub use anomaly::{
 pub use engine::{Root, backward, backward_from, grad_from, grad_of, set_accumulate_rule, set_poll};
 pub use function::{custom_node, relinked};
 pub use hooks::{
-    Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, register_hook, register_post_accumulate_hook,
-    remove_hook, retain_grad,
+    Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, leave_out_leaf_hooks, register_hook,
+    register_post_accumulate_hook, remove_hook, retain_grad,
 };
 pub use layer::register;
 pub use mode::{

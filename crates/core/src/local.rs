@@ -263,6 +263,10 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
             )));
         }
         if d.numel() > 0 {
+            // It would grow over the memory of the input that it is a part of.
+            if c.ins.iter().flatten().any(|t| overlaps(t, d)) {
+                return Err(shared_memory(c));
+            }
             crate::warning::warn(&resized(d, shell))?;
         }
         resize(d, shell.sizes())?;
@@ -274,6 +278,14 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cold]
+fn shared_memory(c: &Call<'_>) -> Error {
+    Error::runtime(format!(
+        "{}_(): unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
+        c.name()
+    ))
 }
 
 #[cold]
@@ -306,11 +318,19 @@ fn can_cast(from: DType, to: DType) -> bool {
     from.category() <= to.category() || (from.is_int() && to.is_int())
 }
 
+/// No op returns more tensors, lists apart.
+const FEW: usize = 4;
+
 fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     let elementwise = matches!(c.op.kernel, Kernel::Elementwise(_));
     let mut direct = true;
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
+        // An update of lists writes its inputs, and may be given one twice.
+        let is_out = || dest.len() <= FEW && d.numel() > 0 && !c.ins.iter().flatten().any(|t| t.same(d));
+        if i > 0 && is_out() && dest[..i].iter().any(|o| o.data_ptr() == d.data_ptr() || overlaps(o, d)) {
+            return Err(Error::value(format!("{}(): the out= tensors must not overlap.", c.name())));
+        }
         direct &= elementwise || outs[i].dtype() == d.dtype();
         for (slot, t) in c.ins.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
             let starts_here = slot == 0 && c.op.traits.has(Traits::STARTS_AS_FIRST) && t.same(d);
@@ -323,10 +343,7 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
                     && t.storage().is_some()
                     && c.ins.iter().flatten().any(|x| x.same(d))
                 {
-                    return Err(Error::runtime(format!(
-                        "{}_(): unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
-                        c.name()
-                    )));
+                    return Err(shared_memory(c));
                 }
                 direct = false;
             } else if !elementwise
@@ -562,7 +579,7 @@ fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
 pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
     if t.has_key(bit::LAZY) {
         return Err(Error::runtime(
-            "item(), tolist() or another read of values is data-dependent: inside nn.Graph a tensor has no values while build is traced",
+            "item(), tolist() or another read of values is data-dependent: inside nn.Graph a tensor has no values while build is traced. Choose with where(), a mask or clamp(), or read it outside of build",
         ));
     }
     if t.storage().is_none() {

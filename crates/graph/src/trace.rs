@@ -14,8 +14,8 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What a traced tensor carries; shared by all tensors of one alias group.
 pub(crate) struct Group {
@@ -48,6 +48,8 @@ struct State {
 }
 
 pub(crate) struct Trace {
+    /// Alive as long as the tracer is.
+    owner: Weak<()>,
     id: u64,
     pub graph: Graph,
     groups: Vec<State>,
@@ -130,9 +132,9 @@ pub struct Traced {
     pub cut: Option<Cut>,
 }
 
-/// A trace under way on this thread; dropping it gives it up.
+/// A trace under way; dropping it gives it up. Of use on its own thread alone, but other threads may drop it.
 pub struct Tracer {
-    _not_send: std::marker::PhantomData<*const ()>,
+    owner: Arc<()>,
 }
 
 fn set_lazy(on: bool) {
@@ -150,11 +152,17 @@ impl Tracer {
     /// Starts tracing on this thread.
     pub fn begin(name: &str, stack: Option<StackFn>) -> Result<Tracer> {
         crate::register();
+        if TRACE.with_borrow(|t| t.as_ref().is_some_and(|t| t.owner.strong_count() == 0)) {
+            // Its tracer was dropped by another thread.
+            stop();
+        }
         if is_tracing() {
             return Err(Error::runtime("an nn.Graph is built inside the build of another one"));
         }
         let g = default_generator();
+        let owner = Arc::new(());
         let trace = Trace {
+            owner: Arc::downgrade(&owner),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             graph: Graph { name: name.to_owned(), rng_start: g.offset(), ..Graph::default() },
             groups: Vec::new(),
@@ -170,7 +178,19 @@ impl Tracer {
         };
         TRACE.set(Some(trace));
         set_lazy(true);
-        Ok(Tracer { _not_send: std::marker::PhantomData })
+        Ok(Tracer { owner })
+    }
+
+    /// Runs `f` on the trace, if this is its thread.
+    fn with<R>(&self, f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R> {
+        with_trace(|t| match self.owns(t) {
+            true => f(t),
+            false => Err(Error::runtime("an nn.Graph's build goes on in another thread")),
+        })
+    }
+
+    fn owns(&self, t: &Trace) -> bool {
+        std::ptr::eq(t.owner.as_ptr(), Arc::as_ptr(&self.owner))
     }
 
     /// A placeholder for an input of this meta. Runs take contiguous inputs.
@@ -181,7 +201,7 @@ impl Tracer {
             Dims::from_slice(like.sizes()),
             contiguous_strides(like.sizes()),
         )?;
-        with_trace(|t| {
+        self.with(|t| {
             let v = t.add_value(shell.meta(), 0, None);
             t.graph.inputs.push(v);
             let group = t.add_group(v, Some(v));
@@ -193,7 +213,7 @@ impl Tracer {
 
     /// The name under which this tensor's memory appears in the graph.
     pub fn name(&self, t: &Tensor, name: &str) -> Result<()> {
-        with_trace(|trace| {
+        self.with(|trace| {
             if let Some(s) = t.storage() {
                 trace.names.insert(s.ptr() as usize, name.to_owned());
             }
@@ -203,7 +223,7 @@ impl Tracer {
 
     /// Tensors from outside that the trace has met so far and that want a gradient.
     pub fn captured(&self) -> Result<Vec<Tensor>> {
-        with_trace(|t| {
+        self.with(|t| {
             let mut met: Vec<&Tensor> = t.met.values().filter(|t| oneflow_autograd::requires_grad(t)).collect();
             met.sort_by_key(|t| t.id());
             Ok(met.into_iter().cloned().collect())
@@ -212,16 +232,25 @@ impl Tracer {
 
     /// Whether a tensor lies in the memory of an input or of something from outside.
     pub fn is_external(&self, t: &Tensor) -> Result<bool> {
-        with_trace(|trace| {
+        self.with(|trace| {
             let v = trace.resolve(t)?;
             Ok(trace.graph.is_external(trace.graph.root(v)))
+        })
+    }
+
+    /// Whether the trace has read or written the memory of a tensor from outside.
+    pub fn has_met(&self, t: &Tensor) -> Result<bool> {
+        let Some(s) = t.storage() else { return Ok(false) };
+        self.with(|trace| {
+            let list = trace.known.get(&(s.ptr() as usize));
+            Ok(list.is_some_and(|list| list.iter().any(|(known, _)| known.same(s))))
         })
     }
 
     /// What was traced so far is the forward part, what follows the backward part: `Traced::split` makes two graphs.
     /// The forward part ends with its write-backs; after it nothing from outside may be written.
     pub fn cut(&self) -> Result<()> {
-        with_trace(|t| {
+        self.with(|t| {
             t.write_back()?;
             t.groups.iter_mut().for_each(|g| g.external = None);
             let rng = default_generator().offset();
@@ -233,7 +262,7 @@ impl Tracer {
 
     /// Ends the trace: results, write-backs, and the generator and gradients as they were.
     pub fn finish(self, outputs: &[Tensor]) -> Result<Traced> {
-        with_trace(|t| {
+        self.with(|t| {
             for o in outputs {
                 let v = t.resolve(o)?;
                 t.graph.outputs.push(v);
@@ -252,7 +281,8 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        if let Some(t) = stop() {
+        let here = TRACE.with_borrow(|t| t.as_ref().is_some_and(|t| self.owns(t)));
+        if let Some(t) = here.then(stop).flatten() {
             for met in t.met.values() {
                 if oneflow_autograd::grad(met).is_some_and(|g| g.has_key(bit::LAZY)) {
                     let _ = oneflow_autograd::set_grad(met, None);

@@ -3,6 +3,7 @@
 use crate::feed::{DataSource, Feed, PYTHON};
 use crate::gate::{self, Shared, run, to_py};
 use crate::object::{bound, get};
+use oneflow_autograd::requires_grad;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
@@ -50,7 +51,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
 }
 
 /// A trace under way. Ends with `finish`, or with `abort`.
-#[pyclass(unsendable, module = "oneflow", name = "_GraphTrace")]
+#[pyclass(module = "oneflow", name = "_GraphTrace")]
 pub struct GraphTrace(Option<Tracer>);
 
 /// `where`: gives the user's line as text, asked once an op.
@@ -108,6 +109,10 @@ impl GraphTrace {
     fn is_external(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
         run(|| self.tracer()?.is_external(tensor(t)?))
     }
+    /// Whether the trace has read or written the memory of a tensor from outside.
+    fn has_met(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
+        run(|| self.tracer()?.has_met(shard_of(tensor(t)?)?))
+    }
     /// What follows is the backward part.
     fn cut(&self) -> PyResult<()> {
         run(|| self.tracer()?.cut())
@@ -148,12 +153,26 @@ impl GraphTrace {
     }
 }
 
+/// A tensor whose memory a program uses: where it lay, and whether it wanted gradients (and must not cease to).
+struct Watched {
+    tensor: Tensor,
+    at: usize,
+    wanted: bool,
+    may_cease: bool,
+}
+
+impl Watched {
+    fn has_changed(&self) -> bool {
+        let wanted = requires_grad(&self.tensor);
+        self.tensor.data_ptr() as usize != self.at || wanted != self.wanted && (wanted || !self.may_cease)
+    }
+}
+
 /// A compiled step and its memory.
 #[pyclass(frozen, module = "oneflow", name = "_CompiledGraph")]
 pub struct CompiledGraph {
     compiled: Mutex<Compiled>,
-    /// Tensors whose memory the program uses, and where it lay.
-    watched: Mutex<Vec<(Tensor, usize)>>,
+    watched: Mutex<Vec<Watched>>,
     /// For results that are global tensors: their meta and layout.
     templates: Vec<Option<Tensor>>,
     /// A session whose inputs a source gives, and the Python iterator behind it, if that is the source.
@@ -267,15 +286,19 @@ impl CompiledGraph {
     fn end_feed(&self) {
         self.stop_feed();
     }
-    /// Notes where these tensors lie; `is_stale` tells whether one has got other memory since.
-    fn watch(&self, list: &Bound<'_, PyList>) -> PyResult<()> {
-        let list = tensors(list)?.into_iter().map(|t| (t.data_ptr() as usize, t)).map(|(p, t)| (t, p)).collect();
-        *self.watched.lock().unwrap_or_else(|e| e.into_inner()) = list;
+    /// Notes where these tensors lie and whether they want gradients; `is_stale` tells whether that has changed since.
+    /// `may_cease`: gradients that nobody wants any more may still be computed.
+    #[pyo3(signature = (list, may_cease=false))]
+    fn watch(&self, list: &Bound<'_, PyList>, may_cease: bool) -> PyResult<()> {
+        let watch = |tensor: Tensor| {
+            let (at, wanted) = (tensor.data_ptr() as usize, requires_grad(&tensor));
+            Watched { tensor, at, wanted, may_cease }
+        };
+        *self.watched.lock().unwrap_or_else(|e| e.into_inner()) = tensors(list)?.into_iter().map(watch).collect();
         Ok(())
     }
     fn is_stale(&self) -> bool {
-        let watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
-        watched.iter().any(|(t, at)| t.data_ptr() as usize != *at)
+        self.watched.lock().unwrap_or_else(|e| e.into_inner()).iter().any(Watched::has_changed)
     }
     /// The graph as text: as it was traced, or as it runs.
     fn text(&self, py: Python<'_>, logical: bool) -> String {
@@ -337,6 +360,12 @@ fn _graph_run_again(on: bool) {
     oneflow_graph::run_again(on);
 }
 
+/// Whether backward passes of this thread leave out the hooks of leaves; returns what was set before.
+#[pyfunction]
+fn _leave_out_leaf_hooks(on: bool) -> bool {
+    oneflow_autograd::leave_out_leaf_hooks(on)
+}
+
 /// Number of allocations that the host's caching allocator has served.
 #[pyfunction]
 fn _n_allocs() -> PyResult<u64> {
@@ -349,5 +378,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<CompiledGraph>()?;
     m.add_function(wrap_pyfunction!(_is_tracing, m)?)?;
     m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
+    m.add_function(wrap_pyfunction!(_leave_out_leaf_hooks, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)
 }

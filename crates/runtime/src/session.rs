@@ -28,6 +28,8 @@ pub struct Session {
     variables: Vec<Storage>,
     /// Per variable: whether a run writes it.
     written: Vec<bool>,
+    /// The same per input.
+    written_inputs: Vec<bool>,
     /// Per output memory: storages that are used again once nobody else holds them.
     outputs: Vec<Vec<Storage>>,
     /// Runs that were started and whose results nobody has taken yet; how many there may be.
@@ -92,7 +94,8 @@ impl Session {
         let taken = plan.tasks.iter().filter(|t| t.work == Work::HostOut).flat_map(|t| &t.consumes);
         let n_results = taken.map(|p| plan.registers[p.register as usize].slots / p.pieces).min().unwrap_or(1) as usize;
         let mut s = Session {
-            written: plan.written_variables(),
+            written: plan.written(plan.variables.len(), |h| if let Home::Variable(k) = h { Some(k) } else { None }),
+            written_inputs: plan.written(plan.inputs.len(), |h| if let Home::Input(k) = h { Some(k) } else { None }),
             plan: Arc::new(plan),
             arenas,
             registers,
@@ -266,9 +269,12 @@ impl Session {
             return Err(self.stop(e));
         }
         let Some(Pending { inputs, storages, .. }) = self.pending.pop_front() else { return Ok(Vec::new()) };
-        for (t, original) in &inputs {
-            if let Some(original) = original.as_ref().filter(|_| self.plan.writes_input()) {
+        for ((t, original), written) in inputs.iter().zip(&self.written_inputs) {
+            if *written && let Some(original) = original {
                 oneflow_core::copy_into(original, t)?;
+            }
+            if *written {
+                original.as_ref().unwrap_or(t).bump_version();
             }
         }
         for (v, written) in self.variables.iter().zip(&self.written) {
@@ -348,7 +354,8 @@ impl Session {
                 Home::Output(k) => (outputs.get(k as usize).cloned(), 0),
                 Home::Variable(k) => (self.variables.get(k as usize).cloned(), 0),
                 Home::Input(k) => {
-                    let t = inputs.get(k as usize).map(|t| t.1.as_ref().unwrap_or(&t.0));
+                    // Of an input that is not contiguous the copy: a result's layout speaks of that.
+                    let t = inputs.get(k as usize).map(|t| &t.0);
                     (t.and_then(Tensor::storage).cloned(), t.map_or(0, Tensor::offset))
                 }
                 Home::Arena { .. } | Home::Register { .. } => (None, 0),
@@ -387,33 +394,22 @@ impl Plan {
         Ok(found.into_iter().map(|x| x.1).collect())
     }
 
-    /// Per variable: whether some instruction writes it. Ops that update inputs may write any operand.
-    fn written_variables(&self) -> Vec<bool> {
-        let mut written = vec![false; self.variables.len()];
+    /// Per variable or input: whether some instruction writes it. Ops that update inputs may write any operand.
+    fn written(&self, n: usize, number: impl Fn(&Home) -> Option<&u32>) -> Vec<bool> {
+        let mut written = vec![false; n];
         for t in &self.tasks {
             let Work::Compute(instrs) = &t.work else { continue };
             for i in instrs {
                 let all = i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::MUTATES)));
                 for o in i.outs.iter().chain(i.ins.iter().filter(|_| all)) {
-                    if let Home::Variable(k) = self.buffers[o.buffer as usize].home {
-                        written[k as usize] = true;
+                    let k = number(&self.buffers[o.buffer as usize].home);
+                    if let Some(w) = k.and_then(|k| written.get_mut(*k as usize)) {
+                        *w = true;
                     }
                 }
             }
         }
         written
-    }
-
-    /// Whether some instruction writes a caller's input.
-    fn writes_input(&self) -> bool {
-        let writes = |t: &Task| match &t.work {
-            Work::Compute(p) => p.iter().any(|i| {
-                let mut outs = i.outs.iter();
-                outs.any(|o| matches!(self.buffers[o.buffer as usize].home, Home::Input(_))) || i.outs.is_empty()
-            }),
-            _ => false,
-        };
-        !self.inputs.is_empty() && self.tasks.iter().any(writes)
     }
 }
 

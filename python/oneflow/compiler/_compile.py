@@ -12,8 +12,9 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
+from oneflow.nn._building import Building, Kept
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_line
+from oneflow.nn.structure import Modules, Names, flatten, modes_key, place_of, unflatten, user_depth, user_line
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
@@ -124,6 +125,10 @@ class CompiledFunction:
         self._eager = eager
         self._programs: dict[Any, _Programs | None] = {}
         self._flat = Modules(())
+        self._names = Names(None)
+        # Modules that the function calls without being one, and what traces write into modules.
+        self._others: dict[int, Module] = {}
+        self._moved: frozenset[tuple[int, str]] = frozenset()
         self._told = False
         _all.add(self)
 
@@ -160,15 +165,21 @@ class CompiledFunction:
                 raise RuntimeError(
                     f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
                 )
+            building = Building(self._flat.all)
             try:
-                programs = _compile(self._function, structure, tensors, self._fuse)
+                programs = _compile(self._function, structure, tensors, self._fuse, building)
             except Exception as error:
                 if self._fullgraph:
                     raise
                 self._programs[key] = None
                 return self._fall_back(error, args, kwargs)
-            programs.modules = self._flat
-            self._programs[key] = programs
+            # Tracing may have met other modules.
+            own = {id(m) for m in Modules(self._roots()).all}
+            self._others.update((i, m) for i, m in building.called.items() if i not in own)
+            self._moved |= building.moved
+            self._look_again()
+            programs.alive = (self._flat, self._flat.tensors(), self._names)
+            self._programs[key[0], self._state()] = programs
         if programs is None:
             return self._function(*args, **kwargs)
         return programs(tensors)
@@ -180,25 +191,39 @@ class CompiledFunction:
         """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
         metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad) for t in tensors])
         inputs = (structure, metas, modes_key())
-        key = (inputs, self._flat.key())
+        key = (inputs, self._state())
         programs = self._programs.get(key, _NEW)
-        module = _module(self._function)
-        if programs is _NEW and module is not None:
+        if programs is _NEW:
             # A module may have got another child: list them again.
-            self._flat = Modules([module])
-            key = (inputs, self._flat.key())
+            self._look_again()
+            key = (inputs, self._state())
             programs = self._programs.get(key, _NEW)
         return key, programs
 
+    def _state(self) -> tuple[Any, ...]:
+        return (self._flat.key(), self._names.key())
+
+    def _roots(self) -> list[Module]:
+        """The modules that the function is, belongs to or names."""
+        module = _module(self._function)
+        return [*([] if module is None else [module]), *self._names.modules()]
+
+    def _look_again(self) -> None:
+        self._names = Names(self._function)
+        self._flat = Modules([*self._roots(), *self._others.values()], numbers=True, moved=self._moved)
+
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
-        return self._run_eagerly(f"it cannot be traced: {error}", args, kwargs)
+        place = place_of(error)
+        at = "" if place is None else f" (at {place})"
+        return self._run_eagerly(f"it cannot be traced: {error}{at}", args, kwargs)
 
     def _run_eagerly(self, why: str, args: Any, kwargs: Any) -> Any:
         result = self._function(*args, **kwargs)
         # Told only where eager execution works: otherwise the user sees the error itself.
         if not self._told:
             self._told = True
-            warnings.warn(f"compile: {self._name()} runs eagerly for such inputs, because {why}", stacklevel=4)
+            text = f"compile: {self._name()} runs eagerly for such inputs, because {why}"
+            warnings.warn(text, stacklevel=user_depth())
         return result
 
 
@@ -212,8 +237,9 @@ class _Programs:
         self.structure = structure
         self.forward = forward
         self.backward: Any = None
-        # Kept alive: the key tells them apart by identity.
-        self.modules = Modules(())
+        # What the key tells apart by identity is kept alive.
+        self.alive: Any = None
+        self.kept = Kept()
         # What autograd has to see: positions of inputs, and tensors from outside.
         self.wanted: list[int] = []
         self.captured: list[Tensor] = []
@@ -231,7 +257,10 @@ class _Programs:
             results = self.forward.run(tensors)
         else:
             results = _Run.apply(self, tensors, *[tensors[i] for i in self.wanted], *self.captured)
-        return unflatten(self.structure, iter(results))
+        rest = iter(results)
+        returned = unflatten(self.structure, rest)
+        self.kept.put(rest)
+        return returned
 
 
 class _Run(Function):
@@ -241,8 +270,7 @@ class _Run(Function):
     def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
         results = programs.forward.run(tensors)
         ctx.programs = programs
-        ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs])
-        ctx.made = results[programs.n_outputs :]
+        ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs], *results[programs.n_outputs :])
         outputs = results[: programs.n_outputs]
         ctx.mark_non_differentiable(*[o for i, o in enumerate(outputs) if i not in programs.differentiable])
         return tuple(outputs)
@@ -255,11 +283,13 @@ class _Run(Function):
                 "compile: second derivatives through a compiled function are not supported: call the function itself"
             )
         given = [grads[i].contiguous() for i in programs.differentiable]
-        made = iter(programs.backward.run([*ctx.saved_tensors, *ctx.made, *given]))
+        made = iter(programs.backward.run([*ctx.saved_tensors, *given]))
         return (None, None, *[next(made) if reached else None for reached in programs.reached])
 
 
-def _compile(function: Callable[..., Any], structure: Any, tensors: list[Tensor], fuse: bool) -> _Programs:
+def _compile(
+    function: Callable[..., Any], structure: Any, tensors: list[Tensor], fuse: bool, building: Building
+) -> _Programs:
     if any(t.is_global for t in tensors):
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
@@ -273,7 +303,9 @@ def _compile(function: Callable[..., Any], structure: Any, tensors: list[Tensor]
         given = [p.view_as(p) if p.requires_grad else p for p in placeholders]
         args, kwargs = unflatten(structure, iter(given))
         outputs: list[Tensor] = []
-        result = flatten(function(*args, **kwargs), outputs, "result")
+        with building:
+            result = flatten(function(*args, **kwargs), outputs, "result")
+            outputs += building.settle(trace.has_met)
         # Results are memory of their own, whatever they alias in the function.
         outputs = [o.clone() if trace.is_external(o) else o for o in outputs]
         wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
@@ -281,12 +313,18 @@ def _compile(function: Callable[..., Any], structure: Any, tensors: list[Tensor]
         differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
         if not differentiable or not oneflow.is_grad_enabled():
             programs = _Programs(result, trace.finish(outputs, fuse=fuse))
-            programs.forward.watch(_memory(function))
+            programs.forward.watch(_memory(building), may_cease=True)
+            programs.kept = building.kept
             return programs
         trace.cut()
         seeds = [trace.input(outputs[i]) for i in differentiable]
         ends = [*[placeholders[i] for i in wanted], *captured]
-        grads = oneflow.autograd.grad([outputs[i] for i in differentiable], ends, seeds, allow_unused=True)
+        # Hooks of the ends belong to the backward pass that will run this one.
+        before = _oneflow._leave_out_leaf_hooks(True)
+        try:
+            grads = oneflow.autograd.grad([outputs[i] for i in differentiable], ends, seeds, allow_unused=True)
+        finally:
+            _oneflow._leave_out_leaf_hooks(before)
         found = [g.clone() if any(g is s for s in seeds) else g for g in grads if g is not None]
         forward, backward, saved_inputs, _ = trace.finish_parts([o.detach() for o in outputs], found, fuse=fuse)
     finally:
@@ -297,7 +335,8 @@ def _compile(function: Callable[..., Any], structure: Any, tensors: list[Tensor]
     programs.n_outputs, programs.differentiable = len(outputs), differentiable
     programs.saved_inputs = saved_inputs
     programs.reached = [g is not None for g in grads]
-    forward.watch([*captured, *_memory(function)])
+    programs.kept = building.kept
+    forward.watch([*captured, *_memory(building)], may_cease=True)
     return programs
 
 
@@ -307,9 +346,9 @@ def _module(function: Any) -> Module | None:
     return owner if isinstance(owner, Module) else None
 
 
-def _memory(function: Any) -> list[Tensor]:
-    module = _module(function)
-    return [] if module is None else [*module.parameters(), *module.buffers()]
+def _memory(building: Building) -> list[Tensor]:
+    found = [t for m in building.called.values() for part in (m._parameters, m._buffers) for t in part.values()]
+    return list({id(t): t for t in found if t is not None}.values())
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
@@ -326,7 +365,12 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, rea
 
 
 def reset() -> None:
-    """Forget all compiled programs."""
+    """Forget all compiled programs.
+
+    Example::
+
+        >>> oneflow.compiler.reset()
+    """
     for function in list(_all):
         function.reset()
 

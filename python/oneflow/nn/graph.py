@@ -11,6 +11,7 @@ import itertools
 import sys
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +19,12 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
+from oneflow.nn._building import Building, GraphModule, Kept
+from oneflow.nn._graph_config import GraphConfig
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_stack
+from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_depth, user_stack
+
+__all__ = ["Graph", "GraphConfig", "GraphModule"]
 
 # Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
 _NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
@@ -30,195 +35,9 @@ _COMPILING = threading.RLock()
 
 # Programs that a graph keeps unless it is told otherwise.
 _KEPT = 16
-_STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
-
-
-class GraphConfig:
-    """Options of a graph, under OneFlow's names. Set them before the first call.
-
-    Options that are accepted but change nothing yet say so; options that would change results and are not supported
-    raise NotImplementedError.
-    """
-
-    def __init__(self) -> None:
-        self._fuse = True
-        self._amp: Any = None
-        self._micro_batches = 1
-        self._straighten = "MemoryFirst"
-        self._compress = False
-        self._all_orders = True
-        self._fuse_update = self._fuse_add = self._fuse_cast = True
-        self._multi_tensor = True
-        self._update_cast = False
-        self._outputs = 2
-        self._accepted: dict[str, Any] = {}
-
-    def allow_fuse_elementwise(self, mode: bool = True) -> None:
-        """Whether chains of elementwise ops and activations after linear layers become one kernel (default: yes).
-
-        Without fusion a graph gives the bits of the eager program.
-        """
-        self._fuse = bool(mode)
-
-    def enable_amp(self, mode: bool = True, *, dtype: Any = None) -> None:
-        """Run ``build`` under autocast: matrix products and convolutions in ``dtype``, losses in float32.
-
-        Args:
-            mode: whether to.
-            dtype: float16 or bfloat16; by default float16.
-
-        Raises:
-            TypeError: another dtype.
-        """
-        dtype = oneflow.float16 if dtype is None else dtype
-        if dtype not in (oneflow.float16, oneflow.bfloat16):
-            raise TypeError(f"enable_amp(): dtype must be oneflow.float16 or oneflow.bfloat16, got {dtype}")
-        self._amp = dtype if mode else None
-
-    def set_gradient_accumulation_steps(self, value: int) -> None:
-        """Let one call take a mini-batch of ``value`` micro-batches.
-
-        Inputs are split along their first dimension, ``build`` works on one part after another, gradients add up and
-        the optimizers step once. Results are concatenated along the first dimension; 0-dim ones (losses) become a
-        vector.
-
-        Raises:
-            ValueError: it is not a positive integer.
-        """
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"set_gradient_accumulation_steps(): expected a positive integer, got {value!r}")
-        self._micro_batches = value
-
-    def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
-        """Choose the order of independent ops.
-
-        "Disable" keeps the program's order, "MemoryFirst" (default) takes what frees memory first where that lowers the
-        peak, "SpeedFirst" what the result waits for longest, "OverlapCpuGpu" and "DelayShortGpu" order work of several
-        devices.
-
-        Raises:
-            ValueError: another mode.
-        """
-        if mode not in _STRAIGHTEN:
-            raise ValueError(f"enable_straighten_algorithm(): expected one of {', '.join(_STRAIGHTEN)}, got {mode!r}")
-        self._straighten = mode
-
-    def enable_compress_memory(self, mode: bool = True) -> None:
-        """Whether the memory planner goes on improving its best layout (default: no; compiling takes longer)."""
-        self._compress = bool(mode)
-
-    def enable_choose_best_memory_allocation(self, mode: bool = True) -> None:
-        """Whether the memory planner tries all of its orders, or the first alone (default: all)."""
-        self._all_orders = bool(mode)
-
-    def allow_fuse_model_update_ops(self, mode: bool = True) -> None:
-        """Whether what is done to gradients last becomes part of the update of their parameters (default: yes).
-
-        The factor of a clipped norm is then never multiplied into memory, and plain gradient descent changes only those
-        rows of an embedding that a step has looked up.
-        """
-        self._fuse_update = bool(mode)
-
-    def allow_fuse_add_to_output(self, mode: bool = True) -> None:
-        """Whether what is added to a matrix product is added by the product itself (default: yes)."""
-        self._fuse_add = bool(mode)
-
-    def allow_fuse_cast_scale(self, mode: bool = True) -> None:
-        """Whether casts between float32 and half types join the elementwise ops beside them (default: yes)."""
-        self._fuse_cast = bool(mode)
-
-    def enable_multi_tensor_update(self, mode: bool = True) -> None:
-        """Whether one launch updates all parameters of a group, or each has its own (default: one).
-
-        With one each, a parameter is updated as soon as its gradient is there, and the gradient's memory is free again.
-        """
-        self._multi_tensor = bool(mode)
-
-    def enable_fused_model_update_cast(self, mode: bool = True) -> None:
-        """Whether parameters that a step reads in a half type (``enable_amp``) are kept in that type too (default: no).
-
-        The cast then follows the update, it does not begin the next step. Writes to a parameter from outside are seen.
-        """
-        self._update_cast = bool(mode)
-
-    def set_outputs_buffer_size(self, value: int = 2) -> None:
-        """Let ``value`` runs be finished whose results nobody has read yet, each with memory of its own.
-
-        Raises:
-            ValueError: it is not a positive integer.
-        """
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1024:
-            raise ValueError(f"set_outputs_buffer_size(): expected a positive integer, got {value!r}")
-        self._outputs = value
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "fuse": self._fuse,
-            "fuse_update": self._fuse_update,
-            "fuse_add": self._fuse_add,
-            "fuse_cast": self._fuse_cast,
-            "multi_tensor_update": self._multi_tensor,
-            "update_cast": self._update_cast,
-            "outputs_buffer_size": self._outputs,
-            "straighten": self._straighten,
-            "compress": self._compress,
-            "all_orders": self._all_orders,
-        }
-
-    def enable_auto_parallel(self, mode: bool = True) -> None:
-        """Search of layouts. Not supported."""
-        _refuse(mode, "enable_auto_parallel")
-
-    def set_zero_redundancy_optimizer_mode(self, mode: Any = None) -> None:
-        """Renamed: use enable_zero."""
-        raise RuntimeError("set_zero_redundancy_optimizer_mode() was renamed: use enable_zero()")
-
-    def __repr__(self) -> str:
-        options = {
-            "allow_fuse_elementwise": self._fuse,
-            "enable_amp": self._amp,
-            "set_gradient_accumulation_steps": self._micro_batches,
-            "enable_straighten_algorithm": self._straighten,
-            "enable_compress_memory": self._compress,
-            "enable_choose_best_memory_allocation": self._all_orders,
-            "allow_fuse_model_update_ops": self._fuse_update,
-            "allow_fuse_add_to_output": self._fuse_add,
-            "allow_fuse_cast_scale": self._fuse_cast,
-            "enable_multi_tensor_update": self._multi_tensor,
-            "enable_fused_model_update_cast": self._update_cast,
-            "set_outputs_buffer_size": self._outputs,
-            **self._accepted,
-        }
-        return "\n".join(f"    {name}: {value}" for name, value in options.items())
-
-
-def _refuse(wanted: Any, name: str) -> None:
-    if wanted:
-        raise NotImplementedError(f"GraphConfig.{name}() is not supported")
-
-
-def _accept(name: str, default: Any, why: str) -> Any:
-    def method(self: GraphConfig, value: Any = default, **options: Any) -> None:
-        self._accepted[name] = value
-
-    method.__name__ = name
-    method.__qualname__ = f"GraphConfig.{name}"
-    method.__doc__ = f"Accepted for compatibility and changes nothing: {why}."
-    return method
-
-
-_SOLVER = "layouts are those that the eager rule chooses; there is no search whose costs it could weigh"
-for _name, _default, _why in (
-    ("enable_zero", True, "parameters stay as they are laid out; split them with to_global() to shard them"),
-    ("enable_cudnn_conv_heuristic_search_algo", True, "convolutions run our own kernels, not cuDNN's"),
-    ("enable_auto_parallel_ignore_user_sbp_config", True, _SOLVER),
-    ("set_auto_parallel_computation_cost_ratio", 0.05, _SOLVER),
-    ("set_auto_parallel_wait_time", 1.65e4, _SOLVER),
-    ("enable_auto_parallel_trunk_algo", True, _SOLVER),
-    ("enable_auto_parallel_sbp_collector", True, _SOLVER),
-    ("enable_auto_memory", "AdaptiveMemory", _SOLVER),
-):
-    setattr(GraphConfig, _name, _accept(_name, _default, _why))
+# Settings of optimizers may change so many times before a graph says what that costs.
+_MANY_CHANGES = 5
+_MODE = "mode of the thread"
 
 
 class Graph:
@@ -262,7 +81,13 @@ class Graph:
         self._compiled: OrderedDict[Any, _Program] = OrderedDict()
         self._modules: dict[str, Module] = {}
         self._flat = Modules(())
+        # Modules that build calls without being attributes of the graph, and what traces write into modules.
+        self._others: dict[int, Module] = {}
+        self._moved: frozenset[tuple[int, str]] = frozenset()
         self._most = _KEPT
+        # What the latest program was compiled for, and how often settings have changed.
+        self._last: tuple[Any, ...] | None = None
+        self._changes = 0
         self.debug(
             debug_v_level,
             ranks=debug_ranks,
@@ -279,6 +104,9 @@ class Graph:
                 raise AttributeError("call super().__init__() before assigning modules")
             self._modules[name] = value
             self._flat = Modules(())
+        elif isinstance(value, Tensor) and self.__dict__.get("_compiled") and not value.is_lazy:
+            # Programs read the memory of the tensor that was there.
+            self._compiled.clear()
         object.__setattr__(self, name, value)
 
     @property
@@ -423,22 +251,45 @@ class Graph:
 
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
         structure = flatten((args, kwargs), tensors, "input")
-        inputs = (structure, *[(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors], *self._modes())
+        metas = tuple([(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors])
+        inputs = (structure, metas, self._modes())
         key = (inputs, self._flat.key())
         program = self._compiled.get(key)
         if program is None:
             # A module may have got another child: list them again.
-            self._flat = Modules(self._modules.values())
+            self._flat = self._all_modules()
             key = (inputs, self._flat.key())
             program = self._compiled.get(key)
         if program is None or program.is_stale():
             with _COMPILING:
-                program = self._compiled[key] = self._compile(args, kwargs, tensors)
-            if len(self._compiled) > self._most:
-                self._compiled.popitem(last=False)
+                self._tell_why(inputs)
+                program = self._compile(args, kwargs, tensors)
+                # Tracing may have met other modules.
+                self._compiled[inputs, self._flat.key()] = program
+                if len(self._compiled) > self._most:
+                    self._compiled.popitem(last=False)
         else:
-            self._compiled.move_to_end(key)
+            # Another thread may have dropped it meanwhile.
+            with contextlib.suppress(KeyError):
+                self._compiled.move_to_end(key)
         return program
+
+    def _tell_why(self, inputs: tuple[Any, ...]) -> None:
+        """Warn, once, where numbers that a program takes for constants change again and again."""
+        last, self._last = self._last, inputs
+        if last is None or last[:2] != inputs[:2] or last[2] == inputs[2]:
+            return
+        names = {new[0] for new, old in zip(inputs[2], last[2], strict=False) if new != old} - {_MODE}
+        self._changes += bool(names)
+        if names and self._changes == _MANY_CHANGES:
+            warnings.warn(
+                f"{self._name} is compiled again whenever {', '.join(map(repr, sorted(names)))} of its optimizers "
+                f"changes, {_MANY_CHANGES} times so far: of their numbers only the learning rate may change freely",
+                stacklevel=user_depth(),
+            )
+
+    def _all_modules(self) -> Modules:
+        return Modules([*self._modules.values(), *self._others.values()], moved=self._moved)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
@@ -447,7 +298,7 @@ class Graph:
             optimizer.refresh_lr()
         results = program.compiled.run(tensors)
         self._stepped()
-        return unflatten(program.structure, iter(results))
+        return program.unpack(results)
 
     def _stepped(self) -> None:
         for optimizer, schedule in self._optimizers:
@@ -500,7 +351,7 @@ class Graph:
                         break
                     batches.ran()
                     self._stepped()
-                    yield unflatten(program.structure, iter(results))
+                    yield program.unpack(results)
                     # The caller may have changed what the program was made for.
                     fits = self._program(args, kwargs, []) is program
             finally:
@@ -520,7 +371,7 @@ class Graph:
                     optimizer.refresh_lr()
                 results = program.compiled.run_fed()
                 self._stepped()
-                yield unflatten(program.structure, iter(results))
+                yield program.unpack(results)
         finally:
             program.compiled.end_feed()
 
@@ -532,7 +383,7 @@ class Graph:
             for name, value in group.items()
             if name not in _NOT_TRACED
         ]
-        return (*modes_key(), *settings)
+        return (*[(_MODE, mode) for mode in modes_key()], *settings)
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():
@@ -564,7 +415,10 @@ class Graph:
                 _name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
             placeholders = [trace.input(t) for t in tensors]
             with self._precision(tensors), self._scaled():
-                structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
+                with Building(self._all_modules().all, self) as building:
+                    structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
+                    outputs += building.settle(trace.has_met)
+            self._check_gradients(groups)
             for optimizer, _ in self._optimizers:
                 _traced_step(optimizer, self._scaler)
             if self._scaler is not None:
@@ -577,9 +431,20 @@ class Graph:
                 p.grad = grad
         memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
         optimizers = [optimizer for optimizer, _ in self._optimizers]
-        program = _Program(compiled, structure, self._flat, memory, optimizers)
+        own = {id(m) for m in Modules(self._modules.values()).all}
+        self._others.update((i, m) for i, m in building.called.items() if i not in own)
+        self._moved |= building.moved
+        self._flat = self._all_modules()
+        program = _Program(compiled, structure, building.kept, self._flat, memory, optimizers)
         self._print(program, traced - start, time.perf_counter() - traced)
         return program
+
+    def _check_gradients(self, groups: list[list[Tensor]]) -> None:
+        if groups and all(p.grad is None for group in groups for p in group):
+            raise RuntimeError(
+                f"{self._name}: no parameter of its optimizers got a gradient in build: call backward() on a loss "
+                "there, and give add_optimizer() an optimizer of the parameters that the loss depends on"
+            )
 
     def _stack(self) -> str | None:
         return user_stack(sys._getframe(1), self._stack_depth, self._only_user)
@@ -694,16 +559,25 @@ class Graph:
 class _Program:
     """One compiled program, the structure of its results, and the modules and the memory it is about."""
 
-    __slots__ = ("compiled", "modules", "states", "structure")
+    __slots__ = ("alive", "compiled", "kept", "modules", "states", "structure")
 
     def __init__(
-        self, compiled: Any, structure: Any, modules: Modules, memory: list[Tensor], optimizers: list[Any]
+        self, compiled: Any, structure: Any, kept: Kept, modules: Modules, memory: list[Tensor], optimizers: list[Any]
     ) -> None:
         self.compiled = compiled
         self.structure = structure
+        self.kept = kept
         self.modules = modules
+        self.alive = modules.tensors()
         compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
         self.states = [(optimizer, optimizer.state) for optimizer in optimizers]
+
+    def unpack(self, results: list[Tensor]) -> Any:
+        """What ``build`` returns; attributes that it wrote get their values."""
+        rest = iter(results)
+        returned = unflatten(self.structure, rest)
+        self.kept.put(rest)
+        return returned
 
     def is_stale(self) -> bool:
         """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
@@ -726,6 +600,10 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
 
 def _traced_step(optimizer: Any, scaler: Any) -> None:
     called = optimizer._opt_called
+    if any(group.get("clip_grad_max_norm") is not None for group in optimizer.param_groups):
+        if scaler is not None:
+            scaler.unscale_(optimizer)
+        optimizer.clip_grad()
     if scaler is None:
         optimizer.step()
     else:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import functools
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import oneflow
 from oneflow import Tensor
 from oneflow.nn.modules.module import Module
+from oneflow.utils import hooks
 
 _PACKAGE = str(Path(oneflow.__file__).parent)
 TENSOR = "<tensor>"
+# What is part of the structure itself, by value.
+_NUMBERS = (bool, int, float, str)
+_CONSTANTS = (*_NUMBERS, complex, bytes, enum.Enum, oneflow.device, oneflow.dtype)
 
 
 def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
@@ -30,10 +38,13 @@ def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
         return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
     if isinstance(value, dict):
         return ("dict", type(value), tuple((k, flatten(v, tensors, what)) for k, v in value.items()))
-    if value is None or (what != "output" and isinstance(value, (bool, int, float, str))):
+    if value is None or (what != "output" and isinstance(value, _CONSTANTS)):
         return ("constant", type(value), value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f.name for f in dataclasses.fields(value)]
+        return ("dataclass", type(value), tuple((k, flatten(getattr(value, k), tensors, what)) for k in fields))
     raise TypeError(
-        f"nn.Graph: an {what} of type {type(value).__name__} is not supported: "
+        f"nn.Graph: {'a' if what == 'result' else 'an'} {what} of type {type(value).__name__} is not supported: "
         "expected Tensor, None, list, tuple or dict"
     )
 
@@ -48,6 +59,11 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     if kind == "dict":
         items = [(k, unflatten(v, tensors)) for k, v in content]
         return cls(items) if issubclass(cls, OrderedDict) else dict(items)
+    if kind == "dataclass":
+        made = object.__new__(cls)
+        for k, v in content:
+            object.__setattr__(made, k, unflatten(v, tensors))
+        return made
     parts = [unflatten(v, tensors) for v in content]
     if kind == "namedtuple":
         return cls(*parts)
@@ -57,17 +73,119 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
 class Modules:
     """The modules below (and with) some, each once, and what of them decides a trace.
 
-    Who keeps a key keeps this object too: a key tells children and tensors apart by identity.
+    Who keeps a key keeps this object and its :meth:`tensors` too: a key tells children and tensors apart by identity.
+
+    Args:
+        roots: the modules.
+        numbers: whether numbers and strings that a module's ``forward`` names count too; tensors always do.
+        moved: (id of a module, attribute) that a trace itself has written: they do not count.
     """
 
-    def __init__(self, roots: Iterable[Module]) -> None:
-        self._all = list({id(m): m for root in roots for m in root.modules()}.values())
+    def __init__(
+        self, roots: Iterable[Module], numbers: bool = False, moved: frozenset[tuple[int, str]] = frozenset()
+    ) -> None:
+        self.all = list({id(m): m for root in roots for m in root.modules()}.values())
         # Live views: what a module gains, loses or replaces is seen without asking every module again.
-        self._held = [part.values() for m in self._all for part in (m._modules, m._parameters, m._buffers)]
+        self._held = [part.values() for m in self.all for part in (m._modules, m._parameters, m._buffers)]
+        # By their keys, which are given out once.
+        self._hooks = [part for m in self.all for part in (m._forward_pre_hooks, m._forward_hooks)]
+        self._names = [
+            (m.__dict__, name)
+            for m in self.all
+            for name in _named_attributes(m)
+            if name in m.__dict__ and (id(m), name) not in moved
+        ]
+        self._kinds = (*_NUMBERS, Tensor) if numbers else (Tensor,)
+        self._changes = -1
+        self._rest: tuple[Any, ...] = ()
 
     def key(self) -> tuple[Any, ...]:
-        """Modes, and which children, parameters and buffers the modules hold. Part of every call."""
-        return (*[m.training for m in self._all], *map(id, chain.from_iterable(self._held)))
+        """Modes, and which children, parameters, buffers, hooks and attributes the modules hold. Part of every call."""
+        if self._changes != hooks.changes.count:
+            # Looked at again only after some module got an attribute, or something a hook.
+            self._changes = hooks.changes.count
+            found = [(name, _identity(d.get(name), self._kinds)) for d, name in self._names]
+            self._rest = (*chain.from_iterable(self._hooks), *[part for part in found if part[1] is not None])
+        return (*[m.training for m in self.all], *map(id, chain.from_iterable(self._held)), self._rest)
+
+    def tensors(self) -> list[Tensor]:
+        """Tensors of which the key speaks and that are neither parameters nor buffers."""
+        return [v for v in [d.get(name) for d, name in self._names] if isinstance(v, Tensor)]
+
+
+def _identity(value: Any, kinds: tuple[type, ...]) -> Any:
+    """What tells a value of these kinds from another one; None for other kinds."""
+    if isinstance(value, Tensor):
+        return id(value)
+    return (type(value), value) if type(value) in kinds else None
+
+
+def _named_attributes(module: Module) -> Iterable[str]:
+    code = getattr(type(module).forward, "__code__", None)
+    return () if code is None else _names_in(code)
+
+
+@functools.cache
+def _names_in(code: CodeType) -> frozenset[str]:
+    """Globals and attributes that a function's code names, those of functions inside included."""
+    inside = [_names_in(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return frozenset(code.co_names).union(*inside)
+
+
+class Names:
+    """What of a function's closure and of its module's globals decides a trace: numbers, strings, tensors, modules.
+
+    Functions of its own that it names count with it. What hides in other objects is not seen.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._cells: list[CellType] = []
+        self._globals: list[tuple[dict[str, Any], str]] = []
+        # Tensors and modules found: kept alive, as a key tells them apart by identity.
+        self.found: list[Any] = []
+        self._look(function, set())
+
+    def _look(self, function: Any, seen: set[int]) -> None:
+        while isinstance(function, functools.partial):
+            function = function.func
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, FunctionType) or id(function) in seen:
+            return
+        seen.add(id(function))
+        if function.__code__.co_filename.startswith(_PACKAGE):
+            return
+        held: list[Any] = []
+        for cell in function.__closure__ or ():
+            value = _content(cell)
+            held.append(value)
+            if isinstance(value, (*_NUMBERS, Tensor, Module)):
+                self._cells.append(cell)
+        names = function.__globals__
+        for name in _names_in(function.__code__):
+            value = names.get(name)
+            held.append(value)
+            if isinstance(value, (*_NUMBERS, Tensor, Module)):
+                self._globals.append((names, name))
+        self.found += [v for v in held if isinstance(v, (Tensor, Module))]
+        for value in held:
+            self._look(value, seen)
+
+    def modules(self) -> list[Module]:
+        return [v for v in self.found if isinstance(v, Module)]
+
+    def key(self) -> tuple[Any, ...]:
+        """Numbers by value, the rest by identity."""
+        if not self._cells and not self._globals:
+            return ()
+        values = [*map(_content, self._cells), *[names.get(name) for names, name in self._globals]]
+        return tuple([(type(v), v) if isinstance(v, _NUMBERS) else id(v) for v in values])
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def modes_key() -> tuple[Any, ...]:
@@ -91,3 +209,22 @@ def user_stack(frame: Any, depth: int, only_user: bool) -> str | None:
             lines.append(f"{file}:{frame.f_lineno}")
         frame = frame.f_back
     return " < ".join(lines) or None
+
+
+def user_depth() -> int:
+    """The ``stacklevel`` at which a warning of the caller is about the user's line."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+def place_of(error: BaseException) -> str | None:
+    """File and line outside this package from which an error came."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<")):
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

@@ -10,6 +10,17 @@ from typing import Any
 
 _ids = itertools.count()
 
+__all__ = ["RemovableHandle"]
+
+
+class _Changes:
+    """Counts hooks that come and go, and attributes of modules that are set: who depends on them looks again."""
+
+    count = 0
+
+
+changes = _Changes()
+
 
 class RemovableHandle:
     """What ``register_*_hook`` returns. ``remove()`` takes the hook out; leaving a ``with`` block does the same.
@@ -38,6 +49,7 @@ class RemovableHandle:
 
     def remove(self) -> None:
         """Remove the hook. Removing it twice is harmless."""
+        changes.count += 1
         for reference in self._dicts:
             hooks = reference()
             if hooks is not None:
@@ -58,6 +70,7 @@ def register(
     flags: tuple[tuple[OrderedDict[int, bool], bool], ...] = (),
 ) -> RemovableHandle:
     """Add ``hook`` to ``hooks``; each (dictionary, value) of ``flags`` gets an entry where the value is true."""
+    changes.count += 1
     handle = RemovableHandle(hooks, extra_dict=tuple(d for d, _ in flags))
     hooks[handle.id] = hook
     if prepend:

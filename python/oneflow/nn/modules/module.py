@@ -8,9 +8,9 @@ from typing import Any, TypeVar, overload
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin
+from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin, _IncompatibleKeys  # noqa: F401
 from oneflow.nn.parameter import Buffer, Parameter
-from oneflow.utils.hooks import RemovableHandle, register
+from oneflow.utils.hooks import RemovableHandle, changes, register
 
 # The name that packages which read state dictionaries know it by.
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
@@ -368,6 +368,7 @@ class Module(StateDictMixin):
             self._forget(name, keep="_buffers")
             self.register_buffer(name, value, persistent=getattr(value, "persistent", True))
             return
+        changes.count += 1
         super().__setattr__(name, value)
 
     def _forget(self, name: str, keep: str) -> None:
@@ -589,6 +590,8 @@ class Module(StateDictMixin):
         Raises:
             TypeError: the dtype is not floating-point.
         """
+        if args and isinstance(args[0], type):
+            return self._seen_as(args[0])
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
@@ -606,6 +609,16 @@ class Module(StateDictMixin):
             return t.to(**options) if options else t
 
         return self._apply(convert)
+
+    def _seen_as(self, kind: Any) -> Any:
+        """OneFlow's ``to(nn.graph.GraphModule)``: what graphs do with a module; ``to(nn.Module)``: the module itself."""
+        from oneflow.nn.graph import GraphModule
+
+        if kind is Module:
+            return self
+        if kind is GraphModule:
+            return GraphModule(self)
+        raise TypeError(f"to() received an invalid argument: the class {kind.__name__}")
 
     def to_global(self: T, placement: Any = None, sbp: Any = None) -> T:
         """Make every parameter and buffer a global tensor.

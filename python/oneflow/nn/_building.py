@@ -1,0 +1,295 @@
+"""What a traced function does to modules: which it calls, what it writes into them, which parts backward runs again.
+
+A traced tensor has no values, so none may stay behind in a module. A buffer that got another tensor keeps its memory
+and gets the value; another attribute is a result of the program, put in its place after every run; where neither is
+possible the trace is refused. When tracing fails, attributes are as they were.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
+from oneflow.nn.structure import flatten, unflatten
+
+# What a module holds besides attributes of its own.
+_STRUCTURE = frozenset(Module().__dict__) - {"training"}
+_Attributes = dict[str, Any]
+
+
+class Building:
+    """A context around the traced function, for one thread.
+
+    Args:
+        modules: those known beforehand; others are noted when they are called.
+        owner: something else whose public attributes may be written, such as a graph.
+    """
+
+    def __init__(self, modules: Iterable[Module], owner: Any = None) -> None:
+        self.called: dict[int, Module] = {}
+        # Attributes that are no tensors and were written: (id of the module, name).
+        self.moved: set[tuple[int, str]] = set()
+        self.kept = Kept()
+        self._thread = threading.get_ident()
+        self._before: list[tuple[Any, _Attributes, _Attributes]] = []
+        self._repeated: list[tuple[_Attributes, Any]] = []
+        self._known = list(modules)
+        self._owner = owner
+
+    def __enter__(self) -> Building:
+        if self._owner is not None:
+            public = {k: _copied(v) for k, v in self._owner.__dict__.items() if not k.startswith("_")}
+            self._before.append((self._owner, public, {}))
+        for module in self._known:
+            self._note(module)
+        self._hook = register_module_forward_pre_hook(self._calls)
+        return self
+
+    def _calls(self, module: Module, args: Any) -> None:
+        if id(module) not in self.called and threading.get_ident() == self._thread:
+            self._note(module)
+
+    def _note(self, module: Module) -> None:
+        self.called[id(module)] = module
+        own = {k: _copied(v) for k, v in module.__dict__.items() if k not in _STRUCTURE}
+        self._before.append((module, own, dict(module._buffers)))
+        marks = module.__dict__.get("_in_graphs")
+        if marks:
+            self._repeated.append((module.__dict__, module.__dict__.get("forward", _MISSING)))
+            module.__dict__["forward"] = functools.partial(_marked, marks, module.forward)
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self._hook.remove()
+        for attributes, forward in self._repeated:
+            attributes.pop("forward", None) if forward is _MISSING else attributes.update(forward=forward)
+        if kind is not None:
+            self._restore()
+
+    def _restore(self) -> None:
+        for owner, own, buffers in self._before:
+            _put_back(owner.__dict__, own, [n for n in {**owner.__dict__, **own} if self._is_own(owner, n)])
+            if isinstance(owner, Module):
+                owner._buffers.update(buffers)
+
+    def _is_own(self, owner: Any, name: str) -> bool:
+        return not name.startswith("_") if owner is self._owner else name not in _STRUCTURE
+
+    def settle(self, is_read: Callable[[Tensor], bool]) -> list[Tensor]:
+        """End what was written into modules; return the tensors that are results of the program for ``kept``.
+
+        Args:
+            is_read: tells whether the trace has read a tensor from outside.
+
+        Raises:
+            NotImplementedError: something was written that a program cannot bring up to date.
+        """
+        results: list[Tensor] = []
+        for owner, own, buffers in self._before:
+            if isinstance(owner, Module):
+                self._settle_buffers(owner, buffers)
+            for name, value in list(owner.__dict__.items()):
+                before = own.get(name, _MISSING)
+                if value is before or not self._is_own(owner, name):
+                    continue
+                if _holds_traced(value):
+                    self._settle_attribute(owner, name, before, own, is_read, results)
+                elif not (isinstance(before, _Copy) and before.value is value):
+                    self.moved.add((id(owner), name))
+        return results
+
+    def _settle_attribute(
+        self,
+        owner: Any,
+        name: str,
+        before: Any,
+        own: _Attributes,
+        is_read: Callable[[Tensor], bool],
+        results: list[Tensor],
+    ) -> None:
+        value = owner.__dict__[name]
+        where = f"{type(owner).__name__}.{name}"
+        _put_back(owner.__dict__, own, [name])
+        if isinstance(before, _Copy) and before.value is value:
+            raise NotImplementedError(
+                f"nn.Graph: {where} is a {type(value).__name__} that is written in place while build is traced: "
+                "assign a new one, or return the tensors from build"
+            )
+        if isinstance(before, Tensor) and isinstance(value, Tensor) and not before.is_lazy and is_read(before):
+            if _layout(before) != _layout(value):
+                raise NotImplementedError(
+                    f"nn.Graph: {where} is read in build as {_text(before)} and becomes {_text(value)}: a program can "
+                    "only give it other values"
+                )
+            with oneflow.no_grad():
+                before.copy_(value.detach())
+            return
+        tensors: list[Tensor] = []
+        structure = flatten(value, tensors, "result")
+        results += tensors
+        self.kept.places.append((owner.__dict__, name, structure))
+        self.moved.add((id(owner), name))
+
+    def _settle_buffers(self, module: Module, before: dict[str, Any]) -> None:
+        for name, old in before.items():
+            new = module._buffers.get(name)
+            if new is old or new is None or not new.is_lazy:
+                continue
+            module._buffers[name] = old
+            if old is None or _layout(old) != _layout(new):
+                raise NotImplementedError(
+                    f"nn.Graph: buffer {name!r} of {type(module).__name__} becomes {_text(new)} in build and was "
+                    f"{'None' if old is None else _text(old)}: a program can only give it other values"
+                )
+            with oneflow.no_grad():
+                old.copy_(new.detach())
+
+
+class Kept:
+    """Attributes that get results of every run: where they are, and their structure."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[_Attributes, str, Any]] = []
+
+    def put(self, results: Iterator[Tensor]) -> None:
+        """Take the tensors of all places from ``results``."""
+        for attributes, name, structure in self.places:
+            attributes[name] = unflatten(structure, results)
+
+
+class _Copy:
+    """A list or dict and what was in it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value, self._content = value, value.copy()
+
+    def restore(self) -> Any:
+        if isinstance(self.value, list):
+            self.value[:] = self._content
+        else:
+            self.value.clear()
+            self.value.update(self._content)
+        return self.value
+
+
+_MISSING: Any = object()
+
+
+def _copied(value: Any) -> Any:
+    return _Copy(value) if type(value) in (list, dict) else value
+
+
+def _put_back(attributes: _Attributes, before: _Attributes, names: list[str]) -> None:
+    for name in names:
+        if name in before:
+            value = before[name]
+            attributes[name] = value.restore() if isinstance(value, _Copy) else value
+        else:
+            attributes.pop(name, None)
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    return (tuple(tensor.shape), tensor.dtype, tensor.device)
+
+
+def _text(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} of {tensor.dtype}"
+
+
+def _holds_traced(value: Any, depth: int = 4) -> bool:
+    if isinstance(value, Tensor):
+        return bool(value.is_lazy)
+    if depth == 0 or not isinstance(value, (list, tuple, dict)):
+        return False
+    return any(_holds_traced(v, depth - 1) for v in (value.values() if isinstance(value, dict) else value))
+
+
+def _marked(marks: dict[str, Any], forward: Any, *args: Any, **kwargs: Any) -> Any:
+    """The forward of a module that was marked through ``nn.graph.GraphModule``."""
+    placement = marks.get("placement")
+    if placement is not None:
+        args = tuple([_placed(a, placement) for a in args])
+        kwargs = {k: _placed(v, placement) for k, v in kwargs.items()}
+    if marks.get("checkpoint") and oneflow.is_grad_enabled():
+        from oneflow.utils.checkpoint import checkpoint
+
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+    return forward(*args, **kwargs)
+
+
+def _placed(value: Any, placement: Any) -> Any:
+    elsewhere = isinstance(value, Tensor) and value.is_global and value.placement != placement
+    return value.to_global(placement=placement) if elsewhere else value
+
+
+class GraphModule:
+    """What graphs do with a module: ``module.to(nn.graph.GraphModule)``. Calling the module eagerly is not changed.
+
+    Example::
+
+        >>> layer = oneflow.nn.Linear(2, 2)
+        >>> layer.to(oneflow.nn.graph.GraphModule).activation_checkpointing = True
+        >>> layer.to(oneflow.nn.graph.GraphModule).activation_checkpointing
+        True
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @property
+    def _marks(self) -> dict[str, Any]:
+        return self._module.__dict__.setdefault("_in_graphs", {})
+
+    @property
+    def activation_checkpointing(self) -> bool:
+        """Whether backward runs the module's forward again instead of keeping what it saved."""
+        return bool(self._marks.get("checkpoint", False))
+
+    @activation_checkpointing.setter
+    def activation_checkpointing(self, value: bool = False) -> None:
+        self._marks["checkpoint"] = bool(value)
+
+    @property
+    def stage_id(self) -> int | None:
+        """The pipeline stage that :meth:`set_stage` named."""
+        return self._marks.get("stage")
+
+    @property
+    def stage_placement(self) -> Any:
+        """The placement that :meth:`set_stage` named."""
+        return self._marks.get("placement")
+
+    def set_stage(self, stage_id: int | None = None, placement: Any = None) -> None:
+        """Name the pipeline stage a module belongs to.
+
+        Args:
+            stage_id: number of the stage. Kept, and changes nothing yet: stages do not overlap.
+            placement: where the module's parameters lie; global tensors that are given to it are moved there.
+
+        Raises:
+            TypeError: the number is no integer, or ``placement`` no placement.
+        """
+        if stage_id is not None and (not isinstance(stage_id, int) or isinstance(stage_id, bool)):
+            raise TypeError(f"set_stage(): stage_id must be an integer, got {stage_id!r}")
+        if placement is not None and not isinstance(placement, oneflow.placement):
+            raise TypeError(f"set_stage(): expected a placement, got {type(placement).__name__}")
+        self._marks.update(stage=stage_id, placement=placement)
+
+    def to(self, kind: Any) -> Any:
+        """``to(nn.Module)`` is the module itself, ``to(nn.graph.GraphModule)`` this.
+
+        Raises:
+            TypeError: anything else.
+        """
+        if kind is Module:
+            return self._module
+        if kind is GraphModule:
+            return self
+        raise TypeError(f"GraphModule.to(): expected nn.Module or nn.graph.GraphModule, got {kind!r}")
+
+    def __repr__(self) -> str:
+        return f"GraphModule({self._module!r}, {self._marks})"

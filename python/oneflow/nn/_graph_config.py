@@ -1,0 +1,197 @@
+"""GraphConfig: the options of a graph, under OneFlow's names. What they do stands in the passes and in nn.Graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+
+_STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
+
+
+class GraphConfig:
+    """Options of a graph, under OneFlow's names. Set them before the first call.
+
+    Options that are accepted but change nothing yet say so; options that would change results and are not supported
+    raise NotImplementedError.
+    """
+
+    def __init__(self) -> None:
+        self._fuse = True
+        self._amp: Any = None
+        self._micro_batches = 1
+        self._straighten = "MemoryFirst"
+        self._compress = False
+        self._all_orders = True
+        self._fuse_update = self._fuse_add = self._fuse_cast = True
+        self._multi_tensor = True
+        self._update_cast = False
+        self._outputs = 2
+        self._accepted: dict[str, Any] = {}
+
+    def allow_fuse_elementwise(self, mode: bool = True) -> None:
+        """Whether chains of elementwise ops and activations after linear layers become one kernel (default: yes).
+
+        Without fusion a graph gives the bits of the eager program.
+        """
+        self._fuse = bool(mode)
+
+    def enable_amp(self, mode: bool = True, *, dtype: Any = None) -> None:
+        """Run ``build`` under autocast: matrix products and convolutions in ``dtype``, losses in float32.
+
+        Args:
+            mode: whether to.
+            dtype: float16 or bfloat16; by default float16.
+
+        Raises:
+            TypeError: another dtype.
+        """
+        dtype = oneflow.float16 if dtype is None else dtype
+        if dtype not in (oneflow.float16, oneflow.bfloat16):
+            raise TypeError(f"enable_amp(): dtype must be oneflow.float16 or oneflow.bfloat16, got {dtype}")
+        self._amp = dtype if mode else None
+
+    def set_gradient_accumulation_steps(self, value: int) -> None:
+        """Let one call take a mini-batch of ``value`` micro-batches.
+
+        Inputs are split along their first dimension, ``build`` works on one part after another, gradients add up and
+        the optimizers step once. Results are concatenated along the first dimension; 0-dim ones (losses) become a
+        vector.
+
+        Raises:
+            ValueError: it is not a positive integer.
+        """
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"set_gradient_accumulation_steps(): expected a positive integer, got {value!r}")
+        self._micro_batches = value
+
+    def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
+        """Choose the order of independent ops.
+
+        "Disable" keeps the program's order, "MemoryFirst" (default) takes what frees memory first where that lowers the
+        peak, "SpeedFirst" what the result waits for longest, "OverlapCpuGpu" and "DelayShortGpu" order work of several
+        devices.
+
+        Raises:
+            ValueError: another mode.
+        """
+        if mode not in _STRAIGHTEN:
+            raise ValueError(f"enable_straighten_algorithm(): expected one of {', '.join(_STRAIGHTEN)}, got {mode!r}")
+        self._straighten = mode
+
+    def enable_compress_memory(self, mode: bool = True) -> None:
+        """Whether the memory planner goes on improving its best layout (default: no; compiling takes longer)."""
+        self._compress = bool(mode)
+
+    def enable_choose_best_memory_allocation(self, mode: bool = True) -> None:
+        """Whether the memory planner tries all of its orders, or the first alone (default: all)."""
+        self._all_orders = bool(mode)
+
+    def allow_fuse_model_update_ops(self, mode: bool = True) -> None:
+        """Whether what is done to gradients last becomes part of the update of their parameters (default: yes).
+
+        The factor of a clipped norm is then never multiplied into memory, and plain gradient descent changes only those
+        rows of an embedding that a step has looked up.
+        """
+        self._fuse_update = bool(mode)
+
+    def allow_fuse_add_to_output(self, mode: bool = True) -> None:
+        """Whether what is added to a matrix product is added by the product itself (default: yes)."""
+        self._fuse_add = bool(mode)
+
+    def allow_fuse_cast_scale(self, mode: bool = True) -> None:
+        """Whether casts between float32 and half types join the elementwise ops beside them (default: yes)."""
+        self._fuse_cast = bool(mode)
+
+    def enable_multi_tensor_update(self, mode: bool = True) -> None:
+        """Whether one launch updates all parameters of a group, or each has its own (default: one).
+
+        With one each, a parameter is updated as soon as its gradient is there, and the gradient's memory is free again.
+        """
+        self._multi_tensor = bool(mode)
+
+    def enable_fused_model_update_cast(self, mode: bool = True) -> None:
+        """Whether parameters that a step reads in a half type (``enable_amp``) are kept in that type too (default: no).
+
+        The cast then follows the update, it does not begin the next step. Writes to a parameter from outside are seen.
+        """
+        self._update_cast = bool(mode)
+
+    def set_outputs_buffer_size(self, value: int = 2) -> None:
+        """Let ``value`` runs be finished whose results nobody has read yet, each with memory of its own.
+
+        Raises:
+            ValueError: it is not a positive integer.
+        """
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1024:
+            raise ValueError(f"set_outputs_buffer_size(): expected a positive integer, got {value!r}")
+        self._outputs = value
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "fuse": self._fuse,
+            "fuse_update": self._fuse_update,
+            "fuse_add": self._fuse_add,
+            "fuse_cast": self._fuse_cast,
+            "multi_tensor_update": self._multi_tensor,
+            "update_cast": self._update_cast,
+            "outputs_buffer_size": self._outputs,
+            "straighten": self._straighten,
+            "compress": self._compress,
+            "all_orders": self._all_orders,
+        }
+
+    def enable_auto_parallel(self, mode: bool = True) -> None:
+        """Search of layouts. Not supported."""
+        _refuse(mode, "enable_auto_parallel")
+
+    def set_zero_redundancy_optimizer_mode(self, mode: Any = None) -> None:
+        """Renamed: use enable_zero."""
+        raise RuntimeError("set_zero_redundancy_optimizer_mode() was renamed: use enable_zero()")
+
+    def __repr__(self) -> str:
+        options = {
+            "allow_fuse_elementwise": self._fuse,
+            "enable_amp": self._amp,
+            "set_gradient_accumulation_steps": self._micro_batches,
+            "enable_straighten_algorithm": self._straighten,
+            "enable_compress_memory": self._compress,
+            "enable_choose_best_memory_allocation": self._all_orders,
+            "allow_fuse_model_update_ops": self._fuse_update,
+            "allow_fuse_add_to_output": self._fuse_add,
+            "allow_fuse_cast_scale": self._fuse_cast,
+            "enable_multi_tensor_update": self._multi_tensor,
+            "enable_fused_model_update_cast": self._update_cast,
+            "set_outputs_buffer_size": self._outputs,
+            **self._accepted,
+        }
+        return "\n".join(f"    {name}: {value}" for name, value in options.items())
+
+
+def _refuse(wanted: Any, name: str) -> None:
+    if wanted:
+        raise NotImplementedError(f"GraphConfig.{name}() is not supported")
+
+
+def _accept(name: str, default: Any, why: str) -> Any:
+    def method(self: GraphConfig, value: Any = default, **options: Any) -> None:
+        self._accepted[name] = value
+
+    method.__name__ = name
+    method.__qualname__ = f"GraphConfig.{name}"
+    method.__doc__ = f"Accepted for compatibility and changes nothing: {why}."
+    return method
+
+
+_SOLVER = "layouts are those that the eager rule chooses; there is no search whose costs it could weigh"
+for _name, _default, _why in (
+    ("enable_zero", True, "parameters stay as they are laid out; split them with to_global() to shard them"),
+    ("enable_cudnn_conv_heuristic_search_algo", True, "convolutions run our own kernels, not cuDNN's"),
+    ("enable_auto_parallel_ignore_user_sbp_config", True, _SOLVER),
+    ("set_auto_parallel_computation_cost_ratio", 0.05, _SOLVER),
+    ("set_auto_parallel_wait_time", 1.65e4, _SOLVER),
+    ("enable_auto_parallel_trunk_algo", True, _SOLVER),
+    ("enable_auto_parallel_sbp_collector", True, _SOLVER),
+    ("enable_auto_memory", "AdaptiveMemory", _SOLVER),
+):
+    setattr(GraphConfig, _name, _accept(_name, _default, _why))
