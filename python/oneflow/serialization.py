@@ -1,4 +1,4 @@
-"""save and load in PyTorch's zip format: each reads what the other wrote.
+"""save and load in PyTorch's zip format: each reads what the other wrote. The format before it: ``_old_checkpoint.py``.
 
 An archive holds ``data.pkl`` (the object, tensors as references), ``data/<key>`` (the bytes of one storage each, shared
 by its views), ``byteorder`` and ``version``. Loading is restricted to tensors and plain containers unless asked
@@ -7,6 +7,7 @@ otherwise; see ``_unpickler.py``. Every number read from a file is checked befor
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pickle
@@ -180,11 +181,12 @@ def save(
         f: path, or a binary file open for writing. A file of that path is replaced when the new one is whole.
         pickle_module: must be left out.
         pickle_protocol: 2 is what ``torch.load(weights_only=True)`` reads.
+        _use_new_zipfile_serialization: False writes what PyTorch before 1.6 reads.
 
     Views of one storage share it in the file and after loading.
 
     Raises:
-        ValueError: another pickle module or the old format is asked for.
+        ValueError: another pickle module is asked for.
         RuntimeError: the directory does not exist.
         OSError: the file cannot be written; what was there before stays.
 
@@ -200,8 +202,14 @@ def save(
 
         _saved_graph.save(obj, f)
         return
-    if pickle_module not in (None, pickle) or not _use_new_zipfile_serialization:
-        raise ValueError("save writes the zip format with Python's own pickle only")
+    if pickle_module not in (None, pickle):
+        raise ValueError("save uses Python's own pickle only")
+    if not _use_new_zipfile_serialization:
+        from oneflow import _old_checkpoint
+
+        with replaced_file(f) if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f) as file:
+            _old_checkpoint.write(obj, file, pickle_protocol)
+        return
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, pickle_protocol)
     pickler.dump(obj)
@@ -372,7 +380,7 @@ def _rebuild_tensor_v3(
 
 def _view(flat: Tensor, offset: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
     offset, size, stride = storage.check_view(flat.numel(), offset, size, stride)
-    tensor = flat.as_strided(size, stride, offset)
+    tensor = flat.as_strided(size, stride, flat.storage_offset() + offset)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
@@ -433,7 +441,7 @@ def _size(values: Any = ()) -> Any:
 def _names_in_files() -> dict[str, Any]:
     names: dict[str, Any] = {}
     for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):
-        names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
+        names[f"{utils}._rebuild_tensor"] = names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3
         names[f"{utils}._rebuild_meta_tensor_no_storage"] = _rebuild_meta
         names[f"{utils}._rebuild_sparse_tensor"] = _rebuild_sparse
@@ -518,6 +526,10 @@ def load(
 
 
 def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
+    from oneflow import _old_checkpoint
+
+    if _old_checkpoint.is_old(file):
+        return _old_checkpoint.read(file, map_location, weights_only, options)
     archive = _Archive(file)
     data = io.BytesIO(archive.read("data.pkl"))
 

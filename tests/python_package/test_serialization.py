@@ -55,18 +55,45 @@ def same(ours, theirs):
         assert repr(ours).replace("oneflow", "torch") == repr(theirs)
 
 
-def saved(fw, obj):
+def saved(fw, obj, **options):
     buffer = io.BytesIO()
-    fw.save(obj, buffer)
+    fw.save(obj, buffer, **options)
     return buffer.getvalue()
 
 
-def test_torch_reads_ours():
-    same(objects(oneflow), torch.load(io.BytesIO(saved(oneflow, objects(oneflow))), weights_only=True))
+OLD = {"_use_new_zipfile_serialization": False}
 
 
-def test_we_read_torchs():
-    same(oneflow.load(io.BytesIO(saved(torch, objects(torch)))), objects(torch))
+@pytest.mark.parametrize("options", [{}, OLD], ids=["zip", "old"])
+def test_torch_reads_ours(options):
+    same(objects(oneflow), torch.load(io.BytesIO(saved(oneflow, objects(oneflow), **options)), weights_only=True))
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("options", [{}, OLD], ids=["zip", "old"])
+def test_we_read_torchs(options, weights_only):
+    same(oneflow.load(io.BytesIO(saved(torch, objects(torch), **options)), weights_only=weights_only), objects(torch))
+
+
+def test_objects_of_the_old_format_one_after_the_other(tmp_path):
+    base = oneflow.zeros(10)
+    with open(tmp_path / "x.pt", "wb") as file:
+        oneflow.save([base, base[2:4]], file, **OLD)
+        oneflow.save("second", file, **OLD)
+    with open(tmp_path / "x.pt", "rb") as file:
+        whole, part = oneflow.load(file, map_location="cpu")
+        assert oneflow.load(file) == "second"
+    whole[2] = 5.0
+    assert part.tolist() == [5.0, 0.0]
+
+
+def test_storages_of_the_oldest_files_may_be_parts():
+    described = saved(torch, torch.arange(6.0), **OLD)
+    # The last entry of the reference: a view's key, start and length instead of None.
+    at = described.index(b"Ntq")
+    view = described[:at] + b"X\x01\x00\x00\x00vK\x02K\x03\x87" + described[at + 1 :]
+    view = view.replace(b"K\x00K\x06\x85", b"K\x00K\x03\x85")
+    assert oneflow.load(io.BytesIO(view)).tolist() == [2.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("weights_only", [True, False])
@@ -214,8 +241,9 @@ def test_hostile_files_raise(name):
         oneflow.load(HOSTILE[name]())
 
 
-def test_any_damage_raises_or_loads():
-    data = bytearray(saved(oneflow, {"a": oneflow.ones(4, 5), "b": [1, 2]}))
+@pytest.mark.parametrize("options", [{}, OLD], ids=["zip", "old"])
+def test_any_damage_raises_or_loads(options):
+    data = bytearray(saved(oneflow, {"a": oneflow.ones(4, 5), "b": [1, 2]}, **options))
     draw = random.Random(0)
     n_raised = 0
     for _ in range(400):
@@ -229,6 +257,13 @@ def test_any_damage_raises_or_loads():
         except (RuntimeError, pickle.UnpicklingError):
             n_raised += 1
     assert n_raised > 100
+
+
+@pytest.mark.parametrize("n_bytes", range(1, 80, 7))
+def test_an_old_file_that_is_cut_short_raises(n_bytes):
+    data = saved(torch, {"a": torch.ones(4, 5)}, **OLD)
+    with pytest.raises((RuntimeError, pickle.UnpicklingError)):
+        oneflow.load(io.BytesIO(data[:-n_bytes]))
 
 
 def test_missing_file(tmp_path):

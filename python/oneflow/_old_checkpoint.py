@@ -1,0 +1,179 @@
+"""The format of checkpoints before PyTorch 1.6: pickles one after the other, then the bytes of all storages.
+
+A file holds a magic number, a version, facts of the machine, the object (tensors as references), the list of keys and
+for each key the number of elements and the bytes. Names and tensors are those of ``serialization.py``. The archives of
+PyTorch before 0.1.10 are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+from typing import IO, Any
+
+import oneflow
+from oneflow import _storage_bytes as storage
+from oneflow._unpickler import RestrictedUnpickler
+from oneflow.serialization import (
+    _names_in_files,
+    _Pickler,
+    _plain,
+    _relocate,
+    _Storage,
+    _StorageKind,
+    _TrustingUnpickler,
+)
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_VERSION = 1001
+
+
+def is_old(file: IO[bytes]) -> bool:
+    """Whether a pickle of the magic number begins here. The position stays."""
+    start = file.tell()
+    head = file.read(16)
+    file.seek(start)
+    # LONG1 of ten bytes, after the two bytes of any protocol's mark.
+    return head[:1] == b"\x80" and b"\x8a\x0a" + _MAGIC.to_bytes(10, "little") in head
+
+
+# ---- writing
+
+
+class _OldPickler(_Pickler):
+    def persistent_id(self, obj: Any) -> Any:
+        pid = super().persistent_id(obj)
+        # The last entry describes a view of another storage, which newer files never have.
+        return None if pid is None else (*pid, None)
+
+
+def write(obj: Any, file: IO[bytes], protocol: int) -> None:
+    """Write ``obj`` at the file's position."""
+    machine = {
+        "protocol_version": _VERSION,
+        "little_endian": storage.NATIVE_ORDER == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    for head in (_MAGIC, _VERSION, machine):
+        pickle.dump(head, file, protocol=protocol)
+    pickler = _OldPickler(file, protocol)
+    pickler.dump(obj)
+    stored = {key: (tensor, n_elements) for key, tensor, n_elements in pickler.storages.values()}
+    pickle.dump(list(stored), file, protocol=protocol)
+    file.flush()
+    for tensor, n_elements in stored.values():
+        file.write(struct.pack("<q", n_elements))
+        file.write(storage.storage_bytes(tensor, n_elements))
+
+
+# ---- reading
+
+
+class _Late(_Storage):
+    """A storage whose bytes come after the tensors over it were made."""
+
+    def fill(self, data: bytes) -> None:
+        for dtype, flat in self._flat.items():
+            with oneflow.no_grad():
+                flat.copy_(storage.flat_tensor(data, dtype, flat.numel()))
+
+
+class _Part(_Storage):
+    """Some elements of another storage."""
+
+    def __init__(self, whole: _Late, start: int, n_elements: int) -> None:
+        self.dtype, self._whole, self._start, self._n = whole.dtype, whole, start, n_elements
+
+    def flat(self, dtype: str) -> Any:
+        return self._whole.flat(dtype).narrow(0, self._start, self._n)
+
+
+class _Storages:
+    """The storages of one file, each checked against the file's length before memory is taken."""
+
+    def __init__(self, file: IO[bytes], map_location: Any, trusted: bool) -> None:
+        start = file.tell()
+        self.bytes_left = file.seek(0, os.SEEK_END) - start
+        file.seek(start)
+        self.by_key: dict[str, _Late] = {}
+        self.map_location = map_location
+        self.trusted = trusted
+
+    def __call__(self, pid: Any) -> Any:
+        if self.trusted and isinstance(pid, tuple) and pid[:1] == ("module",) and len(pid) > 1:
+            # The class of a whole module, followed by its source.
+            return pid[1]
+        if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
+            raise pickle.UnpicklingError("a persistent id in the file is no storage")
+        _, kind, key, location, n_elements, *more = pid
+        if (
+            not isinstance(kind, _StorageKind)
+            or kind.dtype is None
+            or not isinstance(key, str)
+            or not isinstance(location, str)
+            or type(n_elements) is not int
+            or n_elements < 0
+        ):
+            raise pickle.UnpicklingError("a storage in the file has a broken description")
+        if key not in self.by_key:
+            n_bytes = n_elements * storage.ITEM_SIZES[kind.dtype]
+            self.bytes_left -= n_bytes
+            if self.bytes_left < 0:
+                raise RuntimeError("the file is cut short: its storages would be longer than it is")
+            self.by_key[key] = _Late(
+                lambda: bytes(n_bytes),
+                kind.dtype,
+                n_elements,
+                lambda flat: _relocate(flat, location, self.map_location),
+            )
+        whole = self.by_key[key]
+        if not more or more[0] is None:
+            return whole
+        try:
+            _, start, length = more[0]
+            fits = 0 <= start <= start + length <= whole.n_elements
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise pickle.UnpicklingError("a view of a storage in the file has a broken description")
+        return _Part(whole, start, length)
+
+
+def read(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
+    """Read the object that begins at the file's position, and leave the position behind it."""
+    names = _names_in_files()
+
+    def plain() -> Any:
+        return RestrictedUnpickler(file, names, _refuse).load()
+
+    plain()
+    if plain() != _VERSION:
+        raise RuntimeError("the checkpoint has an unknown version of the format before PyTorch 1.6")
+    machine = plain()
+    little = not isinstance(machine, dict) or bool(machine.get("little_endian", True))
+    storages = _Storages(file, map_location, trusted=not weights_only)
+    if weights_only:
+        result = _plain(RestrictedUnpickler(file, names, storages).load())
+    else:
+        result = _TrustingUnpickler(file, storages, **options).load()
+    keys = plain()
+    if not isinstance(keys, list) or not set(storages.by_key) <= {key for key in keys if isinstance(key, str)}:
+        raise RuntimeError("the checkpoint does not hold all its storages")
+    for key in keys:
+        known = storages.by_key.get(key)
+        if known is None or known.dtype is None:
+            raise RuntimeError(f"the checkpoint holds a storage {key!r} that nothing refers to")
+        head = file.read(8)
+        if len(head) != 8 or struct.unpack("<q", head)[0] != known.n_elements:
+            raise RuntimeError(f"storage {key!r} of the checkpoint has another length than its description says")
+        n_bytes = known.n_elements * storage.ITEM_SIZES[known.dtype]
+        data = file.read(n_bytes)
+        if len(data) != n_bytes:
+            raise RuntimeError(f"the file is cut short: storage {key!r} has {len(data)} of {n_bytes} bytes")
+        known.fill(data if little == (storage.NATIVE_ORDER == "little") else storage.swap_bytes(data, known.dtype))
+    return result
+
+
+def _refuse(pid: Any) -> Any:
+    raise pickle.UnpicklingError("a storage where none can be")
