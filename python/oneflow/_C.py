@@ -14,7 +14,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._extra import boxes as _boxes
 
 _EXTRA = ("arrays", "attention", "boxes", "elementwise", "fused", "losses", "quantization")
-_PLACES = ("nn.functional", "linalg", "fft", "special", "nn.utils.rnn", "comm")
+_PLACES = ("nn.functional", "linalg", "fft", "special", "nn.utils.rnn", "comm", "overrides")
 _RENAMED = {
     "comm_broadcast": "comm.broadcast",
     "deconv1d": "nn.functional.conv_transpose1d",

@@ -227,3 +227,10 @@ def _lay_out(nested: Any, n_dims: int, indent: int, fmt: _Format | _ComplexForma
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     rows = ["..." if item is _GAP else _lay_out(item, n_dims - 1, indent + 1, fmt) for item in nested]
     return "[" + ("," + "\n" * (n_dims - 1) + " " * (indent + 1)).join(rows) + "]"
+
+
+def results_text(results: Any) -> str:
+    """The text of the named results of an op: a line each."""
+    kind = type(results)
+    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(kind.__match_args__, results, strict=True))
+    return f"{kind.__module__}.{kind.__name__}(\n{lines})"

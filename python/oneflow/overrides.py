@@ -158,10 +158,20 @@ def _torch_function(
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     was = _C._set_torch_function_enabled(False)
+    outer = getattr(_local, "function", None)
+    if not was and outer is func:
+        # Ours ask nobody while this runs, so another library's function asks on and on.
+        name = getattr(func, "__name__", repr(func))
+        raise TypeError(
+            f"{name}() is no function of oneflow and takes no oneflow.Tensor; convert it, "
+            "for example by numpy() or through oneflow.utils.dlpack"
+        )
+    _local.function = func
     try:
         result = func(*args, **(kwargs or {}))
         return result if func in _kept_as_they_are() else _converted(result, cls)
     finally:
+        _local.function = outer
         _C._set_torch_function_enabled(was)
 
 

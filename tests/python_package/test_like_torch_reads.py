@@ -21,6 +21,18 @@ TEXTS = {
     "all keys": lambda fw: fw.nn.Linear(1, 1).load_state_dict({"weight": fw.ones(1, 1), "bias": fw.ones(1)}),
     "two groups": lambda fw: fw.optim.SGD([{"params": [p]} for p in fw.nn.Linear(1, 1).parameters()], lr=0.1),
     "fan": lambda fw: [fw.nn.init._calculate_correct_fan(fw.zeros(3, 4, 5), f"fan_{way}") for way in ("in", "out")],
+    "several results": lambda fw: [fw.tensor([[3.0, 1.0]]).max(1), fw.tensor([2, 1]).sort()],
+    "nodes": lambda fw: [
+        type(node).__name__
+        for x in [fw.ones(2, requires_grad=True)]
+        for node in (x.exp().grad_fn, (x * 2).grad_fn, (x * 2).sum().grad_fn.next_functions[0][0])
+    ],
+    "kept for backward": lambda fw: [
+        (x * y).grad_fn._saved_self.tolist()
+        + (x * y).grad_fn._saved_other.tolist()
+        + x.exp().grad_fn._saved_result.tolist()
+        for x, y in [(fw.zeros(1, requires_grad=True), fw.full((1,), 3.0, requires_grad=True))]
+    ],
     "submodules": lambda fw: [fw.nn.attention.SDPBackend.MATH.name],
 }
 
@@ -47,7 +59,27 @@ def shared_twice(fw):
     return fw.optim.SGD([p, p], lr=0.1)
 
 
+def of_no_leaf(fw):
+    return (fw.ones(1, requires_grad=True) * 2).grad
+
+
+def of_no_leaf_that_keeps(fw):
+    y = fw.ones(1, requires_grad=True) * 2
+    y.retain_grad()
+    return y.grad, fw.ones(1).grad, fw.ones(1, requires_grad=True).grad
+
+
+def freed(fw):
+    y = fw.ones(1, requires_grad=True).exp()
+    y.backward()
+    return y.grad_fn._saved_result
+
+
 OUTCOMES = {
+    "gradient of no leaf": of_no_leaf,
+    "gradient of no leaf that keeps it": of_no_leaf_that_keeps,
+    "nothing kept under that name": lambda fw: fw.ones(1, requires_grad=True).exp().grad_fn._saved_water,
+    "freed": freed,
     "no probability": lambda fw: fw.nn.BCELoss()(fw.tensor([1.5, 0.5]), fw.ones(2)),
     "no probability, apart": lambda fw: fw.nn.BCELoss(reduction="none")(fw.tensor([-1.0, 0.5]), fw.ones(2)),
     "not a number": lambda fw: fw.nn.BCELoss()(fw.tensor([float("nan"), 0.5]), fw.ones(2)),
@@ -79,3 +111,9 @@ def test_a_grid_of_the_identity_samples_on_the_same_side_of_pixels():
         return theta.grad.numpy()
 
     assert abs(gradient(oneflow) - gradient(torch)).max() < 1e-5
+
+
+def test_another_librarys_function_says_so():
+    with pytest.raises(TypeError, match=r"relu\(\) is no function of oneflow"):
+        torch.nn.functional.relu(oneflow.ones(1))
+    assert oneflow.ones(1).relu() == 1

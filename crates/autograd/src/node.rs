@@ -1,5 +1,6 @@
 //! Nodes of the tape: what a gradient needs, and where it goes next.
 
+use crate::function::relinked;
 use crate::hooks::NodeHooks;
 use crate::saved::Kept;
 use oneflow_base::{Attrs, Error, Meta, Result};
@@ -101,6 +102,34 @@ impl Node {
             Kind::Accumulate(t) => Some(t),
             _ => None,
         }
+    }
+
+    /// What the op keeps for its gradient: an input by its parameter's name, outputs as "result", "result1" and so on.
+    ///
+    /// `None`: nothing is kept under that name.
+    pub fn saved(self: &Arc<Node>, name: &str) -> Result<Option<Tensor>> {
+        let Kind::Op(o) = &self.kind else { return Ok(None) };
+        let inputs = o.op.sig.params().iter().filter(|p| p.is_input());
+        let input = inputs.clone().position(|p| p.name == name);
+        let output = name.strip_prefix("result").and_then(|n| if n.is_empty() { Some(0) } else { n.parse().ok() });
+        if input.is_none() && output.is_none() {
+            return Ok(None);
+        }
+        let saved = locked(&o.saved).clone().ok_or_else(freed)?;
+        for (i, k) in saved.ins {
+            if input == Some(i as usize) {
+                check_version(o, &k, "input")?;
+                return k.into_tensor(self.edges.get(i as usize).and_then(Option::as_ref)).map(Some);
+            }
+        }
+        for (i, k) in saved.outs {
+            if output == Some(i as usize) {
+                check_version(o, &k, "output")?;
+                let t = k.into_tensor(None)?;
+                return Ok(Some(if differentiable(o.op, i as usize, &t) { relinked(self, i as u32, &t) } else { t }));
+            }
+        }
+        Ok(None)
     }
 
     /// The gradients of the inputs, given those of the outputs. Those outside `wanted` (a bit for each input) may be left out.

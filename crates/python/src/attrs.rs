@@ -84,7 +84,15 @@ getters! {
     is_sparse = |_py, _o, t| Ok(boolean(t.has_key(bit::SPARSE)));
     grad = |py, o, t| {
         track(o);
-        Ok(autograd::grad_object(py, t)?.unwrap_or_else(|| none()))
+        match autograd::grad_object(py, t)? {
+            Some(g) => Ok(g),
+            None => {
+                if !ag::is_leaf(t) && !ag::retains_grad(t) {
+                    warn_of_no_leaf(py)?;
+                }
+                Ok(none())
+            }
+        }
     };
     grad_fn = |py, o, _t| Ok(autograd::grad_fn(py, o)?.unwrap_or_else(|| none()));
     data = |py, _o, t| {
@@ -109,6 +117,13 @@ getters! {
         }
         wrap(py, ops::TRANSPOSE.one(py, &[Some(t)], &[Arg::Int(-2), Arg::Int(-1)])?)
     };
+}
+
+/// `.grad` of what is no leaf stays empty, which surprises people.
+#[cold]
+fn warn_of_no_leaf(py: Python<'_>) -> Result<()> {
+    let text = c"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you want it to be, use .retain_grad() on the Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.";
+    PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), text, 1).pend(py)
 }
 
 type Set = unsafe fn(Python<'_>, *mut PyObject, &Tensor, *mut PyObject) -> Result<()>;

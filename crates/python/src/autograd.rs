@@ -5,10 +5,11 @@ use crate::object::{bound, get, hooks_of, self_tensor, wrap};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
-use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -263,11 +264,28 @@ fn call_node_hook(
 ///     >>> y = oneflow.ones(1, requires_grad=True) * 2
 ///     >>> y.grad_fn.name()
 ///     'MulBackward0'
-#[pyclass(frozen, module = "oneflow.autograd", name = "Node")]
+#[pyclass(frozen, subclass, module = "oneflow.autograd", name = "Node")]
 pub struct PyNode(Arc<ag::Node>);
 
+/// The object of a node. Its class is named after the op, as what draws graphs reads it.
 pub fn node_object(py: Python<'_>, node: Arc<ag::Node>) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, PyNode(node))?.into_any())
+    static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let name = node.name();
+    let class = match classes.get_item(&name)? {
+        Some(class) => class,
+        None => {
+            let body = PyDict::new(py);
+            body.set_item("__slots__", ())?;
+            body.set_item("__module__", "oneflow.autograd")?;
+            let class = py.get_type::<PyType>().call1((&name, (py.get_type::<PyNode>(),), body))?;
+            classes.set_item(&name, &class)?;
+            class
+        }
+    };
+    let object = Bound::new(py, PyNode(node))?.into_any();
+    object.setattr("__class__", class)?;
+    Ok(object)
 }
 
 #[pymethods]
@@ -293,10 +311,7 @@ impl PyNode {
     fn variable<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.leaf() {
             Some(t) => bound(py, t.clone()),
-            None => Err(pyo3::exceptions::PyAttributeError::new_err(format!(
-                "'{}' object has no attribute 'variable'",
-                self.0.name()
-            ))),
+            None => Err(PyAttributeError::new_err(format!("'{}' object has no attribute 'variable'", self.0.name()))),
         }
     }
     /// Anything the user wants to keep with the node.
@@ -320,6 +335,15 @@ impl PyNode {
         let f = Callable::Node { node: Arc::downgrade(&self.0), number };
         let handle = self.0.register_prehook(Arc::new(move |g| call_node_hook(&f, g, None)));
         Ok(HookHandle { owner: Owner::Node(Arc::downgrade(&self.0)), handle, number })
+    }
+    /// `_saved_input`, `_saved_self` as PyTorch calls the first one, `_saved_result`: what is kept for backward.
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(what) = name.strip_prefix("_saved_")
+            && let Some(t) = run(|| self.0.saved(if what == "self" { "input" } else { what }))?
+        {
+            return bound(py, t);
+        }
+        Err(PyAttributeError::new_err(format!("'{}' object has no attribute '{name}'", self.0.name())))
     }
     #[getter]
     fn _n_outputs(&self) -> usize {

@@ -1,6 +1,6 @@
 //! From parsed arguments to an op's results as Python objects.
 
-use crate::gate::{self, checked, pending_set};
+use crate::gate::{self, OrPending, checked, pending_set};
 use crate::object::{is_tensor, tensor_of, wrap};
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
@@ -10,6 +10,7 @@ use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -212,7 +213,7 @@ pub fn results(py: Python<'_>, op: &'static OpDef, outs: Outs) -> Result<*mut Py
 fn several(py: Python<'_>, op: &'static OpDef, tensors: SmallVec<[Tensor; 2]>) -> Result<*mut PyObject> {
     let returns = op.sig.returns();
     if returns.len() > 1 && returns.iter().all(|r| !r.name.is_empty() && !r.list) && tensors.len() == returns.len() {
-        let class = named_tuple(op)?;
+        let class = named_tuple(py, op)?;
         // SAFETY: a struct sequence of as many fields as there are results; each is set once.
         unsafe {
             let o = checked(ffi::PyStructSequence_New(class))?;
@@ -239,12 +240,11 @@ pub fn tuple_of(py: Python<'_>, tensors: impl IntoIterator<Item = Tensor>) -> Re
 }
 
 /// The named tuple class of an op with several results, made on first use.
-fn named_tuple(op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
+fn named_tuple(py: Python<'_>, op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
     static CLASSES: Mutex<Option<HashMap<&'static str, usize>>> = Mutex::new(None);
     let mut classes = CLASSES.lock().unwrap_or_else(|e| e.into_inner());
-    let classes = classes.get_or_insert_with(HashMap::new);
     let key = op.sig.full_name();
-    if let Some(c) = classes.get(key) {
+    if let Some(c) = classes.get_or_insert_with(HashMap::new).get(key) {
         return Ok(*c as *mut ffi::PyTypeObject);
     }
     let text = |s: &str| CString::new(s).unwrap_or_default().into_raw();
@@ -263,6 +263,12 @@ fn named_tuple(op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
     if class.is_null() {
         return Err(pending_set());
     }
-    classes.insert(key, class as usize);
+    classes.get_or_insert_with(HashMap::new).insert(key, class as usize);
+    // What follows runs Python, which may hand the interpreter to a thread that waits for the lock.
+    drop(classes);
+    // SAFETY: a class made just now and never freed.
+    let object = unsafe { PyType::from_borrowed_type_ptr(py, class) };
+    let text = py.import("oneflow._tensor_str").and_then(|m| m.getattr("results_text")).pend(py)?;
+    object.setattr("__repr__", text).pend(py)?;
     Ok(class)
 }
