@@ -7,7 +7,7 @@
 use crate::correlate::{Correlation, reach};
 use crate::geometry::{Image, Three, Window};
 use crate::pool::by_channel;
-use crate::stored::{Stored, madd};
+use crate::stored::{Stored, load, load_sum, madd, store};
 use crate::weights::Tap;
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
@@ -271,8 +271,8 @@ struct Line<'a, T: Stored> {
     at: [usize; 3],
 }
 
-/// Positions computed together.
-const TOGETHER: usize = 4;
+/// Sums computed together: of neighbouring positions, or at a line's ends of neighbouring channels.
+const TOGETHER: usize = 8;
 
 impl<T: Stored> WithSimd for Line<'_, T> {
     type Output = ();
@@ -281,47 +281,72 @@ impl<T: Stored> WithSimd for Line<'_, T> {
         let [n, d, h] = self.at;
         let (c, channels) = (self.c, self.c.groups);
         let width = Reg::<S, T>::WIDTH;
-        let at = [d as isize * c.step[0], h as isize * c.step[1]];
-        let (n_w, step) = (c.dst.sizes[4], c.step[2]);
+        let (n_w, step, next) = (c.dst.sizes[4] as isize, c.step[2], c.src.strides[4]);
+        let size = c.src.sizes[4] as isize;
+        // Taps of the lines inside: where each reads for the first position, its shift along the line, its weights.
+        let tap = |(t, tap): (usize, &Tap)| {
+            let at = [d as isize * c.step[0] + tap.shift[0], h as isize * c.step[1] + tap.shift[1]];
+            let inside = (0..2).all(|i| (0..c.src.sizes[2 + i] as isize).contains(&at[i]));
+            let from = at[0] * c.src.strides[2] + at[1] * c.src.strides[3] + tap.shift[2] * next;
+            inside.then_some((from, tap.shift[2], t * channels))
+        };
+        let taps: Vec<(isize, isize, usize)> = c.weight.taps.iter().enumerate().filter_map(tap).collect();
+        let (from, to) = (c.src.at::<T>(n, 0, [0; 3]).cast_const(), c.dst.at::<T>(n, 0, [d, h, 0]));
+        let down = c.dst.strides[4];
+        // Positions whose windows lie inside go together.
+        let inside = |w: isize| taps.iter().all(|(_, shift, _)| (0..size).contains(&(w * step + shift)));
+        let first = (0..n_w).find(|w| inside(*w)).unwrap_or(n_w);
+        let end = (first..n_w).rev().find(|w| inside(*w)).map_or(first, |w| w + 1);
         let mut w = 0;
         while w < n_w {
-            // Positions whose windows all lie inside go together.
-            let inside = |t: &Tap, w: usize| (0..c.src.sizes[4] as isize).contains(&(w as isize * step + t.shift[2]));
-            let whole =
-                w + TOGETHER <= n_w && c.weight.taps.iter().all(|t| inside(t, w) && inside(t, w + TOGETHER - 1));
-            let m = if whole { TOGETHER } else { 1 };
+            if w < first || w >= end || end - first < TOGETHER as isize {
+                let sees = |(_, shift, _): &&(isize, isize, usize)| (0..size).contains(&(w * step + shift));
+                let taps: Vec<_> = taps.iter().filter(sees).collect();
+                for i in (0..channels).step_by(TOGETHER * width) {
+                    let k = |u: usize| width.min(channels.saturating_sub(i + u * width));
+                    let mut sum = [Reg::<S, T>::splat(0.0); TOGETHER];
+                    // SAFETY: only positions and channels inside the images are touched.
+                    unsafe {
+                        for (u, sum) in sum.iter_mut().enumerate().take_while(|(u, _)| k(*u) > 0) {
+                            let i = i + u * width;
+                            *sum = load_sum::<Reg<S, T>>(self.bias.as_ptr().add(i), k(u));
+                            for (offset, _, by) in &taps {
+                                let by = load_sum::<Reg<S, T>>(self.weights.as_ptr().add(by + i), k(u));
+                                *sum = madd(load::<S, T>(from.offset(offset + w * step * next).add(i), k(u)), by, *sum);
+                            }
+                            store::<S, T>(*sum, to.offset(w * down).add(i), k(u));
+                        }
+                    }
+                }
+                w += 1;
+                continue;
+            }
+            // The last ones may be computed twice.
+            let at = w.min(end - TOGETHER as isize);
             for i in (0..channels).step_by(width) {
                 let k = width.min(channels - i);
                 // SAFETY: only positions and channels inside the images are touched.
                 unsafe {
-                    let mut sum = [<Reg<S, T> as Register>::load_partial(self.bias.as_ptr().add(i), k); TOGETHER];
-                    for (t, tap) in c.weight.taps.iter().enumerate() {
-                        let (id, ih) = (at[0] + tap.shift[0], at[1] + tap.shift[1]);
-                        let rows =
-                            (0..c.src.sizes[2] as isize).contains(&id) && (0..c.src.sizes[3] as isize).contains(&ih);
-                        if !rows || (m == 1 && !inside(tap, w)) {
-                            continue;
-                        }
-                        let by = <Reg<S, T> as Register>::load_partial(self.weights.as_ptr().add(t * channels + i), k);
-                        let iw = (w as isize * step + tap.shift[2]) as usize;
-                        let x = c.src.at::<T>(n, i, [id as usize, ih as usize, iw]).cast_const();
-                        let next = step * c.src.strides[4];
-                        for (u, sum) in sum.iter_mut().enumerate().take(m) {
-                            let x = x.offset(u as isize * next);
-                            let v = if k == width { T::load::<S>(x) } else { T::load_partial::<S>(x, k) };
-                            *sum = madd(v, by, *sum);
+                    let mut sum = [load_sum::<Reg<S, T>>(self.bias.as_ptr().add(i), k); TOGETHER];
+                    for (offset, _, by) in &taps {
+                        let by = load_sum::<Reg<S, T>>(self.weights.as_ptr().add(by + i), k);
+                        let x = from.offset(offset + at * step * next).add(i);
+                        if k == width {
+                            for (u, sum) in sum.iter_mut().enumerate() {
+                                *sum = madd(T::load::<S>(x.offset(u as isize * step * next)), by, *sum);
+                            }
+                        } else {
+                            for (u, sum) in sum.iter_mut().enumerate() {
+                                *sum = madd(T::load_partial::<S>(x.offset(u as isize * step * next), k), by, *sum);
+                            }
                         }
                     }
-                    for (u, sum) in sum.iter().enumerate().take(m) {
-                        let to = c.dst.at::<T>(n, i, [d, h, w + u]);
-                        match k == width {
-                            true => T::store::<S>(*sum, to),
-                            false => T::store_partial::<S>(*sum, to, k),
-                        }
+                    for (u, sum) in sum.into_iter().enumerate() {
+                        store::<S, T>(sum, to.offset((at + u as isize) * down).add(i), k);
                     }
                 }
             }
-            w += m;
+            w = at + TOGETHER as isize;
         }
     }
 }
@@ -382,8 +407,8 @@ struct PlaneGrad<'a, T: Stored> {
     g: *mut T::Acc,
 }
 
-/// Taps summed up together.
-const TAPS: usize = 8;
+/// Taps summed up together: those of a window of 3 x 3.
+const TAPS: usize = 9;
 const MOST_LANES: usize = 16;
 
 impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
@@ -461,53 +486,117 @@ impl<T: Stored> WithSimd for ColumnGrad<'_, T> {
         let Gradient { grad, src, weight, taps, layout, .. } = self.of;
         let width = Reg::<S, T>::WIDTH;
         let step = self.of.window.stride;
-        // Taps of one line of the window share the lines they read.
-        for taps in taps.chunk_by(|a, b| a[..2] == b[..2]).flat_map(|line| line.chunks(TAPS)) {
-            for c in self.channels.clone().step_by(width) {
-                let k = width.min(self.channels.end - c);
-                let mut sums = [[0.0; MOST_LANES]; TAPS];
-                for n in 0..grad.sizes[0] {
-                    let mut sum = [Reg::<S, T>::splat(0.0); TAPS];
-                    for (d, h) in (0..layout.outputs[0]).flat_map(|d| (0..layout.outputs[1]).map(move |h| (d, h))) {
-                        let shift = self.of.shift(taps[0]);
-                        let (id, ih) = (d as isize * step[0] + shift[0], h as isize * step[1] + shift[1]);
-                        let inside =
-                            (0..src.sizes[2] as isize).contains(&id) && (0..src.sizes[3] as isize).contains(&ih);
-                        if !inside {
-                            continue;
-                        }
-                        // SAFETY: only positions and channels inside the images are touched.
-                        unsafe {
-                            let g = grad.at::<T>(n, c, [d, h, 0]).cast_const();
-                            let x = src.at::<T>(n, c, [id as usize, ih as usize, 0]).cast_const();
-                            for w in 0..layout.outputs[2] {
-                                let g = T::load_partial::<S>(g.offset(w as isize * grad.strides[4]), k);
-                                for t in 0..taps.len() {
-                                    let iw = w as isize * step[2] + self.of.shift(taps[t])[2];
-                                    if (0..src.sizes[4] as isize).contains(&iw) {
-                                        let v = T::load_partial::<S>(x.offset(iw * src.strides[4]), k);
-                                        sum[t] = madd(v, g, sum[t]);
-                                    }
+        let [_, _, n_d, n_h, n_w] = src.sizes.map(|n| n as isize);
+        let channels = self.channels.clone();
+        let n_registers = channels.len().div_ceil(width);
+        // The sums of one image, [register, tap]; those of all are kept wide.
+        let mut near = vec![Reg::<S, T>::splat(0.0); n_registers * taps.len()];
+        let mut sums = vec![[0.0; MOST_LANES]; near.len()];
+        for n in 0..grad.sizes[0] {
+            near.fill(Reg::<S, T>::splat(0.0));
+            for (d, h) in (0..layout.outputs[0]).flat_map(|d| (0..layout.outputs[1]).map(move |h| (d, h))) {
+                let mut first = 0;
+                // Taps of one line of the window share the lines they read.
+                for line in taps.chunk_by(|a, b| a[..2] == b[..2]) {
+                    let at = first;
+                    first += line.len();
+                    let shift = self.of.shift(line[0]);
+                    let (id, ih) = (d as isize * step[0] + shift[0], h as isize * step[1] + shift[1]);
+                    if !(0..n_d).contains(&id) || !(0..n_h).contains(&ih) {
+                        continue;
+                    }
+                    for r in 0..n_registers {
+                        let c = channels.start + r * width;
+                        let row = GradRow::<T> {
+                            g: grad.at::<T>(n, c, [d, h, 0]),
+                            x: src.at::<T>(n, c, [id as usize, ih as usize, 0]),
+                            steps: [grad.strides[4], src.strides[4]],
+                            n: [layout.outputs[2] as isize, n_w],
+                            step: step[2],
+                            k: width.min(channels.end - c),
+                        };
+                        let near = &mut near[r * taps.len() + at..][..line.len()];
+                        for (taps, near) in line.chunks(LINE).zip(near.chunks_mut(LINE)) {
+                            let shift = |t: &Three| self.of.shift(*t)[2];
+                            // SAFETY: only positions and channels inside the images are touched.
+                            unsafe {
+                                match taps.len() {
+                                    3 => row.add::<S, 3>(std::array::from_fn(|t| shift(&taps[t])), near),
+                                    LINE => row.add::<S, LINE>(std::array::from_fn(|t| shift(&taps[t])), near),
+                                    _ => taps
+                                        .iter()
+                                        .zip(near.chunks_mut(1))
+                                        .for_each(|(t, near)| row.add::<S, 1>([shift(t)], near)),
                                 }
                             }
                         }
                     }
-                    for (sums, sum) in sums.iter_mut().zip(sum) {
-                        let mut lanes = [T::Acc::ZERO; MOST_LANES];
-                        // SAFETY: no register has more lanes.
-                        unsafe { sum.store(lanes.as_mut_ptr()) };
-                        sums.iter_mut().zip(lanes).for_each(|(a, b)| *a += T::number(b));
-                    }
                 }
-                for (t, tap) in taps.iter().enumerate() {
-                    for i in 0..k {
-                        // SAFETY: the weight has the tap.
-                        unsafe {
-                            *weight.at::<T>(c + i, 0, tap.map(|t| t as usize)) = T::narrow(T::Acc::of(sums[t][i]));
-                        }
+            }
+            for (sums, near) in sums.iter_mut().zip(&near) {
+                let mut lanes = [T::Acc::ZERO; MOST_LANES];
+                // SAFETY: no register has more lanes.
+                unsafe { near.store(lanes.as_mut_ptr()) };
+                sums.iter_mut().zip(lanes).for_each(|(a, b)| *a += T::number(b));
+            }
+        }
+        for c in channels.clone() {
+            let (r, lane) = ((c - channels.start) / width, (c - channels.start) % width);
+            for (t, tap) in taps.iter().enumerate() {
+                let sum = sums[r * taps.len() + t][lane];
+                // SAFETY: the weight has the tap.
+                unsafe { *weight.at::<T>(c, 0, tap.map(|t| t as usize)) = T::narrow(T::Acc::of(sum)) };
+            }
+        }
+    }
+}
+
+/// Most taps of a line that are summed up together.
+const LINE: usize = 7;
+
+/// One line of gradients and a line of the image that some taps read for it, in a register of channels.
+struct GradRow<T> {
+    g: *const T,
+    x: *const T,
+    /// From position to position.
+    steps: [isize; 2],
+    /// Positions of both.
+    n: [isize; 2],
+    step: isize,
+    k: usize,
+}
+
+impl<T: Stored> GradRow<T> {
+    /// Adds the products of `K` taps.
+    #[inline(always)]
+    unsafe fn add<S: Simd, const K: usize>(&self, shifts: [isize; K], near: &mut [Reg<S, T>]) {
+        let mut sum: [Reg<S, T>; K] = std::array::from_fn(|t| near[t]);
+        let inside = |w: isize, shift: isize| (0..self.n[1]).contains(&(w * self.step + shift));
+        let all = |w: &isize| shifts.iter().all(|s| inside(*w, *s));
+        let whole = self.k == Reg::<S, T>::WIDTH;
+        // Positions whose windows lie inside, in between others.
+        let first = (0..self.n[0]).find(|w| whole && all(w)).unwrap_or(self.n[0]);
+        let end = (first..self.n[0]).rev().find(all).map_or(first, |w| w + 1);
+        // SAFETY: by the caller.
+        unsafe {
+            for w in (0..first).chain(end..self.n[0]) {
+                let g = load::<S, T>(self.g.offset(w * self.steps[0]), self.k);
+                for t in 0..K {
+                    if inside(w, shifts[t]) {
+                        let at = (w * self.step + shifts[t]) * self.steps[1];
+                        sum[t] = madd(load::<S, T>(self.x.offset(at), self.k), g, sum[t]);
                     }
                 }
             }
+            let offsets = shifts.map(|s| s * self.steps[1]);
+            for w in first..end {
+                let g = T::load::<S>(self.g.offset(w * self.steps[0]));
+                let x = self.x.wrapping_offset(w * self.step * self.steps[1]);
+                for t in 0..K {
+                    sum[t] = madd(T::load::<S>(x.offset(offsets[t])), g, sum[t]);
+                }
+            }
         }
+        near[..K].copy_from_slice(&sum);
     }
 }
