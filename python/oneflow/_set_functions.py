@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from oneflow import _oneflow
+from oneflow._beside import beside
 from oneflow._oneflow import Tensor
 
 
@@ -81,7 +82,7 @@ def unique(
         raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     rows = _rows(input.detach(), dim)
     # Sorting by the last column first and stably leaves the rows in the order of their first columns.
-    order = _oneflow.arange(n, device=input.device)
+    order = beside(input, _oneflow.arange(n, device=input.device))
     for column in range(rows.shape[1] - 1, -1, -1):
         order = order[_oneflow.argsort(rows[order, column], stable=True)]
     first, group, counts = _groups(_differ(rows[order]), n)
@@ -156,7 +157,7 @@ def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
         raise RuntimeError("torch.histogramdd: min should not exceed max")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return _oneflow.linspace(low, high, bins + 1, dtype=input.dtype)
+    return beside(input, _oneflow.linspace(low, high, bins + 1, dtype=input.dtype, device=input.device))
 
 
 def histogramdd(
@@ -196,8 +197,8 @@ def histogramdd(
         b.to(points.dtype) if isinstance(b, Tensor) else _edges(points[:, i], b, bounds[i]) for i, b in enumerate(given)
     ]
     sizes = [e.shape[0] - 1 for e in edges]
-    place = _oneflow.zeros(points.shape[0], dtype=_oneflow.int64)
-    inside = _oneflow.ones(points.shape[0], dtype=_oneflow.bool)
+    place = points.new_zeros((points.shape[0],), dtype=_oneflow.int64)
+    inside = points.new_ones((points.shape[0],), dtype=_oneflow.bool)
     for i, e in enumerate(edges):
         x = points[:, i].contiguous()
         inside = inside & (x >= e[0]) & (x <= e[-1])

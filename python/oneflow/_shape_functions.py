@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._beside import beside
 from oneflow._oneflow import Size, Tensor
 
 
@@ -102,7 +103,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     # Masks over the grid of all r-tuples would hold n ** r numbers; the places are known without looking at the data.
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(input.shape[0]), r))
-    return input[_oneflow.tensor(places, dtype=_oneflow.int64, device=input.device).reshape(len(places), r)]
+    index = _oneflow.tensor(places, dtype=_oneflow.int64, device=input.device).reshape(len(places), r)
+    return input[beside(input, index)]
 
 
 def _at_least(op: Any, tensors: tuple[Any, ...]) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
+from oneflow._beside import beside
 
 __all__ = ["istft", "stft"]
 
@@ -13,7 +14,7 @@ __all__ = ["istft", "stft"]
 def _window(window: Tensor | None, length: int, n_fft: int, like: Tensor) -> Tensor:
     """The window in the middle of ``n_fft`` points, zero around it."""
     if window is None:
-        window = oneflow.ones(length, dtype=like.dtype, device=like.device)
+        window = beside(like, oneflow.ones(length, dtype=like.dtype, device=like.device))
     if length == n_fft:
         return window
     left = (n_fft - length) // 2
@@ -162,7 +163,7 @@ def istft(
         # Of the transform of a real signal one half says all.
         frames = oneflow.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft, norm=norm)
     total = n_fft + hop * (n_windows - 1)
-    places = oneflow.arange(total, device=x.device).unfold(0, n_fft, hop).reshape(-1)
+    places = beside(x, oneflow.arange(total, device=x.device)).unfold(0, n_fft, hop).reshape(-1)
     frames = frames * taper
     signal = frames.new_zeros((x.shape[0], total)).index_add(1, places, frames.reshape(x.shape[0], -1))
     squares = (taper * taper).expand(n_windows, n_fft).reshape(-1)
@@ -174,7 +175,7 @@ def istft(
     elif center:
         end = total - n_fft // 2
     signal, envelope = signal[:, start : min(end, total)], envelope[start : min(end, total)]
-    if bool((envelope.abs() <= 1e-11).any()):
+    if not _oneflow._is_tracing() and bool((envelope.abs() <= 1e-11).any()):
         raise RuntimeError(f"window overlap add min: {envelope.abs().min().item()}, it must not vanish")
     signal = signal / envelope
     if end > total:

@@ -10,6 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._beside import beside
 
 __all__ = [
     "amax",
@@ -41,7 +42,8 @@ def _filled(input: Tensor, mask: Tensor | None, fill: float) -> Tensor:
         return input
     if mask.dtype != oneflow.bool:
         raise TypeError(f"mask must be a tensor of booleans, got {mask.dtype}")
-    return oneflow.where(mask.expand_as(input), input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
+    neutral = beside(input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
+    return oneflow.where(mask.expand_as(input), input, neutral)
 
 
 def _least(dtype: oneflow.dtype) -> float:
@@ -231,7 +233,7 @@ def argmin(
 
 
 def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
-    ones = oneflow.ones(input.shape, dtype=oneflow.int64, device=input.device)
+    ones = beside(input, oneflow.ones(input.shape, dtype=oneflow.int64, device=input.device))
     return sum(ones, dims, keepdim=keepdim, mask=mask)
 
 

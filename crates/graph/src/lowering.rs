@@ -189,7 +189,8 @@ impl Lowering<'_> {
         let x = &self.g.values[v as usize];
         Operand {
             buffer: class as u32,
-            offset: x.offset,
+            // An empty view may begin behind the end of its base.
+            offset: if x.meta.sizes.contains(&0) { 0 } else { x.offset },
             dtype: x.meta.dtype,
             sizes: x.meta.sizes.clone(),
             strides: x.meta.strides.clone(),

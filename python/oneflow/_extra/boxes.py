@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._extra._beside import beside
+from oneflow._beside import beside
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:

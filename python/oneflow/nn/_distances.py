@@ -6,6 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor
+from oneflow._beside import beside
 from oneflow.nn._amp import in_float32
 
 
@@ -115,6 +116,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     n = input.shape[0]
     if n <= 1:
         return input.new_zeros((0,)) + input.sum() * 0
-    places = oneflow.arange(n, device=input.device)
-    first, second = (places.unsqueeze(1) < places).nonzero(as_tuple=True)
+    first, second = beside(input, oneflow.triu_indices(n, n, 1, device=input.device)).unbind(0)
     return _norm(input.index_select(0, first) - input.index_select(0, second), p, -1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._beside import beside
 from oneflow.nn._amp import in_float32
 from oneflow.nn._distances import cosine_similarity, pairwise_distance
 from oneflow.nn._losses import _check_reduction, _kind, _reduce
@@ -104,7 +105,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * oneflow.ones_like(input)
-    elif bool((var < 0).any()):
+    elif not _oneflow._is_tracing() and bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():
@@ -279,7 +280,7 @@ def multi_margin_loss(
         violation = violation * violation
     if weight is not None:
         violation = violation * weight[y]
-    others = oneflow.arange(n_classes, device=target.device) != y
+    others = beside(target, oneflow.arange(n_classes, device=target.device)) != y
     loss = (violation * others).sum(1) / n_classes
     loss = _reduce(loss, reduction)
     return loss.reshape(target.shape) if reduction == "none" else loss
@@ -464,7 +465,7 @@ def ctc_loss(
             lengths.append(given.reshape(-1).to(device=log_probs.device, dtype=oneflow.int64))
         else:
             values = [given] if isinstance(given, int) else list(given)
-            lengths.append(oneflow.tensor(values, dtype=oneflow.int64, device=log_probs.device))
+            lengths.append(beside(log_probs, oneflow.tensor(values, dtype=oneflow.int64, device=log_probs.device)))
     if targets.dim() == 2:
         most = targets.shape[1]
     else:

@@ -12,6 +12,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._beside import beside
 from oneflow._extra.boxes import deform_conv2d
 from oneflow._extra.elementwise import quick_gelu, square_relu
 from oneflow._extra.losses import ctc_greedy_decoder, sparse_softmax_cross_entropy
@@ -100,7 +101,6 @@ from oneflow.nn._losses import (
     cross_entropy,
     huber_loss,
     l1_loss,
-    legacy_reduction,
     mse_loss,
     nll_loss,
     smooth_l1_loss,
@@ -207,7 +207,6 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
-    "legacy_reduction",
     "linear",
     "linear_cross_entropy",
     "local_response_norm",
@@ -490,13 +489,16 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if tensor.numel() and int(tensor.min().item()) < 0:
+    # A trace has no values to look at; it is to say how many classes there are.
+    read = tensor.numel() > 0 and not (num_classes > 0 and _oneflow._is_tracing())
+    if read and int(tensor.min().item()) < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = int(tensor.max().item()) if tensor.numel() else -1
+    largest = int(tensor.max().item()) if read else -1
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == oneflow.arange(num_classes, device=tensor.device)).to(oneflow.int64)
+    classes = beside(tensor, oneflow.arange(num_classes, device=tensor.device))
+    return (tensor.unsqueeze(-1) == classes).to(oneflow.int64)
