@@ -96,7 +96,7 @@ def converted(value, move):
 
 @functools.cache
 def function(name):
-    """Ours. Where an entry of the table wraps its function, with arguments in another order: that wrapper around ours."""
+    """Ours; where an entry of the table wraps its function, that wrapper around ours."""
     op = OPS[name].op
     if not isinstance(op, types.FunctionType) or not op.__module__.startswith("torch.testing"):
         return found(name)
