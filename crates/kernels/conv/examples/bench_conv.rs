@@ -1,4 +1,5 @@
-//! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread: `bench_conv [last] [text in a name]`.
+//! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread:
+//! `bench_conv [last] [bf16] [text in a name]`.
 #![allow(clippy::print_stdout)]
 
 use oneflow_base::{DType, Device, DeviceType, contiguous_strides};
@@ -23,10 +24,15 @@ impl Buf {
                 step *= sizes[d];
             }
         }
-        Buf { sizes: sizes.to_vec(), strides, data: (0..n).map(|i| (i % 97) as f32 / 97.0 - 0.5).collect() }
+        // Both halves are the number as bfloat16, near enough to it as a whole.
+        let number = |i: usize| {
+            let bits = ((i % 97) as f32 / 97.0 - 0.5).to_bits() >> 16;
+            f32::from_bits(bits << 16 | bits)
+        };
+        Buf { sizes: sizes.to_vec(), strides, data: (0..n).map(number).collect() }
     }
-    fn view(&self) -> View<'_> {
-        View { ptr: self.data.as_ptr() as *mut u8, dtype: DType::F32, sizes: &self.sizes, strides: &self.strides }
+    fn view(&self, dtype: DType) -> View<'_> {
+        View { ptr: self.data.as_ptr() as *mut u8, dtype, sizes: &self.sizes, strides: &self.strides }
     }
 }
 
@@ -38,11 +44,11 @@ fn thread_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-fn time(p: &Primitive, out: &Buf, ins: &[&Buf], params: &[Word]) -> f64 {
+fn time(p: &Primitive, dtype: DType, out: &Buf, ins: &[&Buf], params: &[Word]) -> f64 {
     let f = p.on(DeviceType::CPU).expect("registered");
     let queue = Queue { device: Device::CPU, raw: std::ptr::null_mut() };
-    let outs = [Some(out.view())];
-    let mut all: Vec<_> = ins.iter().map(|b| Some(b.view())).collect();
+    let outs = [Some(out.view(dtype))];
+    let mut all: Vec<_> = ins.iter().map(|b| Some(b.view(dtype))).collect();
     all.push(None);
     let l = Launch { outs: &outs, ins: &all, params, expr: None, queue };
     let mut best = f64::MAX;
@@ -58,7 +64,8 @@ fn time(p: &Primitive, out: &Buf, ins: &[&Buf], params: &[Word]) -> f64 {
 fn main() {
     oneflow_kernels_conv::register();
     set_num_threads(1);
-    let last = std::env::args().any(|a| a == "last");
+    let [last, half] = ["last", "bf16"].map(|word| std::env::args().any(|a| a == word));
+    let dtype = if half { DType::BF16 } else { DType::F32 };
     for (n, c, o, h, k, s, g) in [
         (64, 3, 64, 32, 3, 1, 1),
         (64, 64, 64, 32, 3, 1, 1),
@@ -84,7 +91,7 @@ fn main() {
         (8, 128, 128, 28, 3, 1, 32),
     ] {
         let name = format!("{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s} g{g}");
-        if !std::env::args().skip(1).all(|a| a == "last" || name.contains(&a)) {
+        if !std::env::args().skip(1).all(|a| ["last", "bf16"].contains(&a.as_str()) || name.contains(&a)) {
             continue;
         }
         let p = if s == k { 0 } else { k / 2 };
@@ -94,9 +101,9 @@ fn main() {
         let (gx, gw) = (Buf::new(&[n, c, h, h], last), Buf::new(&[o, c / g, k, k], false));
         let params: Vec<Word> = [2, g, s, p, 1, s, p, 1].iter().map(|v| Word::from(*v)).collect();
         let flops = 2.0 * (y.data.len() as f64) * (c / g * k * k) as f64 / 1e9;
-        let f = time(&CONV, &y, &[&x, &w], &params);
-        let i = time(&CONV_BACKWARD_INPUT, &gx, &[&y, &w], &params);
-        let b = time(&CONV_BACKWARD_WEIGHT, &gw, &[&y, &x], &params);
+        let f = time(&CONV, dtype, &y, &[&x, &w], &params);
+        let i = time(&CONV_BACKWARD_INPUT, dtype, &gx, &[&y, &w], &params);
+        let b = time(&CONV_BACKWARD_WEIGHT, dtype, &gw, &[&y, &x], &params);
         println!(
             "{name}: fwd {:4.0} dx {:4.0} dw {:4.0} GF/s   {:6.1} {:6.1} {:6.1} ms",
             flops / f,

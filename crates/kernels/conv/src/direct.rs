@@ -162,11 +162,11 @@ impl WithSimd for Narrow {
 }
 
 /// Rows of bfloat16 numbers, two and two as the halves of one row.
-struct PairRows {
-    from: *const f32,
-    rows: usize,
-    width: usize,
-    to: *mut u32,
+pub struct PairRows {
+    pub from: *const f32,
+    pub rows: usize,
+    pub width: usize,
+    pub to: *mut u32,
 }
 
 impl WithSimd for PairRows {
@@ -191,10 +191,9 @@ impl WithSimd for PairRows {
     }
 }
 
-/// Whether `T` goes in pairs on this machine with this many channels.
-pub fn in_pairs<T: Stored>(channels: usize) -> bool {
-    let isa = Isa::active();
-    TypeId::of::<T>() == TypeId::of::<bf16>() && channels >= 16 && bf16_kernels(isa).is_some()
+/// The kernels for pairs of `T`, where the machine has them.
+pub fn pairs<T: Stored>() -> Option<&'static Kernels<u32, f32>> {
+    bf16_kernels(Isa::active()).filter(|_| TypeId::of::<T>() == TypeId::of::<bf16>())
 }
 
 /// Positions of a block, and sums it keeps.
@@ -209,7 +208,8 @@ impl Direct<'_> {
     pub unsafe fn run<T: Stored>(&self) {
         // SAFETY: by the caller; pairs are taken of bfloat16 alone.
         unsafe {
-            match in_pairs::<T>(self.phases[0].weight.channels) {
+            // Few channels lie densely, which no pair does.
+            match pairs::<T>().is_some() && self.phases[0].weight.channels >= 16 {
                 true => self.run_as::<bf16, Pairs>(),
                 false => self.run_as::<T, Whole>(),
             }

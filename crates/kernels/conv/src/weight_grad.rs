@@ -1,9 +1,10 @@
 //! The gradient of a convolution for its weight: for every output channel, channel and tap a sum over all positions.
 //!
-//! A product whose k are positions: A is the output's gradient, B the gathered regions of x. The positions are walked in
-//! blocks, in order; threads share out channels, so that the order of a sum never changes.
+//! A product whose k are positions: A is the output's gradient, B the gathered regions of x; bfloat16 goes in pairs where the
+//! machine multiplies pairs. The positions are walked in blocks, in order; threads share out channels, so that the order of a sum never changes.
 
 use crate::depthwise::{self, FEW};
+use crate::direct::{PairRows, pairs};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
 use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
@@ -48,6 +49,7 @@ impl WeightGrad {
             c: self,
             isa,
             ker,
+            pairs: pairs::<T>(),
             taps,
             blocks: Blocks::new(grid, BLOCK_ROWS),
             stored: std::marker::PhantomData,
@@ -102,6 +104,8 @@ struct Work<'a, T: Stored> {
     c: &'a WeightGrad,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
+    /// With tiles of the same sizes.
+    pairs: Option<&'static Kernels<u32, f32>>,
     taps: Vec<Three>,
     blocks: Blocks,
     stored: std::marker::PhantomData<T>,
@@ -130,7 +134,8 @@ impl<T: Stored> Work<'_, T> {
         let region = self.region(self.blocks.chunk(), ins.len()).n_elements() + ker.nr;
         let tile = tile_len(ker.nr);
         let (a_len, b_len, sums_len) = (rows * outs.len() + ker.nr, rows * ker.nr + ker.nr, outs.len() * ld + ker.nr);
-        let n = region + tile + a_len + b_len + sums_len;
+        let pairs_len = if self.pairs.is_some() { a_len + b_len } else { 0 };
+        let n = region + tile + a_len + b_len + sums_len + pairs_len;
         let bytes = (n * size).next_multiple_of(64) + rows * size_of::<isize>();
         with_scratch(Slot::A, bytes + SPARE, |scratch| {
             let region_at: *mut T::Acc = scratch.cast();
@@ -140,6 +145,7 @@ impl<T: Stored> Work<'_, T> {
                 let a = tile_at.add(tile);
                 let b = a.add(a_len);
                 let sums = b.add(b_len);
+                let paired: [*mut u32; 2] = [sums.add(sums_len).cast(), sums.add(sums_len + a_len).cast()];
                 let offsets: *mut isize = scratch.add((n * size).next_multiple_of(64)).cast();
                 if self.blocks.len() == 0 {
                     std::ptr::write_bytes(sums, 0, outs.len() * ld);
@@ -158,7 +164,16 @@ impl<T: Stored> Work<'_, T> {
                     });
                     let offsets = std::slice::from_raw_parts(offsets, block.n_positions());
                     self.pack_grad(&block, g * (self.c.weight.sizes[0] / w.groups) + outs.start, outs.len(), a);
-                    self.multiply(&region, (region_at, offsets), (a, outs.len()), b, (sums, ld, n_cols), i > 0);
+                    if self.pairs.is_some() {
+                        let (from, k) = (a.cast_const().cast::<f32>(), offsets.len());
+                        for i in 0..outs.len().div_ceil(ker.mr) {
+                            let rows = panel(outs.len(), ker.mr, i);
+                            let (from, to) = (from.add(rows.start * k), paired[0].add(rows.start * k.div_ceil(2)));
+                            dispatch(prim::isa(), PairRows { from, rows: k, width: rows.len(), to });
+                        }
+                    }
+                    let (from, a) = ((region_at.cast_const(), offsets), (a.cast_const(), outs.len()));
+                    self.multiply(&region, from, a, b, paired, (sums, ld, n_cols), i > 0);
                 }
                 let first = g * (self.c.weight.sizes[0] / self.c.window.groups);
                 let (outs, taps) = (first + outs.start..first + outs.end, ins.len());
@@ -212,6 +227,7 @@ impl<T: Stored> Work<'_, T> {
         (src, offsets): (*const T::Acc, &[isize]),
         (a, n_rows): (*const T::Acc, usize),
         b: *mut T::Acc,
+        paired: [*mut u32; 2],
         (sums, ld, n_cols): (*mut T::Acc, usize, usize),
         add: bool,
     ) {
@@ -222,8 +238,30 @@ impl<T: Stored> Work<'_, T> {
             let segs = self.segments(region, col..col + width);
             let dst_rs = n_registers * ker.lanes;
             dispatch(prim::isa(), CopyRows { src, offsets, segs: &segs, dst: b, dst_rs });
+            if self.pairs.is_some() {
+                let from = b.cast_const().cast();
+                dispatch(prim::isa(), PairRows { from, rows: k, width: dst_rs, to: paired[1] });
+            }
             for i in 0..n_rows.div_ceil(ker.mr) {
                 let rows = panel(n_rows, ker.mr, i);
+                if let Some(ker) = self.pairs {
+                    let k = k.div_ceil(2);
+                    let tile = Tile {
+                        k,
+                        a: paired[0].wrapping_add(rows.start * k).cast_const(),
+                        a_rs: 1,
+                        a_cs: rows.len() as isize,
+                        b: paired[1].cast_const(),
+                        b_rs: dst_rs as isize,
+                        c: sums.wrapping_add(rows.start * ld + col).cast(),
+                        c_rs: ld as isize,
+                        alpha: 1.0,
+                        add,
+                    };
+                    // SAFETY: as below; sums of bfloat16 are f32.
+                    unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };
+                    continue;
+                }
                 let tile = Tile {
                     k,
                     a: a.wrapping_add(rows.start * k),

@@ -6,9 +6,8 @@
 //! way round, and panels of output channels are tasks.
 
 use super::points::{Data, ToPoints, from_points, taps_to_points};
-use super::{POINTS, outputs, part};
+use super::{POINTS, outputs, part, worth};
 use crate::correlate::Correlation;
-use crate::direct::in_pairs;
 use crate::geometry::{Block, Blocks, Three};
 use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
@@ -35,9 +34,6 @@ pub struct Winograd<'a, T: Stored> {
 
 /// Bytes of a block's tiles at the points, before and after the product: they stay in the second cache.
 const BLOCK_BYTES: usize = 5 << 17;
-
-/// The share of the sum's multiply-adds from which on pairs of bfloat16 are the faster way.
-const PAIRS: f64 = 0.5;
 
 /// Numbers before `room`, which a task's scratch is cut into.
 struct Rooms {
@@ -72,8 +68,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let inside = |n: f64| (size * n - edge).max(1.0);
         let sum = n * d * inside(h) * inside(w) * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 12.0 * c * k) * self.ker.lanes as f64;
-        let rate = if in_pairs::<T>(self.c.weight.channels) { PAIRS } else { 0.9 };
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < rate * sum
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>() * sum
     }
 
     /// # Safety

@@ -14,6 +14,8 @@ mod weight_grad;
 pub use correlate::Winograd;
 pub use weight_grad::WinogradGrad;
 
+use crate::direct::pairs;
+use crate::stored::Stored;
 use std::ops::Range;
 
 /// Positions that a tile is computed from along a dimension, and points in the plane.
@@ -23,6 +25,12 @@ const POINTS: usize = IN * IN;
 /// Outputs of a tile along a dimension, for windows of `taps`.
 fn outputs(taps: usize) -> Option<usize> {
     (2..=5).contains(&taps).then(|| IN + 1 - taps)
+}
+
+/// The share of the sum's multiply-adds up to which Winograd's gain: the sum may go in pairs, which his products cannot, since
+/// values at the points need more digits.
+fn worth<T: Stored>() -> f64 {
+    if pairs::<T>().is_some() { 0.5 } else { 0.9 }
 }
 
 /// Part `i` of `0..n` cut into all but equal parts of at most `most`.

@@ -5,7 +5,7 @@
 //! tiles. The 36 sums are brought back at the end.
 
 use super::points::{Data, ToPoints, from_points, taps_to_points};
-use super::{POINTS, outputs, part};
+use super::{POINTS, outputs, part, worth};
 use crate::geometry::{Block, Blocks, Image, Three};
 use crate::region::{Region, SPARE};
 use crate::store::tile_len;
@@ -90,7 +90,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         let [n, _, d, h, w] = self.c.grad.sizes.map(|n| n as f64);
         let sum = (self.size * self.size) as f64 * n * d * h * w * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 24.0 * c * k) * self.ker.lanes as f64;
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < 0.9 * sum
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>() * sum
     }
 
     fn n_in(&self) -> usize {
