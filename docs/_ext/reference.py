@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,7 +140,9 @@ def tensor_page(pages: Pages) -> None:
             own.append(f".. automethod:: oneflow.Tensor.{n}\n\n")
         else:
             own.append(f".. autoattribute:: oneflow.Tensor.{n}\n\n")
-    text = title("Tensor") + ".. py:class:: oneflow.Tensor\n\n" + f"   {first_line(oneflow.Tensor)}\n\n"
+    example = (inspect.getdoc(oneflow.Tensor) or "").partition("Example::")
+    about = f"{first_line(oneflow.Tensor)}\n\n{example[1]}{example[2]}\n\n"
+    text = title("Tensor") + ".. py:class:: oneflow.Tensor\n\n" + textwrap.indent(about, "   ")
     text += "Made by :py:obj:`oneflow.tensor`, the functions of :doc:`ops_creation` and the ops.\n\n"
     text += title("Methods and attributes", "-") + "".join(own)
     text += title("Methods that are functions too", "-")

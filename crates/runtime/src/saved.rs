@@ -31,6 +31,7 @@ impl Session {
 
     /// The same from memory.
     pub fn from_bytes(plan: &[u8], weights: &[u8]) -> Result<Session> {
+        crate::register();
         let plan = Plan::from_bytes(plan)?;
         plan.check()?;
         let weights = SafeTensors::deserialize(weights).map_err(|e| Error::value(format!("weights: {e}")))?;
@@ -73,7 +74,10 @@ impl Session {
         for (name, bytes) in [(WEIGHTS, weights), (PLAN, plan)] {
             // The old file stays until the new one is whole.
             let (part, whole) = (dir.join(format!("{name}.part")), dir.join(name));
-            fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole)).map_err(|e| failed("write", &whole, e))?;
+            fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole)).map_err(|e| {
+                let _ = fs::remove_file(&part);
+                failed("write", &whole, e)
+            })?;
         }
         Ok(())
     }
