@@ -1,4 +1,4 @@
-"""Functions that ``ops.aten`` has and no public name stands for: casts, assertions, products of groups of rows.
+"""Functions that ``ops.aten`` has and no public name stands for: casts, assertions and backwards.
 
 Each is a composition of public functions.
 """
@@ -86,42 +86,12 @@ def max_pool2d_with_indices_backward(
 def _grouped_mm(
     self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
 ) -> Tensor:
-    """Products of groups: those of a batch, or of runs of rows, columns or inner indices that end at ``offs``.
-
-    Args:
-        self: (groups, m, k), or (m, k).
-        mat2: (groups, k, n), or (k, n).
-        offs: int32 (groups,), where each run ends; given when a matrix has no dimension of groups.
-        bias: not implemented, as in PyTorch.
-        out_dtype: of the result.
-
-    Raises:
-        RuntimeError: ``offs`` is missing, or is not int32.
+    """:func:`oneflow.nn.functional.grouped_mm` with options by position.
 
     Example::
 
         >>> rows, weights = oneflow.ones(3, 2), oneflow.ones(2, 2, 1)
-        >>> oneflow._grouped_mm(rows, weights, offs=oneflow.tensor([1, 3], dtype=oneflow.int32)).T
+        >>> oneflow._grouped_mm(rows, weights, oneflow.tensor([1, 3], dtype=oneflow.int32)).T
         tensor([[2., 2., 2.]])
     """
-    if bias is not None:
-        raise RuntimeError("Bias not supported yet")
-    if (offs is None) != (self.dim() == mat2.dim() == 3):
-        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
-    if offs is None:
-        result = oneflow.bmm(self, mat2)
-    else:
-        if offs.dtype != oneflow.int32:
-            raise RuntimeError("Offsets have to be int32")
-        ends = offs.tolist()
-        runs = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-        if self.dim() == mat2.dim() == 2:
-            result = oneflow.stack([self[:, run] @ mat2[run] for run in runs])
-        elif self.dim() == 2:
-            parts = [self[run] @ weight for run, weight in zip(runs, mat2, strict=True)]
-            # Rows behind the last run belong to no group.
-            result = oneflow.cat([*parts, self.new_zeros(self.shape[0] - ends[-1], mat2.shape[-1])])
-        else:
-            parts = [rows @ mat2[:, run] for run, rows in zip(runs, self, strict=True)]
-            result = oneflow.cat([*parts, self.new_zeros(self.shape[-2], mat2.shape[-1] - ends[-1])], -1)
-    return result if out_dtype is None else result.to(out_dtype)
+    return oneflow.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)

@@ -15,7 +15,6 @@ __all__ = [
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices",
-    "grouped_mm",
     "native_channel_shuffle",
 ]
 
@@ -181,42 +180,3 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
         tensor([0., 2., 1., 3.])
     """
     return oneflow.nn.functional.channel_shuffle(input, groups)
-
-
-def grouped_mm(
-    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
-) -> Tensor:
-    """Products of groups of matrices, one product a group.
-
-    Args:
-        mat_a: (groups, M, K), or (total rows, K) with ``offs``.
-        mat_b: (groups, K, N), or (K, N) where the shared dimension itself is grouped.
-        offs: where each group ends along the dimension that is not split into groups, int32.
-        bias: not provided.
-        out_dtype: of the result.
-
-    Raises:
-        RuntimeError: offsets are given for two batches of matrices, or are missing.
-
-    Example::
-
-        >>> ends = oneflow.tensor([1, 3], dtype=oneflow.int32)
-        >>> F.grouped_mm(oneflow.ones(3, 2), oneflow.ones(2, 2, 4), offs=ends).shape
-        oneflow.Size([3, 4])
-    """
-    if bias is not None:
-        raise RuntimeError("grouped_mm(): Bias is not supported yet")
-    if (offs is not None) != (mat_a.dim() == 2 or mat_b.dim() == 2):
-        raise RuntimeError("grouped_mm(): Have to provide offsets if there is a 2d matrix, or no offset if both are 3d")
-    if offs is None:
-        y = mat_a.matmul(mat_b)
-    else:
-        ends = offs.tolist()
-        parts = list(zip([0, *ends[:-1]], ends, strict=True))
-        if mat_a.dim() == 2 and mat_b.dim() == 2:
-            y = oneflow.stack([mat_a[:, s:e].matmul(mat_b[s:e]) for s, e in parts])
-        elif mat_a.dim() == 2:
-            y = oneflow.cat([mat_a[s:e].matmul(mat_b[i]) for i, (s, e) in enumerate(parts)])
-        else:
-            y = oneflow.cat([mat_a[i].matmul(mat_b[:, s:e]) for i, (s, e) in enumerate(parts)], 1)
-    return y if out_dtype is None else y.to(out_dtype)

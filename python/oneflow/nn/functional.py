@@ -91,9 +91,9 @@ from oneflow.nn._fractional import (
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
     fractional_max_pool3d_with_indices,
-    grouped_mm,
     native_channel_shuffle,
 )
+from oneflow.nn._grouped_products import grouped_mm
 from oneflow.nn._linear_cross_entropy import linear_cross_entropy
 from oneflow.nn._losses import (
     binary_cross_entropy,
