@@ -94,6 +94,7 @@ _LAZY = (
     "export",
     "fft",
     "func",
+    "functional",
     "futures",
     "fx",
     "hub",

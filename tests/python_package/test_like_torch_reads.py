@@ -1,5 +1,6 @@
 """What people read and look up: texts of objects, warnings, submodules and classes, equal to PyTorch's."""
 
+import importlib
 import warnings
 
 import oneflow
@@ -117,3 +118,38 @@ def test_another_librarys_function_says_so():
     with pytest.raises(TypeError, match=r"relu\(\) is no function of oneflow"):
         torch.nn.functional.relu(oneflow.ones(1))
     assert oneflow.ones(1).relu() == 1
+
+
+PLACES = [
+    "nn.modules.activation.MultiheadAttention",
+    "nn.modules.linear.Bilinear",
+    "nn.modules.conv.LazyConvTranspose2d",
+    "nn.common_types._size_2_t",
+    "optim.adamw.AdamW",
+    "optim.rmsprop.RMSprop",
+    "optim.radam.RAdam",
+    "cuda.amp.grad_scaler.GradScaler",
+    "cuda.amp.autocast_mode.autocast",
+    "utils.data._utils.collate.default_collate",
+    "functional.einsum",
+    "_utils._flatten_dense_tensors",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_things_are_found_where_programs_import_them(place):
+    module, _, name = place.rpartition(".")
+    for package in ("oneflow", "torch"):
+        assert hasattr(importlib.import_module(f"{package}.{module}"), name)
+
+
+def test_flat_tensors_and_back():
+    def there_and_back(fw):
+        flat = fw._utils._flatten_dense_tensors([fw.ones(2, 2), fw.zeros(3)])
+        return flat.tolist(), [
+            t.tolist() for t in fw._utils._unflatten_dense_tensors(flat, [fw.ones(2, 2), fw.zeros(3)])
+        ]
+
+    import oneflow._utils
+
+    assert there_and_back(oneflow) == there_and_back(torch)

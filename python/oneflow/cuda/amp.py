@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import oneflow.amp
@@ -45,3 +46,8 @@ class GradScaler(oneflow.amp.GradScaler):
         enabled: bool = True,
     ) -> None:
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+# PyTorch has a module for each.
+autocast_mode = grad_scaler = sys.modules[__name__]
+sys.modules[f"{__name__}.autocast_mode"] = sys.modules[f"{__name__}.grad_scaler"] = autocast_mode

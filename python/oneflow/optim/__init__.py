@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
+from oneflow.optim import adam as _adam
+from oneflow.optim import adam_variants as _adam_variants
+from oneflow.optim import adaptive as _adaptive
 from oneflow.optim import lr_scheduler, swa_utils
 from oneflow.optim.adafactor import Adafactor
 from oneflow.optim.adam import Adam, AdamW
@@ -36,3 +41,12 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+# PyTorch has a module for each of those that share a file here.
+for _module, _names in (
+    (_adam, ("adamw",)),
+    (_adam_variants, ("adamax", "nadam", "radam")),
+    (_adaptive, ("adadelta", "adagrad", "asgd", "rmsprop", "rprop")),
+):
+    for _name in _names:
+        globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module

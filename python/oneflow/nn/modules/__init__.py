@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from oneflow.nn.modules.activation import (
     CELU,
     ELU,
@@ -343,3 +345,14 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+# Layers that PyTorch has in these modules too.
+for _module, _names in {
+    "activation": ("MultiheadAttention",),
+    "batchnorm": ("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d"),
+    "conv": tuple(f"LazyConv{_kind}{_n}d" for _kind in ("", "Transpose") for _n in (1, 2, 3)),
+    "instancenorm": ("LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d"),
+    "linear": ("Bilinear", "LazyLinear"),
+}.items():
+    for _name in _names:
+        setattr(sys.modules[f"{__name__}.{_module}"], _name, globals()[_name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oneflow.utils.data import _utils
 from oneflow.utils.data._workers import WorkerInfo, get_worker_info
 from oneflow.utils.data.collate import default_collate, default_convert
 from oneflow.utils.data.dataloader import DataLoader
@@ -42,6 +43,7 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "_utils",
     "default_collate",
     "default_convert",
     "get_worker_info",

@@ -1,0 +1,22 @@
+"""Helpers that packages import from PyTorch's private module of this name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import oneflow
+from oneflow import Tensor
+
+__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """One vector of all elements of tensors of one dtype, in their order."""
+    return oneflow.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views of parts of ``flat`` with the shapes of ``tensors``."""
+    like = list(tensors)
+    parts = flat.split([tensor.numel() for tensor in like])
+    return tuple(part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True))

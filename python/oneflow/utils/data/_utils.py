@@ -1,0 +1,13 @@
+"""Collating and workers by the names under which programs import them from PyTorch's loader."""
+
+from __future__ import annotations
+
+import sys
+
+from oneflow.utils.data import _workers as worker
+from oneflow.utils.data import collate
+
+__all__ = ["collate", "worker"]
+
+for _name, _module in (("collate", collate), ("worker", worker)):
+    sys.modules[f"{__name__}.{_name}"] = _module
