@@ -49,6 +49,9 @@ CASES = {
     "true": lambda fw: True,
     "false": lambda fw: False,
     "empty list": lambda fw: [],
+    "range": lambda fw: range(2),
+    "range and list": lambda fw: (range(3), [2, 0, 1]),
+    "range behind slice": lambda fw: (slice(None), range(1, 3)),
 }
 
 

@@ -203,6 +203,12 @@ unsafe fn item(
             *real += 1;
         } else if ffi::PyUnicode_Check(o) != 0 {
             return Err(Error::type_("new(): invalid data type 'str'"));
+        } else if ffi::PySequence_Check(o) != 0 {
+            // A range, or whatever else counts its items.
+            let list = checked(ffi::PySequence_List(o))?;
+            let x = create::index_tensor(py, list);
+            ffi::Py_DECREF(list);
+            tensor_item(t, p, x?, dim, real, ndim)?;
         } else {
             return Err(Error::index(format!(
                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
