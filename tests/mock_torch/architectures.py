@@ -203,3 +203,27 @@ TIMM: dict[str, tuple[dict[str, Any], int]] = {
     "MetaFormer": ({"depths": (1, 1, 1, 1), "dims": (8, 16, 24, 32)}, 64),
     "ConvMixer": ({"dim": 32, "depth": 2, "kernel_size": 5, "patch_size": 4}, 32),
 }
+
+# Of torchvision, models by name and classes: what each is made with, and one input.
+_BARE: dict[str, Any] = {"weights": None, "weights_backbone": None}
+TORCHVISION: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    "squeezenet1_1": ({}, (3, 64, 64)),
+    "shufflenet_v2_x0_5": ({}, (3, 64, 64)),
+    "mobilenet_v2": ({"width_mult": 0.25}, (3, 64, 64)),
+    "regnet_y_400mf": ({}, (3, 64, 64)),
+    "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, (3, 64, 64)),
+    "googlenet": ({"init_weights": False}, (3, 64, 64)),
+    "DenseNet": ({"growth_rate": 8, "block_config": (2, 2), "num_init_features": 16}, (3, 64, 64)),
+    "SwinTransformer": (
+        {"patch_size": [4, 4], "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": [4, 4]}
+        | {"stochastic_depth_prob": 0.0},
+        (3, 64, 64),
+    ),
+    "MaxVit": (
+        {"input_size": (64, 64), "stem_channels": 8, "partition_size": 2, "block_channels": [8, 16]}
+        | {"block_layers": [1, 1], "head_dim": 4, "stochastic_depth_prob": 0.0},
+        (3, 64, 64),
+    ),
+    "lraspp_mobilenet_v3_large": (_BARE, (3, 64, 64)),
+    "r3d_18": ({}, (3, 4, 16, 16)),
+}

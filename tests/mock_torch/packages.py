@@ -312,6 +312,32 @@ def more_timm() -> Iterator[dict[str, Any]]:
         yield once(f"timm_{name}", make(num_classes=5, **sizes), loss_of)
 
 
+def more_torchvision() -> Iterator[dict[str, Any]]:
+    """Forward and backward of many models of torchvision, in double precision: of images, videos, pixels and boxes."""
+    from architectures import TORCHVISION
+    from torchvision import models
+
+    y = labels(5, 2)
+    for name, (sizes, shape) in TORCHVISION.items():
+        x = tensors(rng.standard_normal((2, *shape)))[0]
+
+        def loss_of(model: Any, x: Any = x) -> Any:
+            output = model(x)
+            outputs = output.values() if isinstance(output, dict) else output
+            outputs = outputs if isinstance(outputs, tuple | type({}.values())) else [outputs]
+            return sum(
+                torch.nn.functional.cross_entropy(
+                    out, y[:, None, None].expand(2, *out.shape[2:]) if out.ndim == 4 else y
+                )
+                for out in outputs
+            )
+
+        make = (
+            models.get_model if name in models.list_models() else lambda name, **sizes: getattr(models, name)(**sizes)
+        )
+        yield once(f"tv_{name}", make(name, num_classes=5, **sizes), loss_of)
+
+
 def trainer() -> Iterator[dict[str, Any]]:
     """The training loop of transformers, with evaluation and a checkpoint that another one goes on from."""
     import transformers as hf

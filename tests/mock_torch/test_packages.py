@@ -55,7 +55,7 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
 
 
 GROUPS = ("accelerate", "einops", "families", "graphs", "safetensors", "timm", "torchmetrics", "torchvision", "trainer")
-GROUPS += ("transformers", "zoo", "more_timm", "more_transformers")
+GROUPS += ("transformers", "zoo", "more_timm", "more_torchvision", "more_transformers")
 
 
 @pytest.mark.parametrize("group", GROUPS)
