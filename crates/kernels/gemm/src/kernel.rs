@@ -224,7 +224,7 @@ mod x86 {
         lanes: 16,
         table: kernels!("avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         gather: kernels!(gather "avx512f", Avx512F32, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
-        kc: 512,
+        kc: 768,
         mc: 112,
         nc: 2048,
     };
@@ -244,7 +244,7 @@ mod x86 {
         lanes: 16,
         table: kernels!("avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
         gather: kernels!(gather "avx512f,avx512bf16", Avx512Bf16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
-        kc: 512,
+        kc: 768,
         mc: 112,
         nc: 2048,
     };
