@@ -3,8 +3,10 @@
 use crate::correlate::Correlation;
 use crate::direct::Direct;
 use crate::geometry::{Image, Three, Window};
+use crate::merge::Merged;
 use crate::spread::Spread;
-use crate::stored::by_float;
+use crate::stored::{Stored, by_float};
+use crate::weight_grad::WeightGrad;
 use crate::weights::{Tap, Weight};
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::{Launch, View};
@@ -35,8 +37,33 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
         return Ok(());
     }
     window.skip_lines(&mut src, dst.spatial());
-    let taps: Vec<Tap> =
-        window.taps().map(|k| Tap { shift: window.shift(k), weight: tap_offset(&weight, k) }).collect();
+    let bias = bias(l.opt_input(2));
+    by_float!("conv", x.dtype, T => {
+        let mut merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+        unsafe {
+            match &mut merged {
+                Some(merged) => {
+                    let (weight, window) = merged.spread(&weight, &window);
+                    correlate::<T>(src, dst, &weight, &window, bias);
+                }
+                None => correlate::<T>(src, dst, &weight, &window, bias),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Images, weight and bias hold `T` and are valid for their sizes, which fit.
+unsafe fn correlate<T: Stored>(
+    src: Image,
+    dst: Image,
+    weight: &Image,
+    window: &Window,
+    bias: Option<(*const u8, isize)>,
+) {
+    let taps: Vec<Tap> = window.taps().map(|k| Tap { shift: window.shift(k), weight: tap_offset(weight, k) }).collect();
     let per_group = weight.sizes[0] / window.groups;
     let correlation = Correlation {
         src,
@@ -52,13 +79,10 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
         group_stride: per_group as isize * weight.strides[0],
         groups: window.groups,
         step: window.stride,
-        bias: bias(l.opt_input(2)),
+        bias,
     };
-    by_float!("conv", x.dtype, T => {
-        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
-        unsafe { correlation.run::<T>() };
-        Ok(())
-    })
+    // SAFETY: by the caller.
+    unsafe { correlation.run::<T>() }
 }
 
 fn tap_offset(weight: &Image, k: Three) -> isize {
@@ -80,8 +104,6 @@ fn phase_taps(window: &Window, weight: &Image, phase: Three) -> Vec<Tap> {
         .collect()
 }
 
-/// Input positions of one remainder by the stride are a correlation of their own.
-///
 /// # Safety
 /// The contract of `prim::KernelFn`.
 pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
@@ -93,30 +115,50 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     if dst.numel() == 0 {
         return Ok(());
     }
+    let bias = bias(l.opt_input(2));
+    by_float!("conv_backward_input", g.dtype, T => {
+        let mut merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
+        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
+        unsafe {
+            match &mut merged {
+                Some(merged) => {
+                    let (weight, window) = merged.spread(&weight, &window);
+                    correlate_back::<T>(src, dst, &weight, &window, bias);
+                }
+                None => correlate_back::<T>(src, dst, &weight, &window, bias),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Positions of one remainder by the stride are a correlation of their own.
+///
+/// # Safety
+/// As `correlate`.
+unsafe fn correlate_back<T: Stored>(
+    src: Image,
+    dst: Image,
+    weight: &Image,
+    window: &Window,
+    bias: Option<(*const u8, isize)>,
+) {
+    let spread = Spread { grad: &src, dst: &dst, weight, window, bias };
+    if spread.fits::<T>() {
+        // SAFETY: by the caller.
+        return unsafe { spread.run::<T>() };
+    }
     // Remainders beyond the image have no position.
     let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));
     let per_group = weight.sizes[0] / window.groups;
     let phase_of = |i: usize| [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
-    let bias = bias(l.opt_input(2));
-    let spread = Spread { grad: &src, dst: &dst, weight: &weight, window: &window, bias };
-    let done = by_float!("conv_backward_input", g.dtype, T => {
-        let fits = spread.fits::<T>();
-        if fits {
-            // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
-            unsafe { spread.run::<T>() };
-        }
-        Ok(fits)
-    })?;
-    if done {
-        return Ok(());
-    }
     let n_phases = phases.iter().product();
     let taps: Vec<Vec<Tap>> =
-        (0..n_phases).map(|i| phase_taps(&window, &weight, phase_of(i).map(|p| p as isize))).collect();
+        (0..n_phases).map(|i| phase_taps(window, weight, phase_of(i).map(|p| p as isize))).collect();
     let correlation = |i: usize| {
         // Every stride-th position, from the phase on.
         let (mut part, phase) = (dst, phase_of(i));
-        part.ptr = part.ptr.wrapping_byte_offset(dst.offset(0, 0, phase) * gx.dtype.size() as isize);
+        part.ptr = part.at::<T>(0, 0, phase).cast();
         for d in 0..3 {
             part.sizes[2 + d] = (dst.sizes[2 + d] - phase[d]).div_ceil(window.stride[d] as usize);
             // Of a single position the stride is never used.
@@ -140,17 +182,14 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
         }
     };
     let correlations: Vec<Correlation> = (0..n_phases).map(correlation).collect();
-    by_float!("conv_backward_input", g.dtype, T => {
-        // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
-        unsafe {
-            if correlations.iter().all(|c| c.is_special::<T>()) {
-                correlations.iter().for_each(|c| c.run::<T>());
-            } else {
-                Direct { src, dst, every: phases, phases: &correlations }.run::<T>();
-            }
+    // SAFETY: by the caller.
+    unsafe {
+        if correlations.iter().all(|c| c.is_special::<T>()) {
+            correlations.iter().for_each(|c| c.run::<T>());
+        } else {
+            Direct { src, dst, every: phases, phases: &correlations }.run::<T>();
         }
-        Ok(())
-    })
+    }
 }
 
 /// # Safety
@@ -162,10 +201,18 @@ pub unsafe fn backward_weight(l: &Launch<'_>) -> Result<()> {
     let (spatial, mut window) = Window::of_conv(l.params, &weight)?;
     let (grad, mut src) = (Image::new(&g, spatial)?, Image::new(&x, spatial)?);
     window.skip_lines(&mut src, grad.spatial());
-    let gradient = crate::weight_grad::WeightGrad { grad, src, weight, window };
     by_float!("conv_backward_weight", g.dtype, T => {
         // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
-        unsafe { gradient.run::<T>() };
+        unsafe {
+            match Merged::<T>::new(&weight, &window, [&src, &grad]) {
+                Some(mut merged) => {
+                    let (whole, window) = merged.empty(&window);
+                    WeightGrad { grad, src, weight: whole, window }.run::<T>();
+                    merged.gather(&weight);
+                }
+                None => WeightGrad { grad, src, weight, window }.run::<T>(),
+            }
+        }
         Ok(())
     })
 }

@@ -89,24 +89,21 @@ impl Operands<bf16> for Pairs {
     }
     unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<u32>) {
         let ker = <bf16 as Stored>::Mode::kernels(isa);
-        let columns = weight.n.next_multiple_of(ker.lanes);
-        with_scratch(Slot::C, weight.k() * columns * size_of::<f32>() + SPARE, |rows| {
-            let rows = Shared::<f32>::new(rows);
-            // SAFETY: the caller's weight; panels have their own parts.
-            unsafe {
-                weight.pack::<bf16>(isa, rows);
-                let pairs = weight.channels.div_ceil(2);
-                Pool.run(weight.n.div_ceil(ker.nr), &|i| {
-                    let padded = ker.nr.min(weight.n - i * ker.nr).next_multiple_of(ker.lanes);
-                    let from = rows.at((i * ker.nr * weight.k()) as isize);
-                    let to = dst.at((i * ker.nr * weight.taps.len() * pairs) as isize);
-                    for t in 0..weight.taps.len() {
-                        let from = from.add(t * weight.channels * padded).cast_const();
-                        let to = to.add(t * pairs * padded);
-                        dispatch(prim::isa(), PairRows { from, rows: weight.channels, width: padded, to });
-                    }
-                });
-            }
+        let pairs = weight.channels.div_ceil(2);
+        Pool.run(weight.n.div_ceil(ker.nr), &|i| {
+            let n = ker.nr.min(weight.n - i * ker.nr);
+            let padded = n.next_multiple_of(ker.lanes);
+            let ptr = weight.ptr.cast::<bf16>().wrapping_offset((i * ker.nr) as isize * weight.n_stride).cast();
+            let to = dst.at((i * ker.nr * weight.taps.len() * pairs) as isize);
+            with_scratch(Slot::A, weight.k() * padded * size_of::<f32>() + SPARE, |rows| {
+                // SAFETY: the caller's weight; panels have their own parts.
+                unsafe { Weight { ptr, n, ..*weight }.pack::<bf16>(isa, Shared::new(rows)) };
+                for t in 0..weight.taps.len() {
+                    let from = rows.cast::<f32>().wrapping_add(t * weight.channels * padded).cast_const();
+                    let to = to.wrapping_add(t * pairs * padded);
+                    dispatch(prim::isa(), PairRows { from, rows: weight.channels, width: padded, to });
+                }
+            })
         })
     }
     unsafe fn region(

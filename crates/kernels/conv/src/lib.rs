@@ -15,6 +15,7 @@ mod direct;
 mod geometry;
 mod lines;
 mod max_pool;
+mod merge;
 mod pool;
 mod region;
 mod scatter;

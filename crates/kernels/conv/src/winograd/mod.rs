@@ -30,7 +30,7 @@ fn outputs(taps: usize) -> Option<usize> {
 /// The share of the sum's multiply-adds up to which Winograd's gain: the sum may go in pairs, which his products cannot, since
 /// values at the points need more digits.
 fn worth<T: Stored>() -> f64 {
-    if pairs::<T>().is_some() { 0.5 } else { 0.9 }
+    if pairs::<T>().is_some() { 0.75 } else { 0.9 }
 }
 
 /// Part `i` of `0..n` cut into all but equal parts of at most `most`.
