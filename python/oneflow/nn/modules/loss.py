@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from oneflow import Tensor
 from oneflow.nn import functional as F
+from oneflow.nn._losses import legacy_reduction
 from oneflow.nn.modules.module import Module
 
 
 class _Loss(Module):
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = F.legacy_reduction(size_average, reduce, reduction)
+        self.reduction = legacy_reduction(size_average, reduce, reduction)
 
 
 class L1Loss(_Loss):
