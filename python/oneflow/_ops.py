@@ -6,7 +6,7 @@ An op has no overloads here: ``ops.aten.add``, ``ops.aten.add.Tensor`` and ``ops
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from oneflow import Tensor
 
@@ -105,12 +105,16 @@ class Ops:
             raise AttributeError(namespace)
         return _namespaces.setdefault(namespace, Namespace(namespace))
 
-    def load_library(self, path: Any) -> NoReturn:
-        """Refuse: libraries of ops are compiled for PyTorch's C++ interface.
+    def load_library(self, path: Any) -> None:
+        """Refuse: libraries of ops are compiled for PyTorch's C++ interface. For torchvision's, define its ops instead.
 
         Raises:
-            OSError: always, as where a library does not load; packages then go on without it.
+            OSError: as where a library does not load; packages then go on without it.
         """
+        from oneflow.mock_torch import _libraries
+
+        if _libraries.stands_for(path):
+            return
         raise OSError(
             f"{path}: libraries compiled for PyTorch do not load into oneflow; define ops with oneflow.library"
         )

@@ -338,6 +338,45 @@ def more_torchvision() -> Iterator[dict[str, Any]]:
         yield once(f"tv_{name}", make(name, num_classes=5, **sizes), loss_of)
 
 
+def detection() -> Iterator[dict[str, Any]]:
+    """torchvision's ops on boxes, which it brings compiled for PyTorch, and what a detector learns and finds."""
+    from torchvision import models, ops
+
+    corners = tensors(rng.random((40, 2, 2)) * 20)[0]
+    found = torch.cat([corners[:, 0], corners[:, 0] + 2 + corners[:, 1]], dim=1)
+    scores, kinds = tensors(rng.random(40), rng.integers(0, 3, 40))
+    yield {
+        "boxes/nms": array(ops.nms(found, scores, 0.3)),
+        "boxes/of kinds": array(ops.batched_nms(found, scores, kinds, 0.3)),
+    }
+    x, weight, offset = (
+        t.requires_grad_()
+        for t in tensors(*(rng.standard_normal(s) for s in ((2, 4, 9, 9), (6, 2, 3, 3), (2, 18, 9, 9))))
+    )
+    mask = tensors(rng.random((2, 9, 9, 9)))[0]
+    regions = torch.cat([kinds[:5, None].clamp(max=1).double(), found[:5] / 3], dim=1)
+    parts = [ops.roi_align(x, regions, 3, 0.8, ratio, aligned) for ratio, aligned in ((2, True), (-1, False))]
+    parts += [
+        ops.deform_conv2d(x, offset, weight, padding=1, mask=mask),
+        ops.deform_conv2d(x, offset, weight, padding=1),
+    ]
+    sum(part.square().sum() for part in parts).backward()
+    for name, part in zip(("aligned", "adaptive", "masked", "deformed"), parts, strict=True):
+        yield {f"boxes/{name}": array(part)}
+    yield {f"boxes/gradient {i}": array(t.grad) for i, t in enumerate((x, weight, offset))}
+
+    # The samples drawn for the losses are all there are, so that which numbers are drawn does not matter.
+    all_of = {"rpn_batch_size_per_image": 20_000, "box_batch_size_per_image": 20_000, "min_size": 64, "max_size": 64}
+    bare = {"weights": None, "weights_backbone": None, "num_classes": 3}
+    model = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(**bare, **all_of)
+    pictures = list(images(64, n=2).double())
+    truth = [{"boxes": found[k : k + 3].detach() * 2, "labels": kinds[k : k + 3] % 2 + 1} for k in (0, 3)]
+    results = once("faster_rcnn", model, lambda model: sum(model(pictures, truth).values()))
+    yield {key: value.astype("f4") for key, value in results.items()}  # Boxes are coded in single precision.
+    for i, seen in enumerate(model.eval()(pictures)):
+        yield {f"faster_rcnn/{key} {i}": array(value) for key, value in seen.items()}
+
+
 def trainer() -> Iterator[dict[str, Any]]:
     """The training loop of transformers, with evaluation and a checkpoint that another one goes on from."""
     import transformers as hf

@@ -54,7 +54,18 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
     assert difference <= tolerance * scale, f"{name}: {difference} at a scale of {scale}"
 
 
-GROUPS = ("accelerate", "einops", "families", "graphs", "safetensors", "timm", "torchmetrics", "torchvision", "trainer")
+GROUPS = (
+    "accelerate",
+    "detection",
+    "einops",
+    "families",
+    "graphs",
+    "safetensors",
+    "timm",
+    "torchmetrics",
+    "torchvision",
+    "trainer",
+)
 GROUPS += ("transformers", "zoo", "more_timm", "more_torchvision", "more_transformers")
 
 
