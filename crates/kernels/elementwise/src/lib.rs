@@ -7,6 +7,7 @@ mod arg_reduce;
 mod chain;
 mod complex;
 mod copy;
+mod deviations;
 mod fill;
 mod io;
 mod map;
@@ -33,6 +34,7 @@ pub fn register() {
     prim::FILL.provide(cpu, fill::fill);
     prim::ARANGE.provide(cpu, fill::arange);
     prim::REDUCE.provide(cpu, reduce::reduce);
+    prim::SQUARE_DEVIATIONS.provide(cpu, deviations::square_deviations);
     prim::ARG_REDUCE.provide(cpu, arg_reduce::arg_reduce);
     prim::SCAN.provide(cpu, scan::scan);
     prim::TRIANGLE.provide(cpu, triangle::triangle);

@@ -7,7 +7,7 @@
 use crate::complex;
 use crate::io::{Load, Store, by_compute, unsupported};
 use crate::nest::{Nest, Walk};
-use crate::vector::{All, Any, Fold, Max, Min, Prod, Reduce, Sum};
+use crate::vector::{All, Any, Fold, MAX_STRIP, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
 use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
@@ -17,8 +17,9 @@ use smallvec::SmallVec;
 const BLOCK: usize = 4096;
 /// Rows of a column strip folded in the compute type.
 const BLOCK_ROWS: usize = 128;
-/// Columns of a strip.
-const STRIP: usize = 256;
+/// Columns of a strip: of long rows, because memory is fastest along them, and of elements that are cast first.
+const STRIP: usize = MAX_STRIP;
+const CAST_STRIP: usize = 256;
 /// Elements of a piece when one reduction is cut for the pool.
 const PIECE: usize = 64 << 10;
 /// Fewer independent outputs than this leave threads idle: reductions are cut.
@@ -78,6 +79,8 @@ struct Job<'a, T: Reduce> {
     load: Load<T>,
     /// Whether runs can be folded where they lie.
     direct: bool,
+    /// Columns of a strip.
+    strip: usize,
     /// Kept dimensions over (x, out); in column mode without the innermost.
     kept: &'a Nest,
     /// Reduced dimensions over (x).
@@ -128,10 +131,16 @@ unsafe fn fold<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, mean: bool) -> Re
     let columns = by_columns.then(|| (nest.inner(), nest.inner_strides()[0], nest.inner_strides()[1]));
     let n_reduced = reduced.rows(0);
     let n_kept = kept.rows(0);
+    let direct = direct && columns.map_or(reduced.inner_strides()[0], |c| c.1) == 1;
+    let strip = if direct { STRIP } else { CAST_STRIP };
     // Cut by shape alone: where a reduction is cut decides the order of additions.
     let (n_jobs, piece) = match columns {
         None => (n_kept, PIECE),
-        Some((c, ..)) => (n_kept * c.div_ceil(STRIP), (PIECE / c.min(STRIP)).next_multiple_of(BLOCK_ROWS)),
+        Some((c, ..)) => {
+            let n_jobs = n_kept * c.div_ceil(strip);
+            let least = (PIECE / c.min(strip)).max(n_reduced.div_ceil(FEW.div_ceil(n_jobs)));
+            (n_jobs, least.next_multiple_of(BLOCK_ROWS))
+        }
     };
     let n_pieces = if n_jobs < FEW { n_reduced.div_ceil(piece) } else { 1 };
     let mut partial: Vec<T::Wide> = if n_pieces > 1 { vec![T::id::<F>(); n_pieces * n_out] } else { Vec::new() };
@@ -139,7 +148,8 @@ unsafe fn fold<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, mean: bool) -> Re
         x: Shared::new(x.ptr),
         size: x.dtype.size() as isize,
         load,
-        direct: direct && columns.map_or(reduced.inner_strides()[0], |c| c.1) == 1,
+        direct,
+        strip,
         kept: &kept,
         reduced: &reduced,
         n_reduced,
@@ -298,10 +308,13 @@ impl<T: Reduce> Job<'_, T> {
     #[inline(always)]
     unsafe fn columns<S: Simd, F: Fold>(&self, units: std::ops::Range<usize>, (n_cols, xs, os): (usize, isize, isize)) {
         const BUF_ROWS: usize = 16;
-        let strips = n_cols.div_ceil(STRIP);
-        let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BUF_ROWS * STRIP];
-        let mut acc = [T::id::<F>(); STRIP];
-        let mut res = [T::default(); STRIP];
+        let strips = n_cols.div_ceil(self.strip);
+        let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BUF_ROWS * CAST_STRIP];
+        // Filled as far as a strip is wide.
+        let mut acc = [const { std::mem::MaybeUninit::<T::Wide>::uninit() }; STRIP];
+        let acc = acc.as_mut_ptr().cast::<T::Wide>();
+        let mut res = [const { std::mem::MaybeUninit::<T>::uninit() }; STRIP];
+        let res = res.as_mut_ptr().cast::<T>();
         let mut at_k = units.start / self.n_pieces / strips;
         let mut kept = self.kept.walk(0, at_k);
         for u in units {
@@ -311,10 +324,11 @@ impl<T: Reduce> Job<'_, T> {
                 at_k = k;
             }
             let (mut row, end) = (p * self.piece, self.n_reduced.min((p + 1) * self.piece));
-            let col = strip * STRIP;
-            let width = STRIP.min(n_cols - col);
+            let col = strip * self.strip;
+            let width = self.strip.min(n_cols - col);
             let base = kept.offsets[0] + col as isize * xs;
-            acc[..width].fill(T::id::<F>());
+            // SAFETY: a strip fits.
+            (0..width).for_each(|c| unsafe { *acc.add(c) = T::id::<F>() });
             let (m, stride) = (self.reduced.inner(), self.reduced.inner_strides()[0]);
             let mut walk = self.reduced.walk(1, row / m);
             let mut at = row % m;
@@ -325,13 +339,13 @@ impl<T: Reduce> Job<'_, T> {
                 unsafe {
                     if self.direct {
                         let src = self.x.at(offset * self.size);
-                        T::fold_columns::<S, F>(src.cast(), stride, n, width, acc.as_mut_ptr());
+                        T::fold_columns::<S, F>(src.cast(), stride, n, width, acc);
                     } else {
                         for r in 0..n {
                             let src = self.x.at((offset + r as isize * stride) * self.size);
-                            (self.load)(src, xs, width, buf.as_mut_ptr().cast::<T>().add(r * STRIP));
+                            (self.load)(src, xs, width, buf.as_mut_ptr().cast::<T>().add(r * CAST_STRIP));
                         }
-                        T::fold_columns::<S, F>(buf.as_ptr().cast(), STRIP as isize, n, width, acc.as_mut_ptr());
+                        T::fold_columns::<S, F>(buf.as_ptr().cast(), CAST_STRIP as isize, n, width, acc);
                     }
                 }
                 row += n;
@@ -341,20 +355,17 @@ impl<T: Reduce> Job<'_, T> {
                     walk.next();
                 }
             }
-            match self.partial {
-                Some(partial) => {
-                    for (c, v) in acc.iter().enumerate().take(width) {
-                        // SAFETY: one slot a (piece, kept position, column).
-                        unsafe { *partial.at((((k * n_cols) + col + c) * self.n_pieces + p) as isize) = *v };
+            // SAFETY: one slot a (piece, kept position, column), or the strip of the output.
+            unsafe {
+                match self.partial {
+                    Some(partial) => (0..width).for_each(|c| {
+                        *partial.at((((k * n_cols) + col + c) * self.n_pieces + p) as isize) = *acc.add(c);
+                    }),
+                    None => {
+                        (0..width).for_each(|c| *res.add(c) = finish::<T>(*acc.add(c), self.mean, self.n_reduced));
+                        let dst = self.out.at((kept.offsets[1] + col as isize * os) * self.out_size);
+                        (self.store)(res, width, dst, os);
                     }
-                }
-                None => {
-                    for (r, v) in res[..width].iter_mut().zip(&acc[..width]) {
-                        *r = finish::<T>(*v, self.mean, self.n_reduced);
-                    }
-                    let dst = self.out.at((kept.offsets[1] + col as isize * os) * self.out_size);
-                    // SAFETY: the strip of the output.
-                    unsafe { (self.store)(res.as_ptr(), width, dst, os) };
                 }
             }
         }

@@ -2,6 +2,10 @@
 
 use crate::io::Io;
 use oneflow_kernels_prim::{I64, Num, Register, Simd};
+use std::mem::MaybeUninit;
+
+/// Most columns that are folded at a time.
+pub const MAX_STRIP: usize = 2048;
 
 /// An associative operation and what is done to an element before it.
 pub trait Fold: 'static {
@@ -61,7 +65,7 @@ pub trait Reduce: Io {
     /// Joins `n_rows` rows of `n_cols` columns into `acc`, column by column.
     ///
     /// # Safety
-    /// Rows are `stride` elements apart and valid for reads; `acc` holds `n_cols` numbers.
+    /// Rows are `stride` elements apart and valid for reads, at least one; `acc` holds `n_cols` numbers, at most `MAX_STRIP`.
     unsafe fn fold_columns<S: Simd, F: Fold>(
         p: *const Self,
         stride: isize,
@@ -170,8 +174,11 @@ impl Reduce for i64 {
 }
 
 /// A float run: eight chains of registers, then one, then the rest.
+///
+/// # Safety
+/// `p` is valid for `n` reads.
 #[inline(always)]
-unsafe fn fold_run<R: Register, F: Fold>(p: *const R::Elem, n: usize) -> R::Elem {
+pub unsafe fn fold_run<R: Register, F: Fold>(p: *const R::Elem, n: usize) -> R::Elem {
     let w = R::WIDTH;
     let id = R::splat(F::ID);
     let mut acc = id;
@@ -210,44 +217,57 @@ unsafe fn fold_columns<R: Register, F: Fold>(
     acc: *mut f64,
     join: impl Fn(f64, R::Elem) -> f64,
 ) {
-    const REGS: usize = 4;
-    let w = R::WIDTH;
-    let id = R::splat(F::ID);
-    let mut buf = [R::Elem::default(); 16 * REGS];
-    let mut col = 0;
-    // SAFETY: columns stay below `n_cols`; the buffer holds four of the widest registers.
+    /// Rows read side by side: enough streams for the memory, few enough for its prefetchers.
+    const GROUP: usize = 8;
+    // Sums of a strip stay in the first cache, while memory is read along whole rows.
+    let mut part = [const { MaybeUninit::<R::Elem>::uninit() }; MAX_STRIP];
+    let part = part.as_mut_ptr().cast::<R::Elem>();
+    // SAFETY: rows and columns are the caller's; a strip fits the buffer, and the first row fills what is read.
     unsafe {
-        while col < n_cols {
-            let m = (n_cols - col).min(REGS * w);
-            let mut regs = [id; REGS];
-            if m == REGS * w {
-                for r in 0..n_rows as isize {
-                    let row = p.offset(r * stride).add(col);
-                    for (k, a) in regs.iter_mut().enumerate() {
-                        *a = F::join(*a, F::prepare(R::load(row.add(k * w))));
-                    }
-                }
-            } else {
-                for (k, a) in regs.iter_mut().enumerate() {
-                    let from = k * w;
-                    let lanes = m.saturating_sub(from).min(w);
-                    if lanes == 0 {
-                        break;
-                    }
-                    for r in 0..n_rows as isize {
-                        let row = p.offset(r * stride).add(col + from);
-                        *a = F::join(*a, F::prepare(R::load_partial_or(row, lanes, id)));
-                    }
-                }
+        add_rows::<R, F, 1>(p, stride, n_cols, part, true);
+        let mut r = 1;
+        while r + GROUP <= n_rows {
+            add_rows::<R, F, GROUP>(p.offset(r as isize * stride), stride, n_cols, part, false);
+            r += GROUP;
+        }
+        while r < n_rows {
+            add_rows::<R, F, 1>(p.offset(r as isize * stride), stride, n_cols, part, false);
+            r += 1;
+        }
+        for i in 0..n_cols {
+            *acc.add(i) = join(*acc.add(i), *part.add(i));
+        }
+    }
+}
+
+/// Joins `N` rows into `part`, or begins it with them.
+#[inline(always)]
+unsafe fn add_rows<R: Register, F: Fold, const N: usize>(
+    p: *const R::Elem,
+    stride: isize,
+    n_cols: usize,
+    part: *mut R::Elem,
+    begin: bool,
+) {
+    let (w, id) = (R::WIDTH, R::splat(F::ID));
+    // SAFETY: every column stays below `n_cols`.
+    unsafe {
+        let mut col = 0;
+        while col + w <= n_cols {
+            let mut a = if begin { id } else { R::load(part.add(col)) };
+            for r in 0..N as isize {
+                a = F::join(a, F::prepare(R::load(p.offset(r * stride).add(col))));
             }
-            for (k, a) in regs.iter().enumerate() {
-                a.store(buf.as_mut_ptr().add(k * w));
+            a.store(part.add(col));
+            col += w;
+        }
+        if col < n_cols {
+            let m = n_cols - col;
+            let mut a = if begin { id } else { R::load_partial(part.add(col), m) };
+            for r in 0..N as isize {
+                a = F::join(a, F::prepare(R::load_partial_or(p.offset(r * stride).add(col), m, id)));
             }
-            for (i, v) in buf.iter().enumerate().take(m) {
-                let a = acc.add(col + i);
-                *a = join(*a, *v);
-            }
-            col += m;
+            a.store_partial(part.add(col), m);
         }
     }
 }

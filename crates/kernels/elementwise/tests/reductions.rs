@@ -215,3 +215,34 @@ fn scans() {
         }
     }
 }
+
+#[test]
+fn square_deviations_are_accurate_far_from_zero_and_do_not_depend_on_threads() {
+    for (sizes, mask) in
+        [(&[700_001i64] as &[i64], 1), (&[3, 1030], 2), (&[40, 7], 2), (&[30, 3000], 3), (&[2, 5, 6], 6)]
+    {
+        for (d, far, tolerance) in [(F32, 0.0, 1e-6), (F32, 300.0, 1e-4), (F64, 1e6, 1e-8)] {
+            let x = Arr::new(d, sizes, |i| far + ((i * 2654435761) % 1000) as f64 / 1000.0);
+            let (out_sizes, all) = groups(&x, mask);
+            let before = cpu::num_threads();
+            let mut results = vec![];
+            for threads in [1, 3] {
+                cpu::set_num_threads(threads);
+                let out = Arr::new(d, &out_sizes, |_| 0.0);
+                launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[], None).unwrap();
+                let wanted = |i: usize| {
+                    let mean = all[i].iter().sum::<f64>() / all[i].len() as f64;
+                    all[i].iter().map(|v| (v - mean) * (v - mean)).sum()
+                };
+                compare(&out, wanted, tolerance, "square_deviations");
+                results.push(out.values());
+            }
+            cpu::set_num_threads(before);
+            assert_eq!(results[0], results[1]);
+        }
+    }
+    // By columns it is somebody else's.
+    let (x, out) = (Arr::small(F32, &[40, 7]), Arr::small(F32, &[1, 7]));
+    let declined = launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[], None).unwrap_err();
+    assert_eq!(declined.kind(), oneflow_base::ErrorKind::NotImplemented);
+}

@@ -1,4 +1,4 @@
-//! Reading index tensors: everything is checked here, before a kernel writes.
+//! Reading index tensors: everything is checked here, before a kernel writes. Only gathers of neighbours check for themselves.
 
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::View;

@@ -1,7 +1,7 @@
 //! CPU kernels that move elements by index, order them, count them or draw them at random.
 //!
 //! Movement is instantiated by element size, arithmetic and order by dtype. Indices are checked before anything is
-//! written. No result depends on the number of threads. Knows no tensor and no op.
+//! written; a gather's piece by piece. No result depends on the number of threads. Knows no tensor and no op.
 
 mod advanced;
 mod check;

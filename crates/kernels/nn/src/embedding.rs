@@ -6,47 +6,62 @@ use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
-/// Rows of the local part of the table by index position; -1 where another part holds the row.
-type LocalRows = SmallVec<[i64; 128]>;
+/// Integers of an index tensor, or the rows they lead to; inline for short ones.
+pub type Ints = SmallVec<[i64; 128]>;
 
-fn local_rows(index: &View, start: i64, total: i64, n_rows: i64, dim_name: &str) -> Result<LocalRows> {
-    let mut rows = LocalRows::with_capacity(index.numel());
-    let out_of_bounds = |i: i64| Error::index(format!("index {i} is out of bounds for dimension 0 with size {total}"));
-    let local = |i: i64| if ((i - start) as u64) < n_rows as u64 { i - start } else { -1 };
-    if index.dtype == DType::I64 && index.is_contiguous() {
+/// What stands for an index whose row lies in another part of the table, and for one that takes no part.
+pub const ELSEWHERE: i64 = -1;
+pub const PADDING: i64 = -2;
+
+/// The elements of an index tensor in row-major order.
+pub fn ints(v: &View, name: &str) -> Result<Ints> {
+    if v.dtype == DType::I64 && v.is_contiguous() {
         // SAFETY: a contiguous view is valid for its number of elements.
-        let all = unsafe { std::slice::from_raw_parts(index.ptr.cast::<i64>(), index.numel()) };
-        let outside = |i: i64| i as u64 >= total as u64;
-        if all.iter().fold(false, |any, &i| any | outside(i)) {
-            let bad = all.iter().copied().find(|&i| outside(i));
-            return Err(out_of_bounds(bad.unwrap_or_default()));
-        }
-        rows.extend(all.iter().map(|&i| local(i)));
-        return Ok(rows);
+        return Ok(Ints::from_slice(unsafe { std::slice::from_raw_parts(v.ptr.cast(), v.numel()) }));
     }
-    let grid = Grid::new(index.sizes, [index.strides]);
-    let mut bad = None;
-    let mut add = |i: i64| {
-        if (i as u64) >= total as u64 && bad.is_none() {
-            bad = Some(i);
-        }
-        rows.push(local(i));
-    };
-    let all = 0..grid.len();
-    match index.dtype {
-        DType::I64 => grid.each(all, |_, [o]| {
-            // SAFETY: the grid yields offsets inside the view.
-            add(unsafe { *index.ptr.cast::<i64>().offset(o) })
-        }),
-        DType::I32 => grid.each(all, |_, [o]| {
-            // SAFETY: the grid yields offsets inside the view.
-            add(unsafe { *index.ptr.cast::<i32>().offset(o) } as i64)
-        }),
-        d => return Err(Error::runtime(format!("{dim_name}: expected indices of dtype int64 or int32, but got {d}"))),
+    let grid = Grid::new(v.sizes, [v.strides]);
+    let mut all = Ints::with_capacity(grid.len());
+    match v.dtype {
+        // SAFETY (of both): the grid yields offsets inside the view.
+        DType::I64 => grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<i64>().offset(o) })),
+        // SAFETY: as above.
+        DType::I32 => grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<i32>().offset(o) } as i64)),
+        d => return Err(Error::runtime(format!("{name}: expected indices of dtype int64 or int32, but got {d}"))),
     }
-    match bad {
-        None => Ok(rows),
-        Some(i) => Err(out_of_bounds(i)),
+    Ok(all)
+}
+
+/// A part of a table split by rows: the rows `start..start + n_rows` of `total`.
+pub struct Part {
+    pub start: i64,
+    pub n_rows: i64,
+    pub total: i64,
+    /// The index that takes no part, -1: none.
+    pub padding: i64,
+}
+
+impl Part {
+    /// Rows of this part by index position.
+    pub fn rows(&self, index: &View, name: &str, bad: impl Fn(i64) -> Error) -> Result<Ints> {
+        let mut rows = ints(index, name)?;
+        let outside = |i: i64| i as u64 >= self.total as u64;
+        if rows.iter().fold(false, |any, &i| any | outside(i)) {
+            return Err(bad(rows.iter().copied().find(|&i| outside(i)).unwrap_or_default()));
+        }
+        for i in rows.iter_mut() {
+            let row = *i - self.start;
+            *i = match (row as u64) < self.n_rows as u64 {
+                _ if *i == self.padding => PADDING,
+                true => row,
+                false => ELSEWHERE,
+            };
+        }
+        Ok(rows)
+    }
+
+    fn out_of_bounds(&self) -> impl Fn(i64) -> Error + use<> {
+        let total = self.total;
+        move |i| Error::index(format!("index {i} is out of bounds for dimension 0 with size {total}"))
     }
 }
 
@@ -58,7 +73,8 @@ fn positions(v: &View) -> (Grid<1>, usize, isize) {
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (weight, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let rows = local_rows(&index, l.param(0)?.i64(), l.param(1)?.i64(), weight.sizes[0], "embedding")?;
+    let part = Part { start: l.param(0)?.i64(), n_rows: weight.sizes[0], total: l.param(1)?.i64(), padding: PADDING };
+    let rows = part.rows(&index, "embedding", part.out_of_bounds())?;
     let (grid, d, step) = positions(&out);
     let (down, from_step) = (weight.strides[0] as isize, weight.strides[1] as isize);
     fn zero<T: Copy>() -> T {
@@ -98,17 +114,15 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let (g, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let (start, total, padding) = (l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64());
-    let rows = local_rows(&index, start, total, out.sizes[0], "embedding_backward")?;
+    let [start, total, padding] = [l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64()];
+    let part = Part { start, n_rows: out.sizes[0], total, padding };
+    let rows = part.rows(&index, "embedding_backward", part.out_of_bounds())?;
     // (row, position) pairs in order: every row's positions lie together, first to last.
     let mut pairs: SmallVec<[(u32, u32); 128]> = SmallVec::with_capacity(rows.len());
-    let padding = if padding < 0 { -1 } else { padding - start };
     if out.sizes[0] > u32::MAX as i64 || rows.len() > u32::MAX as usize {
         return Err(Error::not_implemented("embedding_backward: more than 2^32 rows or indices"));
     }
-    pairs.extend(
-        rows.iter().enumerate().filter(|(_, r)| **r >= 0 && **r != padding).map(|(i, r)| (*r as u32, i as u32)),
-    );
+    pairs.extend(rows.iter().enumerate().filter(|(_, r)| **r >= 0).map(|(i, r)| (*r as u32, i as u32)));
     pairs.sort_unstable();
     // SAFETY: the views are valid by the launch's contract.
     by_float!("embedding_backward", out.dtype, T => { unsafe { sums::<T>(&g, &out, &pairs) }; Ok(()) })

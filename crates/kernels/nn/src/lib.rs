@@ -9,6 +9,7 @@ mod cross_entropy;
 mod ctc;
 mod dropout;
 mod embedding;
+mod embedding_bag;
 mod group_norm;
 mod layer_norm;
 mod mem;
@@ -39,6 +40,7 @@ pub fn register() {
         (&prim::RESAMPLE, resample::resample),
         (&prim::EMBEDDING, embedding::forward),
         (&prim::EMBEDDING_BACKWARD, embedding::backward),
+        (&prim::EMBEDDING_BAG, embedding_bag::forward),
         (&prim::DROPOUT, dropout::dropout),
         (&prim::UPDATE, update::update),
         (&prim::UNSCALE, update::unscale),

@@ -53,6 +53,48 @@ fn embedding_and_backward() {
 }
 
 #[test]
+fn embedding_bags() {
+    oneflow_kernels_nn::register();
+    let v = 11i64;
+    for dtype in FLOATS {
+        for (lay, d) in LAYS.into_iter().zip([19i64, 64, 5, 33]).chain([(Lay::Plain, 87)]) {
+            for (mode, padding, even) in (0..3u64).flat_map(|m| [(m, -1i64, true), (m, 3, true), (m, 3, false)]) {
+                let what = format!("{dtype} {lay:?} {d} {mode} {padding} {even}");
+                let shape: &[i64] = if even { &[4, 3] } else { &[12] };
+                let index = Buf::of(DType::I64, shape, lay, |i| ((i * 7 + 3) % 11) as f64);
+                let ends = if even { vec![0, 3, 6, 9, 12] } else { vec![0, 2, 2, 7, 12] };
+                let offsets = Buf::from(DType::I32, &[4], &ends[..4].iter().map(|o| *o as f64).collect::<Vec<_>>());
+                let weight = Buf::of(dtype, &[v, d], lay, noise(1));
+                let factors = (mode == 0).then(|| Buf::of(dtype, shape, lay, noise(2)));
+                let (out, chosen) = (Buf::new(dtype, &[4, d], lay), Buf::new(DType::I64, &[4, d], lay));
+                let ins = [Some(&weight), Some(&index), (!even).then_some(&offsets), factors.as_ref()];
+                let params = words![mode as i64, padding, false, 0i64, v];
+                run(&EMBEDDING_BAG, &[Some(&out), Some(&chosen)], &ins, params).unwrap();
+                let mut want = vec![];
+                for (i, j) in (0..4).flat_map(|i| (0..d as usize).map(move |j| (i, j))) {
+                    let used = (ends[i]..ends[i + 1]).filter(|p| index.get(*p) as i64 != padding);
+                    let at = |p: usize| weight.get(index.get(p) as usize * d as usize + j);
+                    let scaled = |p: usize| at(p) * factors.as_ref().map_or(1.0, |f| f.get(p));
+                    let n = used.clone().count().max(1) as f64;
+                    want.push(match mode {
+                        2 => used.clone().map(at).fold(f64::NEG_INFINITY, f64::max),
+                        _ => used.clone().map(scaled).sum::<f64>() / if mode == 1 { n } else { 1.0 },
+                    });
+                    if mode == 2 {
+                        let best = used.clone().find(|p| at(*p) == want[i * d as usize + j]);
+                        assert_eq!(chosen.get(i * d as usize + j), best.map_or(-1.0, |p| index.get(p)), "{what}");
+                        if best.is_none() {
+                            want[i * d as usize + j] = 0.0;
+                        }
+                    }
+                }
+                close(&out, &want, 4.0, &what);
+            }
+        }
+    }
+}
+
+#[test]
 fn dropout() {
     oneflow_kernels_nn::register();
     let global = [4, 37, 6];

@@ -36,6 +36,9 @@ primitives! {
     /// reduction gives the identity (sum 0, prod 1, any false, all true; mean NaN); infer refuses it for max and min.
     /// The result does not depend on the number of threads.
     REDUCE = "reduce";
+    /// Sums of squared deviations from the mean. ins: x (F32 or F64). `out[0]` as REDUCE's, of x's dtype. Memory is read once: blocks'
+    /// means and deviations are joined in f64. The result does not depend on the number of threads.
+    SQUARE_DEVIATIONS = "square_deviations";
     /// Max or min along one dimension with the index of the first extreme (NaN wins). `out[0]`: values or absent,
     /// `out[1]`: I64 indices or absent, both with size one at the dimension. params: is_max (bool), dim.
     ARG_REDUCE = "arg_reduce";
@@ -94,6 +97,12 @@ primitives! {
     /// ins: grad_output [..., d], indices. outs: grad_weight [v, d], written whole. params: start, total, padding_idx (i64, -1: none).
     /// Sums in index order: the same result for any number of threads.
     EMBEDDING_BACKWARD = "embedding_backward";
+    /// Bags of rows reduced. ins: weight [v, d], indices (I32 or I64; [b, n], or [total] with offsets), offsets? (I32 or I64, the starts
+    /// of the bags), factors? (of the rows; the indices' sizes, the weight's dtype; sums only). outs: [b, d], chosen? (max only, I64 [b, d]:
+    /// the index whose row gave the maximum, -1 in an empty bag). params: `BagMode`, padding_idx (i64, -1: none; its row takes no part),
+    /// whether the last offset is an end (bool), start, total as EMBEDDING (max: start is 0). Empty bags give zeros; the mean counts
+    /// rows of other parts.
+    EMBEDDING_BAG = "embedding_bag";
     /// Scaled dot-product attention without holding the weights. ins: query [b, h, l, e], key [b, g, s, e], value [b, g, s, v] (g
     /// divides h: query head i reads head i / (h / g)), mask? [b, h, l, s] (bool: true takes part; float of the query's dtype or F32:
     /// added to the scores). outs: out [b, h, l, v], logsumexp [b, h, l] of the compute dtype. params: scale (f64), causal (bool: row
@@ -349,6 +358,22 @@ impl ScatterKind {
     pub fn from_u64(v: u64) -> Option<ScatterKind> {
         use ScatterKind::*;
         [Set, Add, Mul, Max, Min].get(v as usize).copied()
+    }
+}
+
+/// `EMBEDDING_BAG` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum BagMode {
+    Sum = 0,
+    Mean,
+    Max,
+}
+
+impl BagMode {
+    pub fn from_u64(v: u64) -> Option<BagMode> {
+        use BagMode::*;
+        [Sum, Mean, Max].get(v as usize).copied()
     }
 }
 

@@ -4,8 +4,8 @@ use super::unary;
 use crate::prelude::*;
 
 static ERF: Expr = expr!(float "gelu", |x| {
-    let half = L::splat(0.5);
-    x * half * (L::splat(1.0) + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf())
+    let half = x * L::splat(0.5);
+    half.fma((x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
 });
 static TANH: Expr = expr!(float "gelu_tanh", |x| {
     let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);

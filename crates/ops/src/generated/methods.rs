@@ -9,6 +9,10 @@ use smallvec::SmallVec;
 
 /// Every op whose first parameter is a tensor, as a method.
 pub trait TensorOps {
+    /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
+    fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor>;
+    /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
+    fn _int_mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `_standard_gamma(Tensor input, Generator? generator=None) -> Tensor`
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
@@ -1031,10 +1035,6 @@ pub trait TensorOps {
         requires_grad: bool,
         memory_format: Option<&str>,
     ) -> Result<Tensor>;
-    /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
-    fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
-    /// `fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor`
-    fn fused_linear_add(&self, weight: &Tensor, bias: Option<&Tensor>, residual: &Tensor) -> Result<Tensor>;
     /// `fused_add_layer_norm(Tensor input, Tensor residual, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor sum)`
     fn fused_add_layer_norm(
         &self,
@@ -1044,12 +1044,16 @@ pub trait TensorOps {
         bias: Option<&Tensor>,
         eps: f64,
     ) -> Result<[Tensor; 4]>;
+    /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
+    fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
+    /// `fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor`
+    fn fused_linear_add(&self, weight: &Tensor, bias: Option<&Tensor>, residual: &Tensor) -> Result<Tensor>;
+    /// `fused_linear_keep(Tensor input, Tensor weight, Tensor? bias, str activation) -> (Tensor output, Tensor before)`
+    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]>;
     /// `fused_matmul_add(Tensor input, Tensor other, Tensor residual) -> Tensor`
     fn fused_matmul_add(&self, other: &Tensor, residual: &Tensor) -> Result<Tensor>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
     fn gamma_doubles(&self) -> Result<Tensor>;
-    /// `fused_linear_keep(Tensor input, Tensor weight, Tensor? bias, str activation) -> (Tensor output, Tensor before)`
-    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]>;
     /// `gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
     fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
@@ -1870,6 +1874,20 @@ pub trait TensorOps {
     fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
     fn native_dropout_with(&self, p: f64, generator: Option<&Generator>) -> Result<[Tensor; 2]>;
+    /// `native_embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode="mean", bool scale_grad_by_freq=False, bool sparse=False, bool include_last_offset=False, int padding_idx=-1, int start=0, int total=-1) -> (Tensor output, Tensor chosen)`
+    fn native_embedding_bag(
+        &self,
+        indices: &Tensor,
+        offsets: Option<&Tensor>,
+        per_sample_weights: Option<&Tensor>,
+        mode: &str,
+        scale_grad_by_freq: bool,
+        sparse: bool,
+        include_last_offset: bool,
+        padding_idx: i64,
+        start: i64,
+        total: i64,
+    ) -> Result<[Tensor; 2]>;
     /// `native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd)`
     fn native_layer_norm(
         &self,
@@ -2542,6 +2560,8 @@ pub trait TensorOps {
     fn square_(&self) -> Result<()>;
     /// `square(Tensor input) -> Tensor`
     fn square_out(&self, out: &Tensor) -> Result<()>;
+    /// `square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
+    fn square_deviations<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `squared_difference(Tensor input, Tensor target) -> Tensor`
     fn squared_difference(&self, target: &Tensor) -> Result<Tensor>;
     /// `squared_difference_backward(Tensor grad_output, Tensor input, Tensor target) -> Tensor`
@@ -2847,6 +2867,24 @@ pub trait TensorOps {
 }
 
 impl TensorOps for Tensor {
+    #[inline]
+    fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::matmul::int_mm::OP, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn _int_mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::int_mm::OP,
+            ins: &[Some(self), Some(mat2)],
+            args: &[],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     #[inline]
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
@@ -6754,6 +6792,24 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn fused_add_layer_norm(
+        &self,
+        residual: &Tensor,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::nn::layer_norm::FUSED_ADD,
+            ins: &[Some(self), Some(residual), weight, bias],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::linear::FUSED,
@@ -6776,6 +6832,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::matmul::linear::FUSED_KEEP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[sym(activation)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn fused_matmul_add(&self, other: &Tensor, residual: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::matmul::FUSED_ADD,
@@ -6791,24 +6858,6 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::distributions::GAMMA_DOUBLES,
             ins: &[Some(self)],
-    #[inline]
-    fn fused_add_layer_norm(
-        &self,
-        residual: &Tensor,
-        normalized_shape: &[i64],
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        eps: f64,
-    ) -> Result<[Tensor; 4]> {
-        let call = Call {
-            op: &crate::nn::layer_norm::FUSED_ADD,
-            ins: &[Some(self), Some(residual), weight, bias],
-            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
             args: &[rng(None)],
             dest: Dest::Fresh,
         };
@@ -6831,17 +6880,6 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::index::gather::GATHER_OP,
             ins: &[Some(self), Some(index)],
-    #[inline]
-    fn fused_linear_keep(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<[Tensor; 2]> {
-        let call = Call {
-            op: &crate::matmul::linear::FUSED_KEEP,
-            ins: &[Some(self), Some(weight), bias],
-            args: &[sym(activation)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
             args: &[Arg::Int(dim), Arg::Bool(false)],
             dest: Dest::Fresh,
         };
@@ -9998,6 +10036,37 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn native_embedding_bag(
+        &self,
+        indices: &Tensor,
+        offsets: Option<&Tensor>,
+        per_sample_weights: Option<&Tensor>,
+        mode: &str,
+        scale_grad_by_freq: bool,
+        sparse: bool,
+        include_last_offset: bool,
+        padding_idx: i64,
+        start: i64,
+        total: i64,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::nn::embedding_bag::OP,
+            ins: &[Some(self), Some(indices), offsets, per_sample_weights],
+            args: &[
+                sym(mode),
+                Arg::Bool(scale_grad_by_freq),
+                Arg::Bool(sparse),
+                Arg::Bool(include_last_offset),
+                Arg::Int(padding_idx),
+                Arg::Int(start),
+                Arg::Int(total),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn native_layer_norm(
         &self,
         normalized_shape: &[i64],
@@ -12508,6 +12577,17 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::elementwise::square::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
+    }
+
+    #[inline]
+    fn square_deviations<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::reduce::mean::SQUARE_DEVIATIONS,
+            ins: &[Some(self)],
+            args: &[ints(dim), Arg::Bool(keepdim)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Matrix products: the rules they share.
 
 pub mod addmm;
+pub mod int_mm;
 pub mod linear;
 #[allow(clippy::module_inception)]
 pub mod matmul;

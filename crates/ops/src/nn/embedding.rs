@@ -26,9 +26,6 @@ Example::
                 i.dtype().scalar_type_name()
             )));
         }
-        if c.bool(1) {
-            return Err(Error::not_implemented("embedding(): scale_grad_by_freq=True is not supported"));
-        }
         let mut sizes = Dims::from_slice(i.sizes());
         sizes.push(w.sizes()[1]);
         outs.push(w.dtype(), w.device(), &sizes)
@@ -48,10 +45,13 @@ Example::
             let rows = c.in_meta(0)?.sizes[0];
             let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
             let total = if int(4, -1) < 0 { rows } else { int(4, -1) };
-            if c.arg(2).bool() {
-                return out.set(0, || sparse_gradient(c.g()?, c.x(1)?, &c.in_meta(0)?.sizes, int(0, -1)));
-            }
-            out.set(0, || c.g()?.embedding_backward(c.x(1)?, rows, int(0, -1), int(3, 0), total))
+            out.set(0, || {
+                let g = if c.arg(1).bool() { by_frequency(c.g()?, c.x(1)?, total)? } else { c.g()?.clone() };
+                if c.arg(2).bool() {
+                    return sparse_gradient(&g, c.x(1)?, &c.in_meta(0)?.sizes, int(0, -1));
+                }
+                g.embedding_backward(c.x(1)?, rows, int(0, -1), int(3, 0), total)
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
@@ -82,8 +82,15 @@ Example::
     ..OpDef::BASE
 };
 
+/// Gradients of looked up rows [indices..., d] divided by how often their index occurs.
+pub(super) fn by_frequency(g: &Tensor, indices: &Tensor, total: i64) -> Result<Tensor> {
+    let at = indices.reshape(&[-1])?.to_copy_with(Some(DType::I64), None)?;
+    let counts = g.new_zeros(&[total])?.index_add(0, &at, &g.new_ones(&[at.numel()])?)?;
+    g.div(&counts.index_select(0, &at)?.reshape(indices.sizes())?.unsqueeze(-1)?)
+}
+
 /// The gradient of the table as its used rows, without those at `padding_idx`.
-fn sparse_gradient(g: &Tensor, indices: &Tensor, sizes: &[i64], padding_idx: i64) -> Result<Tensor> {
+pub(super) fn sparse_gradient(g: &Tensor, indices: &Tensor, sizes: &[i64], padding_idx: i64) -> Result<Tensor> {
     let mut at = indices.reshape(&[-1])?.to_copy_with(Some(DType::I64), None)?;
     let mut rows = g.reshape(&[at.numel(), sizes[1]])?;
     if padding_idx >= 0 {
@@ -95,7 +102,7 @@ fn sparse_gradient(g: &Tensor, indices: &Tensor, sizes: &[i64], padding_idx: i64
 }
 
 /// This rank's part (start, end, length) of dimension 0 of input `i`, which has `n` rows in all.
-fn window(mesh: &Mesh<'_>, i: usize, n: i64) -> (i64, i64, i64) {
+pub(super) fn window(mesh: &Mesh<'_>, i: usize, n: i64) -> (i64, i64, i64) {
     let (mut start, mut len) = (0, n);
     if let Some(Some(sbp)) = mesh.ins.get(i) {
         for (axis, s) in sbp.iter().enumerate() {

@@ -3,6 +3,7 @@
 pub mod batch_norm;
 pub mod cross_entropy;
 pub mod embedding;
+pub mod embedding_bag;
 pub mod group_norm;
 pub mod layer_norm;
 pub mod loss;

@@ -77,8 +77,7 @@ fn var(c: &Call<'_>) -> Result<Tensor> {
     let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
-    let centred = x.sub(&x.mean(dims.as_slice(), true)?)?;
-    let sum = centred.mul(&centred)?.sum(dims.as_slice(), c.bool(2))?;
+    let sum = x.square_deviations(dims.as_slice(), c.bool(2))?;
     sum.div((n as f64 - correction(c)).max(0.0))
 }
 
@@ -86,6 +85,55 @@ fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
     let dtype = c.t(0)?.dtype();
     if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
+
+/// Deviations of the elements from their mean over the dims.
+fn deviations(x: &Tensor, mask: u64) -> Result<Tensor> {
+    let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
+    x.sub(&x.mean(dims.as_slice(), true)?)
+}
+
+/// What a variance is divided from: memory is read once where the elements lie in runs.
+pub static SQUARE_DEVIATIONS: OpDef = OpDef {
+    sig: Sig::parse("square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor"),
+    doc: "Sums of squared deviations from the mean over the given dimension(s).",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| {
+        let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::SQUARE_DEVIATIONS,
+        lower: |c, outs, l| {
+            let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+            let sizes = kept_sizes(c.t(0)?.sizes(), mask);
+            let strides = contiguous_strides(&sizes);
+            l.input(0).output_as(0, sizes, strides, outs[0].offset());
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        let centred = deviations(x, mask)?;
+        let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
+        outs.give(centred.mul(&centred)?.sum(dims.as_slice(), c.bool(1))?);
+        Ok(())
+    }),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let mask = dim_mask("square_deviations", c.arg(0), x.ndim())?;
+                let g = unreduce(c.g()?, mask, c.arg(1).bool())?.mul(2.0)?;
+                deviations(&crate::elementwise::dual(x)?, mask)?.mul(&g)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Compose),
+    ..super::REDUCE
+};
 
 pub static VAR: OpDef = OpDef {
     sig: Sig::parse("var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),

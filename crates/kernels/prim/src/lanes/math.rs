@@ -312,16 +312,16 @@ pub fn erf<R: Register>(x: R) -> R {
     let one = R::splat(1.0);
     let a = x.abs();
     let z = a * a;
+    // NaN stays on all the ways.
     let (near, far) = if R::DOUBLE {
-        let a = R::select(R::splat(6.0).lt(a), R::splat(6.0), a);
+        let a = a.clamp(R::splat(0.0), R::splat(6.0));
         // Far from zero erfc(a) = exp(-q(a)).
         (poly(z, &ERF_NEAR), one - exp(-poly(a - one, &ERF_FAR)))
     } else {
-        let a = R::select(R::splat(3.93).lt(a), R::splat(3.93), a);
+        let a = a.clamp(R::splat(0.0), R::splat(3.93));
         (poly(z, &ERF_NEAR_SINGLE), poly(a - R::splat(ERF_MIDDLE), &ERF_FAR_SINGLE))
     };
-    let y = R::select(a.lt(one), a.fma(near, a), far);
-    R::select(x.is_nan(), x, y.copysign(x))
+    R::select(a.lt(one), a.fma(near, a), far).copysign(x)
 }
 
 /// `erf(x) / x - 1` in x^2, |x| <= 1.
