@@ -4,6 +4,8 @@ use crate::args::{Epilogue, Mat};
 use crate::elem::{Acc, Elem, Reg};
 use crate::isa::Isa;
 use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, dispatch};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 
 /// Where finished elements go and what is done on the way. Pointers are those of element (0, 0).
 pub(crate) struct Post<C> {
@@ -92,7 +94,38 @@ pub(crate) struct Sums<A> {
 /// # Safety
 /// The tile lies inside C, and the sums are readable.
 pub(crate) unsafe fn finish<C: Elem>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C>) {
-    dispatch(isa.lanes(), Finish { sums, post })
+    let f = Finish { sums, post };
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512Bf16
+        && std::any::TypeId::of::<C>() == std::any::TypeId::of::<oneflow_base::bf16>()
+        && let Some(bias) = f.plain(16)
+    {
+        // SAFETY: the tier is there, C is bf16 and so its sums are f32; the tile lies in C.
+        return unsafe { round_to_bf16(f.sums, f.sums.ptr.cast(), bias.cast(), post) };
+    }
+    dispatch(isa.lanes(), f)
+}
+
+/// Rows of whole registers, and a bias where there is one, by the instruction that rounds as `vdpbf16ps` sums: denormals
+/// are zeros.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn round_to_bf16<C: Elem>(s: Sums<C::Acc>, from: *const f32, bias: *const __m256i, post: &Post<C>) {
+    for row in 0..s.rows {
+        let (from, to) = (from.wrapping_offset(row as isize * s.rs), post.c.at(s.row + row, s.col));
+        for i in 0..s.cols / 16 {
+            // SAFETY: by the caller.
+            unsafe {
+                let mut v = _mm512_loadu_ps(from.add(16 * i));
+                if !bias.is_null() {
+                    let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(bias.add(i)));
+                    v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits)));
+                }
+                let rounded: __m256i = std::mem::transmute(_mm512_cvtneps_pbh(v));
+                _mm256_storeu_si256(to.add(16 * i).cast(), rounded);
+            }
+        }
+    }
 }
 
 struct Finish<'a, C: Elem> {
@@ -106,21 +139,12 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
     fn run<S: Simd>(self) {
         let s = self.sums;
         let width = Reg::<S, C>::WIDTH;
-        // What almost every tile asks for: the sums as they are, or with one bias a column.
-        let post = self.post;
-        let simple = post.c.cs == 1 && s.beta == C::Acc::ZERO && s.cols.is_multiple_of(width);
-        let as_they_are = post.activation == Activation::None && post.residual.is_none() && post.kept.is_none();
-        if simple && (as_they_are || !s.last) {
+        match self.plain(width) {
             // SAFETY: the tile lies in C, by the contract of `finish`.
-            unsafe {
-                match &post.bias {
-                    Some(bias) if s.last && bias.rs == 0 && bias.cs == 1 => {
-                        return self.registers::<S, true>(bias.at(0, s.col));
-                    }
-                    Some(_) if s.last => {}
-                    _ => return self.registers::<S, false>(std::ptr::null()),
-                }
-            }
+            Some(bias) if bias.is_null() => return unsafe { self.registers::<S, false>(bias) },
+            // SAFETY: as above.
+            Some(bias) => return unsafe { self.registers::<S, true>(bias) },
+            None => {}
         }
         for row in 0..s.rows {
             for col in (0..s.cols).step_by(width) {
@@ -132,6 +156,21 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
 }
 
 impl<C: Elem> Finish<'_, C> {
+    /// What almost every tile asks for, whole registers of the sums as they are or with one bias a column: that bias of
+    /// the tile's first column, or null for none.
+    #[inline(always)]
+    fn plain(&self, width: usize) -> Option<*const C> {
+        let (s, post) = (&self.sums, self.post);
+        let as_they_are = post.activation == Activation::None && post.residual.is_none() && post.kept.is_none();
+        if post.c.cs != 1 || s.beta != C::Acc::ZERO || !s.cols.is_multiple_of(width) || s.last && !as_they_are {
+            return None;
+        }
+        match &post.bias {
+            Some(bias) if s.last => (bias.rs == 0 && bias.cs == 1).then(|| bias.at(0, s.col).cast_const()),
+            _ => Some(std::ptr::null()),
+        }
+    }
+
     /// Whole registers, with a bias or none.
     #[inline(always)]
     unsafe fn registers<S: Simd, const BIAS: bool>(&self, bias: *const C) {
