@@ -693,9 +693,92 @@ def test_products():
     both(run)
 
 
-def test_forward_mode_is_refused():
-    x = flow.ones(2)
-    with pytest.raises(NotImplementedError, match="forward-mode"):
-        flow.autograd.forward_ad.make_dual(x, x)
+def of_a_module(fw, ad):
+    net = fw.nn.Linear(2, 1)
+    primals = {"weight": fw.tensor([[1.0, 2.0]]), "bias": fw.tensor([3.0])}
+    for name, primal in primals.items():
+        delattr(net, name)
+        setattr(net, name, ad.make_dual(primal, fw.ones_like(primal)))
+    return net(fw.tensor([[1.0, -1.0]])).tanh()
+
+
+def written(fw, ad):
+    x = ad.make_dual(fw.tensor([0.5, 1.0]), fw.tensor([1.0, 2.0]))
+    x.mul_(3)
+    x[0] = 7.0
+    return x
+
+
+# PyTorch compiles its own rules with what it deprecates.
+deprecated = pytest.mark.filterwarnings("ignore:`torch.jit.script`")
+
+DUAL = {
+    "product": lambda fw, ad: ad.make_dual(fw.tensor([0.5, 1.0]), fw.tensor([1.0, 2.0])).sin() * 3,
+    "of two": lambda fw, ad: (
+        ad.make_dual(fw.tensor(2.0), fw.tensor(1.0)) * ad.make_dual(fw.tensor(3.0), fw.tensor(10.0))
+    ),
+    "itself": lambda fw, ad: ad.make_dual(fw.tensor([0.5]), fw.tensor([2.0])),
+    "rows": lambda fw, ad: (ad.make_dual(fw.eye(2), fw.ones(2, 2)) @ fw.tensor([[1.0], [2.0]])).softmax(0),
+    "constant": lambda fw, ad: (ad.make_dual(fw.ones(2), fw.ones(2)), fw.ones(3) * 2)[1],
+    "complex": lambda fw, ad: ad.make_dual(fw.tensor([1 + 2j]), fw.tensor([1j])) ** 2,
+    "module": of_a_module,
+    "written": written,
+}
+
+
+@deprecated
+@pytest.mark.parametrize("name", DUAL)
+def test_dual_tensors(name):
+    def run(fw):
+        ad = fw.autograd.forward_ad
+        with ad.dual_level():
+            primal, tangent = ad.unpack_dual(DUAL[name](fw, ad))
+        return [None if t is None else [t.requires_grad, t.detach().numpy()] for t in (primal, tangent)]
+
+    for ours, theirs in zip(run(flow), run(torch), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours[0] == theirs[0]
+            assert abs(ours[1] - theirs[1]).max() < 1e-6
+
+
+@deprecated
+def test_tangents_are_differentiable():
+    def run(fw):
+        ad = fw.autograd.forward_ad
+        x = fw.tensor([0.5, 1.0], requires_grad=True)
+        with ad.dual_level():
+            primal, tangent = ad.unpack_dual(ad.make_dual(x, fw.tensor([1.0, 2.0])) ** 3)
+            (tangent.sum() + primal.sum()).backward()
+        return [round(v, 4) for v in x.grad.tolist()]
+
+    assert run(flow) == run(torch)
+
+
+@deprecated
+def test_levels():
+    def run(fw):
+        ad, seen = fw.autograd.forward_ad, []
+        for f in (
+            lambda: ad.make_dual(fw.ones(1), fw.ones(1)),
+            lambda: [ad.enter_dual_level() for _ in range(2)],
+            lambda: ad.make_dual(fw.ones(1), fw.ones(2)),
+            lambda: ad.make_dual(fw.tensor([1]), fw.ones(1)),
+            lambda: ad.exit_dual_level(),
+            lambda: seen.append(ad.unpack_dual(fw.ones(1)).tangent),
+        ):
+            try:
+                seen.append(f())
+            except Exception as error:
+                seen.append(type(error))
+        return seen
+
+    assert run(flow) == run(torch)
+
+
+def test_forward_mode_under_no_grad_and_for_jacobians_is_refused():
+    x, ad = flow.ones(2), flow.autograd.forward_ad
+    with ad.dual_level(), flow.no_grad(), pytest.raises(RuntimeError, match="no_grad"):
+        ad.make_dual(x, x)
     with pytest.raises(NotImplementedError, match="forward-mode"):
         flow.autograd.functional.jacobian(lambda x: x, x, strategy="forward-mode")

@@ -1,20 +1,169 @@
-"""Forward-mode differentiation: named, and refused. ``autograd.functional.jvp`` computes its products by backward."""
+"""Forward-mode differentiation by PyTorch's interface: dual tensors carry a tangent beside their value.
+
+There is no second set of derivative rules. A dual tensor records as any tensor that wants a gradient does, and a
+tangent is read by differentiating a backward, which is linear in what it is given (Townsend, "A new trick for
+calculating Jacobian vector products", 2017). So a tangent costs about two backwards, whatever is computed under
+``no_grad`` has none, and :meth:`~oneflow.autograd.Function.jvp` of one's own functions is not called.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import threading
+from types import TracebackType
+from typing import NamedTuple
 
-__all__ = ["dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+import oneflow
+from oneflow import Tensor
+from oneflow.autograd._engine import grad
 
-_TEXT = (
-    "forward-mode automatic differentiation is not implemented in oneflow; "
-    "autograd.functional.jvp computes Jacobian-vector products with two backwards"
-)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError. There is no forward mode."""
-    raise NotImplementedError(_TEXT)
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 
-dual_level = enter_dual_level = exit_dual_level = make_dual = unpack_dual = _refuse
+class UnpackedDualTensor(NamedTuple):
+    """A value and its tangent, which is None where the value depends on no dual tensor.
+
+    Example::
+
+        >>> oneflow.autograd.forward_ad.UnpackedDualTensor(oneflow.ones(1), None).tangent is None
+        True
+    """
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+class _Dual(NamedTuple):
+    source: Tensor
+    tangent: Tensor
+    # Whether the results are to be differentiable themselves.
+    differentiable: bool
+
+
+class _Level(threading.local):
+    duals: list[_Dual] | None = None
+
+
+_level = _Level()
+
+
+def enter_dual_level() -> int:
+    """Begin a level: dual tensors made from here on belong to it.
+
+    Raises:
+        RuntimeError: a level is open already.
+
+    Example::
+
+        >>> level = oneflow.autograd.forward_ad.enter_dual_level()
+        >>> oneflow.autograd.forward_ad.exit_dual_level(level=level)
+    """
+    if _level.duals is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _level.duals = []
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the level: its tangents are gone.
+
+    Raises:
+        RuntimeError: no level is open.
+
+    Example::
+
+        >>> level = oneflow.autograd.forward_ad.enter_dual_level()
+        >>> oneflow.autograd.forward_ad.exit_dual_level(level=level)
+    """
+    if _level.duals is None or level not in (None, 0):
+        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
+    _level.duals = None
+
+
+class dual_level:
+    """Context manager of a level.
+
+    Example::
+
+        >>> import oneflow.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(oneflow.tensor([1.0, 3.0]), oneflow.ones(2))
+        ...     fwAD.unpack_dual(x**2).tangent
+        tensor([2., 6.])
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """Return a copy of ``tensor`` that carries ``tangent``, of the same shape and dtype.
+
+    Raises:
+        RuntimeError: no level is open, gradients are switched off, or the two do not fit together.
+        ValueError: one of them has no floating or complex dtype.
+
+    Example::
+
+        >>> import oneflow.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     fwAD.unpack_dual(fwAD.make_dual(oneflow.zeros(1), oneflow.ones(1)).exp())
+        UnpackedDualTensor(primal=tensor([1.]), tangent=tensor([1.]))
+    """
+    if _level.duals is None:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for name, t in (("primal", tensor), ("tangent", tangent)):
+        if not (t.is_floating_point() or t.is_complex()):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
+    if tensor.shape != tangent.shape or tensor.dtype != tangent.dtype:
+        raise RuntimeError(
+            f"make_dual(): a tangent of shape {list(tangent.shape)} and {tangent.dtype} does not fit a tensor of shape "
+            f"{list(tensor.shape)} and {tensor.dtype}"
+        )
+    if not oneflow.is_grad_enabled():
+        raise RuntimeError("make_dual(): tangents are read from what is recorded, and nothing is under no_grad")
+    # Where the way back to this dual ends: neither other uses of ``tensor`` nor writes to the copy belong to it.
+    source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+    _level.duals.append(_Dual(source, tangent, tensor.requires_grad or tangent.requires_grad))
+    return source.clone()
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return the value of ``tensor`` and its tangent.
+
+    Example::
+
+        >>> import oneflow.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     fwAD.unpack_dual(oneflow.ones(1)).tangent is None
+        True
+    """
+    duals = _level.duals
+    if not duals or not tensor.requires_grad:
+        return UnpackedDualTensor(tensor, None)
+    differentiable = any(dual.differentiable for dual in duals)
+    primal = tensor if differentiable else tensor.detach()
+    with oneflow.enable_grad():
+        weights = oneflow.zeros_like(tensor, requires_grad=True)
+        products = grad(tensor, [dual.source for dual in duals], weights, create_graph=True, allow_unused=True)
+        used = [(p, dual.tangent) for p, dual in zip(products, duals, strict=True) if p is not None]
+        if not used:
+            return UnpackedDualTensor(primal, None)
+        linear = [(product, tangent) for product, tangent in used if product.requires_grad]
+        if not linear:
+            return UnpackedDualTensor(primal, oneflow.zeros_like(primal))
+        (found,) = grad(
+            [product for product, _ in linear],
+            weights,
+            [tangent for _, tangent in linear],
+            create_graph=differentiable,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return UnpackedDualTensor(primal, oneflow.zeros_like(primal) if found is None else found)
