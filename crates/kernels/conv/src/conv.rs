@@ -1,9 +1,11 @@
 //! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
 
 use crate::correlate::Correlation;
+use crate::depthwise;
 use crate::direct::Direct;
 use crate::geometry::{Image, Three, Window};
 use crate::merge::Merged;
+use crate::pool::by_channel;
 use crate::spread::Spread;
 use crate::stored::{Stored, by_float};
 use crate::weight_grad::WeightGrad;
@@ -79,6 +81,7 @@ unsafe fn correlate<T: Stored>(
         group_stride: per_group as isize * weight.strides[0],
         groups: window.groups,
         step: window.stride,
+        gap: [1; 3],
         bias,
     };
     // SAFETY: by the caller.
@@ -132,6 +135,35 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     })
 }
 
+/// A correlation of step one with the weight's roles exchanged.
+fn turned<'a>(
+    src: Image,
+    dst: Image,
+    weight: &Image,
+    groups: usize,
+    taps: &'a [Tap],
+    bias: Option<(*const u8, isize)>,
+) -> Correlation<'a> {
+    let channels = weight.sizes[0] / groups;
+    Correlation {
+        src,
+        dst,
+        weight: Weight {
+            ptr: weight.ptr,
+            n: weight.sizes[1],
+            n_stride: weight.strides[1],
+            channels,
+            c_stride: weight.strides[0],
+            taps,
+        },
+        group_stride: channels as isize * weight.strides[0],
+        groups,
+        step: [1; 3],
+        gap: [1; 3],
+        bias,
+    }
+}
+
 /// Positions of one remainder by the stride are a correlation of their own.
 ///
 /// # Safety
@@ -150,9 +182,19 @@ unsafe fn correlate_back<T: Stored>(
     }
     // Remainders beyond the image have no position.
     let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));
-    let per_group = weight.sizes[0] / window.groups;
     let phase_of = |i: usize| [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
     let n_phases = phases.iter().product();
+    if window.groups > 1 && (2..=4).contains(&n_phases) && !by_channel(&[&src, &dst]) {
+        // One correlation over the gradient with zeros in between reads and writes planes once.
+        let shift = |k: Three| std::array::from_fn(|d| window.padding[d] - k[d] * window.dilation[d]);
+        let taps: Vec<Tap> = window.taps().map(|k| Tap { shift: shift(k), weight: tap_offset(weight, k) }).collect();
+        let gap = window.stride.map(|s| s as usize);
+        let whole = Correlation { gap, ..turned(src, dst, weight, window.groups, &taps, bias) };
+        if depthwise::fits(&whole) {
+            // SAFETY: by the caller.
+            return unsafe { depthwise::run::<T>(&whole) };
+        }
+    }
     let taps: Vec<Vec<Tap>> =
         (0..n_phases).map(|i| phase_taps(window, weight, phase_of(i).map(|p| p as isize))).collect();
     let correlation = |i: usize| {
@@ -164,22 +206,7 @@ unsafe fn correlate_back<T: Stored>(
             // Of a single position the stride is never used.
             part.strides[2 + d] = part.strides[2 + d].saturating_mul(window.stride[d]);
         }
-        Correlation {
-            src,
-            dst: part,
-            weight: Weight {
-                ptr: weight.ptr,
-                n: weight.sizes[1],
-                n_stride: weight.strides[1],
-                channels: per_group,
-                c_stride: weight.strides[0],
-                taps: &taps[i],
-            },
-            group_stride: per_group as isize * weight.strides[0],
-            groups: window.groups,
-            step: [1; 3],
-            bias,
-        }
+        turned(src, part, weight, window.groups, &taps[i], bias)
     };
     let correlations: Vec<Correlation> = (0..n_phases).map(correlation).collect();
     // SAFETY: by the caller.

@@ -21,6 +21,8 @@ pub struct Correlation<'a> {
     pub group_stride: isize,
     pub groups: usize,
     pub step: Three,
+    /// Positions of the source from an element to the next, zeros between them; more than one for depthwise planes alone.
+    pub gap: [usize; 3],
     /// First element and stride.
     pub bias: Option<(*const u8, isize)>,
 }

@@ -95,21 +95,25 @@ pub struct Layout {
     len: [usize; 3],
     outputs: [usize; 3],
     inputs: [usize; 3],
+    /// From an element of the source to the next: between them are zeros.
+    gap: [usize; 3],
     shifts: Vec<usize>,
 }
 
 impl Layout {
     fn new(c: &Correlation<'_>) -> Layout {
-        Layout::of(c.weight.taps.iter().map(|t| t.shift).collect(), c.step, c.dst.spatial(), c.src.spatial())
+        let shifts = c.weight.taps.iter().map(|t| t.shift).collect();
+        Layout::of(shifts, c.step, c.dst.spatial(), c.src.spatial(), c.gap)
     }
 
-    pub fn of(shifts: Vec<Three>, step: Three, outputs: [usize; 3], inputs: [usize; 3]) -> Layout {
+    pub fn of(shifts: Vec<Three>, step: Three, outputs: [usize; 3], inputs: [usize; 3], gap: [usize; 3]) -> Layout {
+        let inputs = std::array::from_fn(|d| inputs[d].saturating_sub(1).saturating_mul(gap[d]) + inputs[d].min(1));
         let (start, reach) = reach(shifts.iter().copied());
         let mut step = step.map(|s| s as usize);
         let pick = if step[2] == 2 { std::mem::replace(&mut step[2], 1) } else { 1 };
         let sums = [outputs[0], outputs[1], outputs[2].saturating_sub(1) * pick + 1];
         let len = std::array::from_fn(|d| sums[d] + reach[d] as usize / step[d]);
-        let mut this = Layout { step, pick, start, len, outputs, inputs, shifts: vec![] };
+        let mut this = Layout { step, pick, start, len, outputs, inputs, gap, shifts: vec![] };
         this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
         this
     }
@@ -147,13 +151,15 @@ impl Layout {
     #[inline(always)]
     unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
         let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        let gap = self.gap.map(|g| g as isize);
         for d in 0..sd * ld {
             for h in 0..sh * lh {
                 let (id, ih) = (d as isize + self.start[0], h as isize + self.start[1]);
                 let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
+                let inside = inside && id % gap[0] == 0 && ih % gap[1] == 0;
                 // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
                 unsafe {
-                    let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
+                    let row = src.wrapping_offset(id / gap[0] * strides[0] + ih / gap[1] * strides[1]);
                     for phase in 0..sw {
                         let line = dst.add(self.place([d, h, phase]));
                         if !inside {
@@ -164,6 +170,14 @@ impl Layout {
                         let (first, step) = (phase as isize + self.start[2], sw as isize);
                         let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
                         let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
+                        if gap[2] > 1 {
+                            std::ptr::write_bytes(line, 0, lw);
+                            let at = first + before as isize;
+                            for i in (before + (-at).rem_euclid(gap[2]) as usize..end).step_by(self.gap[2]) {
+                                *line.add(i) = (*row.offset((first + i as isize) / gap[2] * strides[2])).widen();
+                            }
+                            continue;
+                        }
                         std::ptr::write_bytes(line, 0, before);
                         let from = row.wrapping_offset((first + before as isize * step) * strides[2]);
                         if step * strides[2] == 1 {

@@ -94,7 +94,7 @@ impl WeightGrad {
             return None;
         }
         let shifts = taps.iter().map(|t| window.shift(*t)).collect();
-        let layout = depthwise::Layout::of(shifts, window.stride, self.grad.spatial(), self.src.spatial());
+        let layout = depthwise::Layout::of(shifts, window.stride, self.grad.spatial(), self.src.spatial(), [1; 3]);
         let (grad, src, weight) = (&self.grad, &self.src, &self.weight);
         layout.is_small().then_some(depthwise::Gradient { grad, src, weight, taps, window, layout })
     }
