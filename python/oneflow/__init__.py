@@ -61,8 +61,10 @@ from oneflow._settings import is_deterministic_algorithms_warn_only_enabled, is_
 from oneflow._settings import is_warn_always_enabled, set_anomaly_enabled, set_default_tensor_type
 from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_precision, set_flush_denormal
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
-from oneflow._settings import _assert, _check
+from oneflow._settings import _assert, _check, _check_index, _check_is_size, _check_not_implemented
+from oneflow._settings import _check_tensor_all, _check_tensor_all_with, _check_type, _check_value, _check_with
 from oneflow import _more_names
+from oneflow._more_names import _sample_dirichlet
 
 # isort: on
 from oneflow._cuda_libraries import search_directories as _search_directories

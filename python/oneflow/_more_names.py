@@ -401,6 +401,13 @@ def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     raise RuntimeError("there is no provider for Intel's GPUs")
 
 
+def _sample_dirichlet(concentration: Tensor) -> Tensor:
+    """Shares that add up to one over the last dimension, drawn; torchvision asks for the name."""
+    from oneflow.distributions import Dirichlet
+
+    return Dirichlet(concentration).sample()
+
+
 def attach() -> None:
     """Add the methods to Tensor."""
     for name in ("cast", "in_top_k", "nms", "mish", "selu", "silu", "softplus", "softsign", "quick_gelu"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import oneflow
@@ -279,10 +280,31 @@ def compiled_with_cxx11_abi() -> bool:
     return True
 
 
-def _check(cond: bool, message: Any = None) -> None:
-    """Raise RuntimeError unless ``cond``; ``message`` is a function that gives the text."""
+def _check_with(error_type: type[Exception], cond: Any, message: Any = None) -> None:
+    """Raise ``error_type`` unless ``cond``; ``message`` is a function that gives the text."""
     if not cond:
-        raise RuntimeError("Expected cond to be True" if message is None else str(message()))
+        raise error_type("Expected cond to be True" if message is None else str(message()))
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Any = None) -> None:
+    """Raise ``error_type`` unless all elements are true. A trace has no elements to look at: it passes."""
+    if not isinstance(cond, oneflow.Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if not _oneflow._is_tracing():
+        _check_with(error_type, cond.all().item(), message)
+
+
+def _check_is_size(i: int, message: Any = None, *, max: int | None = None) -> None:
+    """Raise RuntimeError unless ``0 <= i``, and ``i <= max`` where that is given."""
+    _check_with(RuntimeError, i >= 0 and (max is None or i <= max), message)
+
+
+_check = functools.partial(_check_with, RuntimeError)
+_check_index = functools.partial(_check_with, IndexError)
+_check_value = functools.partial(_check_with, ValueError)
+_check_type = functools.partial(_check_with, TypeError)
+_check_not_implemented = functools.partial(_check_with, NotImplementedError)
+_check_tensor_all = functools.partial(_check_tensor_all_with, RuntimeError)
 
 
 def _assert(condition: Any, message: str) -> None:

@@ -144,6 +144,11 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], str]] = {
         | {"num_attention_heads": 2, "num_hidden_layers": 1, "ffn_dim": 16, "num_input_channels": 2},
         "series",
     ),
+    "Llava ForConditionalGeneration": (
+        {"text_config": {"model_type": "llama", **_GROUPED}, "image_token_id": 63}
+        | {"vision_config": {"model_type": "clip_vision_model", "projection_dim": 16, **_PATCHES, "image_size": 16}},
+        "seen pictures",
+    ),
     "Blip ForConditionalGeneration": (
         {"text_config": {**_TEXT, "encoder_hidden_size": 32}, "vision_config": _PATCHES},
         "told pictures",

@@ -269,6 +269,8 @@ def more_transformers() -> Iterator[dict[str, Any]]:
     mask = torch.ones(2, 8, dtype=torch.long)
     mask[0, 6:] = 0
     small, large = (images(side, n=2).double() for side in (32, 64))
+    seen = words.clamp(max=62)
+    seen[:, 2:6] = 63  # Four places of an image of four patches.
     series = tensors(rng.standard_normal((2, 20, 2)))[0]
     fed = {
         "words": {"input_ids": words, "labels": words},
@@ -277,6 +279,7 @@ def more_transformers() -> Iterator[dict[str, Any]]:
         "pairs": {"input_ids": words, "attention_mask": mask, "labels": tokens(64, 2, 5)},
         "pictures": {"pixel_values": small, "labels": y},
         "large pictures": {"pixel_values": large, "labels": y},
+        "seen pictures": {"pixel_values": small[:, :, :16, :16], "input_ids": seen, "labels": words},
         "told pictures": {"pixel_values": small, "input_ids": words, "labels": words},
         "waves": {"input_values": tensors(rng.standard_normal((2, 400)))[0], "labels": tokens(32, 2, 4)},
         "spectra": {"input_values": tensors(rng.standard_normal((2, 16, 8)))[0], "labels": y},
