@@ -1,5 +1,5 @@
 //! What an actor costs: one message between actors of one thread, to a thread that spins, to a thread that sleeps; and one op
-//! of a straight line beyond its kernel.
+//! of a straight line beyond its kernel. A sleeping thread is woken by the kernel, which a bare pair of threads shows.
 //!
 //! `cargo bench -p oneflow-runtime --bench actors`
 #![allow(clippy::print_stdout)]
@@ -13,13 +13,15 @@ use oneflow_runtime::{
     RunArgs, Session, Step, Task, Work,
 };
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-struct Nothing;
+/// Does nothing but note when, in nanoseconds after a start.
+struct Note(Instant, Arc<AtomicU64>);
 
-impl Body for Nothing {
+impl Body for Note {
     fn act(&mut self, _: &mut Act<'_>) -> Result<()> {
+        self.1.store(self.0.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -29,8 +31,9 @@ fn median(mut v: Vec<f64>) -> f64 {
     v[v.len() / 2]
 }
 
-/// `n` actors in a row after the caller's own, on these streams (1 is the caller's).
-fn row(streams: &[u32]) -> Network {
+/// `n` actors in a row after the caller's own, on these streams (1 is the caller's), and when the last one acted.
+fn row(streams: &[u32]) -> (Network, Instant, Arc<AtomicU64>) {
+    let (start, acted) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let register = |i: usize| Register { name: format!("r{i}"), device: Device::CPU, bytes: 0, slots: 2 };
     let port = |register: usize| vec![Port { register: register as u32, pieces: 1 }];
     let task =
@@ -43,25 +46,55 @@ fn row(streams: &[u32]) -> Network {
     p.tasks.push(task("receiver", 0, Work::HostOut, port(streams.len()), vec![]));
     let none = Piece { ptr: std::ptr::null_mut(), bytes: 0 };
     let slots = p.registers.iter().map(|r| vec![none; r.slots as usize]).collect();
-    let body = |t: &Task| matches!(t.work, Work::Compute(_)).then(|| Box::new(Nothing) as Box<dyn Body>);
-    Network::start(&p, p.tasks.iter().map(body).collect(), slots, Arc::new(AtomicBool::new(false))).unwrap()
+    let body =
+        |t: &Task| matches!(t.work, Work::Compute(_)).then(|| Box::new(Note(start, acted.clone())) as Box<dyn Body>);
+    let bodies = p.tasks.iter().map(body).collect();
+    (Network::start(&p, bodies, slots, Arc::new(AtomicBool::new(false))).unwrap(), start, acted)
 }
 
-/// Median nanoseconds of one run; before each the caller rests.
-fn run(n: &mut Network, times: usize, rest: Duration) -> f64 {
+/// Median nanoseconds of one run, and until its last actor acted; before each the caller rests.
+fn run((n, start, acted): &mut (Network, Instant, Arc<AtomicU64>), times: usize, rest: Duration) -> (f64, f64) {
     let mut no = || Ok(());
     let mut one = |n: &mut Network| {
         n.submit(RunArgs::default(), &mut no).unwrap();
         n.collect(&mut no, &mut |_| Ok(())).unwrap();
     };
     (0..100).for_each(|_| one(n));
-    let measure = |_| {
+    let (mut whole, mut way) = (Vec::new(), Vec::new());
+    for _ in 0..times {
         std::thread::sleep(rest);
-        let start = Instant::now();
+        let from = start.elapsed().as_nanos() as f64;
         one(n);
-        start.elapsed().as_nanos() as f64
+        whole.push(start.elapsed().as_nanos() as f64 - from);
+        way.push(acted.load(Ordering::Relaxed) as f64 - from);
+    }
+    (median(whole), median(way))
+}
+
+/// Median nanoseconds from `unpark` until a thread that has slept that long runs.
+fn unpark(times: usize, rest: Duration) -> f64 {
+    let (start, woken) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let (end, inner) = (Arc::new(AtomicBool::new(false)), woken.clone());
+    let ended = end.clone();
+    let sleeper = std::thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            std::thread::park();
+            inner.store(start.elapsed().as_nanos() as u64, Ordering::Release);
+        }
+    });
+    let one = |_| {
+        std::thread::sleep(rest);
+        let (from, before) = (start.elapsed().as_nanos() as u64, woken.load(Ordering::Acquire));
+        sleeper.thread().unpark();
+        while woken.load(Ordering::Acquire) == before {
+            std::hint::spin_loop();
+        }
+        (woken.load(Ordering::Acquire) - from) as f64
     };
-    median((0..times).map(measure).collect())
+    let m = median((0..times).map(one).collect());
+    end.store(true, Ordering::Relaxed);
+    sleeper.thread().unpark();
+    m
 }
 
 const SIZE: i64 = 4;
@@ -159,15 +192,17 @@ fn kernels_alone(n: usize) -> f64 {
 fn main() {
     oneflow_kernels::register_all();
     oneflow_ops::register();
-    let no_rest = Duration::ZERO;
-    let (short, long) = (run(&mut row(&[1; 4]), 20_001, no_rest), run(&mut row(&[1; 36]), 20_001, no_rest));
-    println!("one actor and its message, same thread: {:.0} ns", (long - short) / 32.0);
-    let alone = run(&mut row(&[1]), 20_001, no_rest);
-    let mut across = row(&[1, 2]);
-    println!("one message to a thread that spins: {:.0} ns", (run(&mut across, 20_001, no_rest) - alone) / 2.0);
-    let rest = Duration::from_millis(2);
-    let slept = run(&mut across, 401, rest) - run(&mut row(&[1]), 401, rest);
-    println!("one message to a thread that sleeps, and its answer: {:.1} us", slept / 1000.0);
+    let (no_rest, rest) = (Duration::ZERO, Duration::from_millis(2));
+    let whole = |streams: &[u32]| run(&mut row(streams), 20_001, no_rest).0;
+    println!("one actor and its message, same thread: {:.0} ns", (whole(&[1; 36]) - whole(&[1; 4])) / 32.0);
+    println!("one message to a thread that spins: {:.0} ns", (whole(&[1, 2]) - whole(&[1])) / 2.0);
+    let (there_and_back, there) = run(&mut row(&[1, 2]), 401, rest);
+    println!(
+        "one message to a thread that sleeps: {:.1} us, with the answer {:.1} us; a bare unpark {:.1} us",
+        there / 1000.0,
+        there_and_back / 1000.0,
+        unpark(401, rest) / 1000.0
+    );
     let n = 1000;
     let mut s = Session::new(straight_line(n), Vec::new()).unwrap();
     // SAFETY: f32 is the Rust type of F32.

@@ -1,14 +1,14 @@
-//! Actors at work: each stream's thread lets those actors act that may, and passes their messages on. There is no scheduler.
+//! Actors at work: each stream's thread lets those actors act that may, and wakes the streams of their neighbours. There is no
+//! scheduler.
 //!
-//! Actors of one stream talk through the ledger, streams through channels. The caller is a stream too: what consumes the
+//! Actors talk through the ledger; a stream that has nothing to do listens to its bell. The caller is a stream too: what consumes the
 //! caller's data acts on the caller's thread while it waits for the result, so a run of one stream crosses no thread.
 //! Knows pieces of memory and bodies, not what bodies do.
 
-use crate::ledger::{Ledger, Message, Piece};
+use crate::ledger::{Ledger, Piece};
 use crate::plan::{Plan, Work};
-use crate::sync::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use crate::sync::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::sync::thread::{Builder, JoinHandle, yield_now};
 use oneflow_base::{Error, Result};
 use oneflow_core::{SpanKind, watch_span};
@@ -45,35 +45,95 @@ pub struct RunArgs {
 struct Shared {
     ledger: Ledger,
     cancel: Arc<AtomicBool>,
+    /// Ends every thread.
+    stop: AtomicBool,
     /// Arguments of the runs under way, by number.
     runs: Mutex<Vec<(u64, Arc<RunArgs>)>>,
-    senders: Vec<Sender<Message>>,
+    /// What failed in streams other than the caller's.
+    failures: Mutex<Vec<Failure>>,
+    /// One for each stream.
+    bells: Vec<Bell>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Shared {
-    fn runs(&self) -> MutexGuard<'_, Vec<(u64, Arc<RunArgs>)>> {
-        self.runs.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Counts an act of a task of `stream`, and tells everybody whom it concerns.
+    /// Counts an act of a task of `stream`, and wakes every stream whom it concerns.
     fn acted(&self, task: usize, stream: u32) {
-        self.ledger.acted(task, |to, message| {
-            let there = self.ledger.stream_of(to);
-            if there == stream {
-                self.ledger.receive(&message);
-            } else {
-                let _ = self.senders[there as usize].send(message);
+        self.ledger.acted(task, |told| {
+            let there = self.ledger.stream_of(told);
+            if there != stream {
+                self.bells[there as usize].ring();
             }
         });
     }
 }
 
-/// The actors of one stream, and their letter box.
+/// How often a stream listens before it sleeps: some twenty microseconds, which is what waking it up would cost.
+const SPINS: usize = if cfg!(test) { 1 } else { 1000 };
+
+/// Tells one stream that its actors may have got something.
+#[derive(Default)]
+struct Bell {
+    rung: AtomicU64,
+    asleep: AtomicBool,
+    door: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Bell {
+    /// How often it was rung so far. Asked before a look at the ledger, so that no ring after the look is missed.
+    fn heard(&self) -> u64 {
+        self.rung.load(Ordering::SeqCst)
+    }
+
+    fn ring(&self) {
+        self.rung.fetch_add(1, Ordering::SeqCst);
+        // Whoever falls asleep says so first and then listens once more.
+        if self.asleep.load(Ordering::SeqCst) {
+            drop(lock(&self.door));
+            self.woken.notify_one();
+        }
+    }
+
+    /// Waits until it has been rung more often than `heard`; gives back whether it was, within `limit`.
+    fn wait(&self, heard: u64, limit: Option<Duration>) -> bool {
+        for _ in 0..SPINS {
+            if self.heard() != heard {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if cfg!(test) && limit.is_some() {
+            // The scheduler of the tests knows no time: others get a turn.
+            yield_now();
+            return self.heard() != heard;
+        }
+        let mut door = lock(&self.door);
+        self.asleep.store(true, Ordering::SeqCst);
+        let mut late = false;
+        while self.heard() == heard && !late {
+            door = match limit {
+                None => self.woken.wait(door).unwrap_or_else(|e| e.into_inner()),
+                Some(limit) => {
+                    let (door, timed) = self.woken.wait_timeout(door, limit).unwrap_or_else(|e| e.into_inner());
+                    late = timed.timed_out();
+                    door
+                }
+            };
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+        self.heard() != heard
+    }
+}
+
+/// The actors of one stream.
 struct Stream {
     id: u32,
     shared: Arc<Shared>,
     actors: Vec<Actor>,
-    inbox: Receiver<Message>,
 }
 
 struct Actor {
@@ -100,7 +160,7 @@ impl Stream {
             }
             shared.ledger.pieces(task, ins, outs);
             let number = shared.ledger.acts(task);
-            let run = shared.runs().iter().find(|r| r.0 == number).map(|r| r.1.clone());
+            let run = lock(&shared.runs).iter().find(|r| r.0 == number).map(|r| r.1.clone());
             let _span = watch_span(SpanKind::Actor, || format!("actor: {}", shared.ledger.name(task)).into(), 0);
             let mut act = Act { ins, outs, run: run.as_deref(), poll };
             let done = catch_unwind(AssertUnwindSafe(|| body.act(&mut act)));
@@ -112,61 +172,31 @@ impl Stream {
         Ok(false)
     }
 
+    fn bell(&self) -> &Bell {
+        &self.shared.bells[self.id as usize]
+    }
+
     /// The life of a stream that has a thread of its own.
     fn run(mut self) {
         loop {
+            let heard = self.bell().heard();
+            if self.shared.stop.load(Ordering::Acquire) {
+                return;
+            }
             match self.act_once(&mut no_poll) {
                 Ok(true) => {}
-                Ok(false) => match next(&self.inbox) {
-                    Some(Message::Stop) | None => return,
-                    Some(m) => self.shared.ledger.receive(&m),
-                },
-                Err((task, error)) => {
-                    let _ = self.shared.senders[0].send(Message::Failed { task, error });
+                Ok(false) => {
+                    self.bell().wait(heard, None);
+                }
+                Err(failure) => {
                     // The failed actor acts no more; its neighbours pass on what was made before.
-                    self.actors.retain(|a| a.task != task as usize);
-                }
-            }
-            loop {
-                match self.inbox.try_recv() {
-                    Ok(Message::Stop) => return,
-                    Ok(m) => self.shared.ledger.receive(&m),
-                    Err(_) => break,
+                    self.actors.retain(|a| a.task != failure.0 as usize);
+                    lock(&self.shared.failures).push(failure);
+                    self.shared.bells[0].ring();
                 }
             }
         }
     }
-}
-
-/// How often a stream looks into its letter box before it sleeps: some microseconds.
-const SPINS: usize = if cfg!(test) { 1 } else { 500 };
-
-fn next(inbox: &Receiver<Message>) -> Option<Message> {
-    for _ in 0..SPINS {
-        match inbox.try_recv() {
-            Ok(m) => return Some(m),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) => std::hint::spin_loop(),
-        }
-    }
-    inbox.recv().ok()
-}
-
-/// As `next`, with an end.
-fn next_within(inbox: &Receiver<Message>, limit: Duration) -> Result<Message, RecvTimeoutError> {
-    for _ in 0..SPINS {
-        match inbox.try_recv() {
-            Ok(m) => return Ok(m),
-            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-            Err(TryRecvError::Empty) => std::hint::spin_loop(),
-        }
-    }
-    if cfg!(test) {
-        // The scheduler of the tests knows no time: others get a turn.
-        yield_now();
-        return inbox.try_recv().map_err(|_| RecvTimeoutError::Timeout);
-    }
-    inbox.recv_timeout(limit)
 }
 
 fn no_poll() -> Result<()> {
@@ -228,12 +258,6 @@ impl Network {
     ) -> Result<Network> {
         plan.check_credits()?;
         let ledger = Ledger::new(plan, slots);
-        let (mut senders, mut inboxes) = (Vec::new(), Vec::new());
-        for _ in 0..ledger.n_streams() {
-            let (s, r) = channel();
-            senders.push(s);
-            inboxes.push(r);
-        }
         let mut actors: Vec<Vec<Actor>> = Vec::new();
         actors.resize_with(ledger.n_streams(), Vec::new);
         for (task, body) in bodies.into_iter().enumerate() {
@@ -242,13 +266,12 @@ impl Network {
                 actors[ledger.stream_of(task as u32) as usize].push(actor);
             }
         }
-        let shared = Arc::new(Shared { ledger, cancel, runs: Mutex::default(), senders });
-        let mut streams = actors.into_iter().zip(inboxes).enumerate().map(|(id, (actors, inbox))| Stream {
-            id: id as u32,
-            shared: shared.clone(),
-            actors,
-            inbox,
-        });
+        let mut bells = Vec::new();
+        bells.resize_with(ledger.n_streams(), Bell::default);
+        let (stop, runs, failures) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { ledger, cancel, stop, runs, failures, bells });
+        let stream = |(id, actors)| Stream { id: id as u32, shared: shared.clone(), actors };
+        let mut streams = actors.into_iter().enumerate().map(stream);
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
         let end = |w: Work| plan.tasks.iter().position(|t| t.work == w);
         let (host_in, host_out) = (end(Work::HostIn), end(Work::HostOut));
@@ -275,7 +298,7 @@ impl Network {
     pub fn submit(&mut self, args: RunArgs, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Err(Error::runtime("the plan takes nothing from its caller")) };
         self.wait(t, poll)?;
-        self.shared.runs().push((self.shared.ledger.acts(t), Arc::new(args)));
+        lock(&self.shared.runs).push((self.shared.ledger.acts(t), Arc::new(args)));
         self.shared.acted(t, 0);
         Ok(())
     }
@@ -292,7 +315,7 @@ impl Network {
         self.shared.ledger.pieces(t, &mut pieces, &mut none);
         let r = use_it(&pieces);
         let number = self.shared.ledger.acts(t);
-        self.shared.runs().retain(|r| r.0 != number);
+        lock(&self.shared.runs).retain(|r| r.0 != number);
         self.shared.acted(t, 0);
         r
     }
@@ -305,13 +328,7 @@ impl Network {
         let mut idle: Option<Instant> = None;
         let mut watchdog: Option<Watchdog> = None;
         loop {
-            loop {
-                match self.own.inbox.try_recv() {
-                    Ok(m) => self.receive(m),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return Err(Error::runtime("the plan's threads have ended")),
-                }
-            }
+            let heard = self.own.bell().heard();
             if self.shared.ledger.may_act(task) {
                 return Ok(());
             }
@@ -323,43 +340,28 @@ impl Network {
                 Ok(false) => {}
                 Err((task, error)) => return Err(self.fail(task, error)),
             }
+            self.late.append(&mut lock(&self.shared.failures));
             if !self.late.is_empty() && !self.in_motion() {
                 let (task, error) = self.late.swap_remove(0);
                 return Err(self.fail(task, error));
             }
             let since = *idle.get_or_insert_with(Instant::now);
-            match next_within(&self.own.inbox, POLL) {
-                Ok(m) => {
-                    idle = None;
-                    self.receive(m);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    poll()?;
-                    let limit = timeout();
-                    if let Some(text) =
-                        watchdog.get_or_insert_with(Watchdog::new).bark(since.elapsed(), || self.report())
-                    {
-                        eprintln!("{text}");
-                    }
-                    if since.elapsed() > limit {
-                        return Err(Error::runtime(format!(
-                            "the plan stood still for {} seconds: {}",
-                            limit.as_secs(),
-                            self.report()
-                        )));
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::runtime("the plan's threads have ended")),
+            if self.own.bell().wait(heard, Some(POLL)) {
+                idle = None;
+                continue;
             }
-        }
-    }
-
-    fn receive(&mut self, m: Message) {
-        match m {
-            Message::Failed { task, error } => {
-                self.late.push((task, error));
+            poll()?;
+            let limit = timeout();
+            if let Some(text) = watchdog.get_or_insert_with(Watchdog::new).bark(since.elapsed(), || self.report()) {
+                eprintln!("{text}");
             }
-            m => self.shared.ledger.receive(&m),
+            if since.elapsed() > limit {
+                return Err(Error::runtime(format!(
+                    "the plan stood still for {} seconds: {}",
+                    limit.as_secs(),
+                    self.report()
+                )));
+            }
         }
     }
 
@@ -397,9 +399,8 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         self.shared.cancel.store(true, Ordering::Relaxed);
-        for s in &self.shared.senders {
-            let _ = s.send(Message::Stop);
-        }
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.bells.iter().for_each(Bell::ring);
         for t in self.threads.drain(..) {
             let _ = t.join();
         }

@@ -1,12 +1,12 @@
 //! The protocol of actors, as numbers: how many pieces each has been given, and how many each has got back.
 //!
 //! An actor may act when every register it consumes holds enough pieces and every register it produces has a free slot;
-//! when it has acted, it says `Ready` to its consumers and `Done` to its producers. The numbers of a task are written
-//! by the thread of its stream alone; others read them for the watchdog's text. Knows no body and no thread.
+//! when it has acted, its consumers have more that is ready and its producers more that came back. Each number has one
+//! writer and one reader, which may be of two threads: what was written before a number grew is seen by who reads it.
+//! Knows no body and no thread.
 
 use crate::plan::{Plan, Port, Work};
 use crate::sync::sync::atomic::{AtomicU64, Ordering};
-use oneflow_base::Error;
 use std::collections::HashMap;
 
 /// One slot of a register.
@@ -19,28 +19,6 @@ pub struct Piece {
 unsafe impl Send for Piece {}
 // SAFETY: as above.
 unsafe impl Sync for Piece {}
-
-/// Messages are plain data.
-pub(crate) enum Message {
-    /// Consumer `port` of `task` has that many pieces more.
-    Ready {
-        task: u32,
-        port: u32,
-        pieces: u64,
-    },
-    /// Consumer number `reader` gave pieces of the register that `task` makes at `port` back.
-    Done {
-        task: u32,
-        port: u32,
-        reader: u32,
-        pieces: u64,
-    },
-    Stop,
-    Failed {
-        task: u32,
-        error: Error,
-    },
-}
 
 struct RegisterInfo {
     name: String,
@@ -232,32 +210,21 @@ impl Ledger {
         t.produces.iter().zip(outs).for_each(|(p, v)| fill(&p.port, v));
     }
 
-    /// Counts an act and hands the messages it causes to `send`, with the task each goes to.
-    pub fn acted(&self, task: usize, mut send: impl FnMut(u32, Message)) {
+    /// Counts an act, tells the producers what came back and the consumers what is ready, and names each task that was told.
+    pub fn acted(&self, task: usize, mut told: impl FnMut(u32)) {
         let t = &self.tasks[task];
         t.acts.fetch_add(1, Ordering::AcqRel);
         for c in &t.consumes {
-            let (task, port, reader) = (c.producer, c.producer_port, c.reader);
-            send(task, Message::Done { task, port, reader, pieces: c.port.pieces as u64 });
+            let reader = &self.tasks[c.producer as usize].produces[c.producer_port as usize].readers[c.reader as usize];
+            reader.given_back.fetch_add(c.port.pieces as u64, Ordering::AcqRel);
+            told(c.producer);
         }
         for p in &t.produces {
             for r in &p.readers {
-                send(r.task, Message::Ready { task: r.task, port: r.port, pieces: p.port.pieces as u64 });
+                let consumed = &self.tasks[r.task as usize].consumes[r.port as usize];
+                consumed.seen.fetch_add(p.port.pieces as u64, Ordering::AcqRel);
+                told(r.task);
             }
-        }
-    }
-
-    /// Books a message of the receiving task's stream.
-    pub fn receive(&self, m: &Message) {
-        match m {
-            Message::Ready { task, port, pieces } => {
-                self.tasks[*task as usize].consumes[*port as usize].seen.fetch_add(*pieces, Ordering::AcqRel);
-            }
-            Message::Done { task, port, reader, pieces } => {
-                let readers = &self.tasks[*task as usize].produces[*port as usize].readers;
-                readers[*reader as usize].given_back.fetch_add(*pieces, Ordering::AcqRel);
-            }
-            Message::Stop | Message::Failed { .. } => {}
         }
     }
 }
