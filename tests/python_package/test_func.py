@@ -138,3 +138,50 @@ def test_tied_weights_are_replaced_together():
     with pytest.raises(ValueError, match="tied"):
         call(model, {"a.weight": oneflow.eye(2), "b.weight": oneflow.ones(2, 2)}, oneflow.ones(1, 2))
     assert model.a.weight is model.b.weight
+
+
+def columns(fw):
+    point = fw.tensor([0.3, 1.2, -0.7], dtype=fw.float64)
+    table = fw.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]], dtype=fw.float64)
+    forward, backward = fw.func.jacfwd, fw.func.jacrev
+
+    def cubes(a):
+        return (a**3).sum() * a[0]
+
+    leaf = point.clone().requires_grad_()
+    return [
+        forward(lambda s: (s * table).sin())(fw.tensor(0.4, dtype=fw.float64)),
+        *forward(lambda a, b: (b @ a).tanh(), argnums=(0, 1))(point, table),
+        *forward(lambda a: (a.sin(), (a * a).sum()))(point),
+        *(f(g(cubes))(point) for f, g in ((forward, backward), (backward, forward), (forward, forward))),
+        *forward(lambda a: (a * 2, a.sum()), has_aux=True)(point),
+        forward(lambda a: fw.ones(2, dtype=fw.float64))(point),
+        forward(lambda nest: nest["p"] * table)({"p": point})["p"],
+        fw.autograd.grad(forward(lambda s: (s * leaf).sin())(fw.tensor(0.4, dtype=fw.float64)).sum(), leaf)[0],
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_jacobians_by_columns():
+    for a, b in zip(columns(oneflow), columns(torch), strict=True):
+        torch.testing.assert_close(torch.tensor(a.tolist(), dtype=b.dtype), b.detach(), rtol=1e-9, atol=1e-12)
+
+
+def test_a_jacobian_by_columns_takes_one_pass_an_input():
+    passes = []
+
+    def seen(x):
+        passes.append(1)
+        return x
+
+    class Counted(oneflow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return seen(grad)
+
+    oneflow.func.jacfwd(lambda s: Counted.apply(s) * oneflow.arange(50))(oneflow.tensor(0.1))
+    assert len(passes) == 1

@@ -340,7 +340,13 @@ def jacrev(
 def jacfwd(
     func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
 ) -> Function:
-    """The same Jacobian as :func:`jacrev`, computed the same way: there is no forward mode.
+    """The same Jacobian as :func:`jacrev`, by columns: one pass for each element of the inputs, so for few inputs.
+
+    There is no forward mode: as in :func:`jvp`, a pass differentiates a backward, which is linear in its cotangents.
+
+    Args:
+        func, argnums, has_aux: as for :func:`jacrev`.
+        randomness, chunk_size: accepted.
 
     Example::
 
@@ -348,7 +354,32 @@ def jacfwd(
         tensor([[2., 0.],
                 [0., 6.]])
     """
-    return jacrev(func, argnums, has_aux=has_aux)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        level = _Level()
+        with oneflow.enable_grad():
+            chosen = _selected(argnums, args, "jacfwd")
+            given, inputs, spec = _with_fresh(level, args, chosen)
+            result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
+            outputs, out_spec = _checked_tensors(result, "jacfwd", "the output of the function")
+            ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
+            pulled = _gradients(outputs, inputs, ones)
+            columns = [[_gradients([element], ones, None) for element in g.reshape(-1).unbind()] for g in pulled]
+            blocks = []
+            for j, y in enumerate(outputs):
+                by_input = [
+                    oneflow.stack([column[j] for column in found], -1).reshape(*y.shape, *x.shape)
+                    if found
+                    else x.new_zeros((*y.shape, *x.shape))
+                    for x, found in zip(inputs, columns, strict=True)
+                ]
+                blocks.append(tree_unflatten(by_input, spec))
+            jacobian = tree_unflatten([b if isinstance(argnums, tuple) else b[0] for b in blocks], out_spec)
+        jacobian = level.finish(jacobian)
+        return (jacobian, level.finish(aux)) if has_aux else jacobian
+
+    return call
 
 
 def hessian(func: Function, argnums: Any = 0) -> Function:
