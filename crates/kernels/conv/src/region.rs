@@ -26,7 +26,11 @@ pub struct Region {
 impl Region {
     pub fn new(len: [usize; 4], channels: usize, lanes: usize) -> Region {
         // Few channels lie densely, so that windows read long runs.
-        let ld = if channels < lanes { channels } else { channels.next_multiple_of(lanes) };
+        let mut ld = if channels < lanes { channels } else { channels.next_multiple_of(lanes) };
+        // The rows of a tile do not all fall into one set of the first cache.
+        if ld.is_multiple_of(512) {
+            ld += lanes;
+        }
         Region { len, channels, ld }
     }
 
