@@ -129,7 +129,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     Example::
 
         >>> def rank():
-        ...     return oneflow.distributed.get_global_rank(oneflow.distributed.new_group([1, 0]), 1)
+        ...     return oneflow.distributed.get_global_rank(oneflow.distributed.new_group([0, 1]), 1)
         >>> oneflow.testing.run_ranks(2, rank)
         [1, 1]
     """
