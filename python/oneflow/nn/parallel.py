@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,3 +51,7 @@ class DataParallel(Module):
 
 
 DistributedDataParallel: Any = refuse_class("oneflow.nn.parallel.DistributedDataParallel", _INSTEAD)
+
+# PyTorch has a module for each.
+data_parallel = distributed = sys.modules[__name__]
+sys.modules[f"{__name__}.data_parallel"] = sys.modules[f"{__name__}.distributed"] = distributed

@@ -684,7 +684,7 @@ class Module(StateDictMixin):
 
     def __repr__(self) -> str:
         extra = self.extra_repr().split("\n") if self.extra_repr() else []
-        children = [f"({name}): " + _indent(repr(module)) for name, module in self._modules.items()]
+        children = [f"({name}): " + _addindent(repr(module), 2) for name, module in self._modules.items()]
         if not children and len(extra) <= 1:
             return f"{self._get_name()}({''.join(extra)})"
         return self._get_name() + "(\n  " + "\n  ".join(extra + children) + "\n)"
@@ -761,6 +761,7 @@ def _type_name(value: Any) -> str:
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _indent(text: str) -> str:
-    first, *rest = text.split("\n")
-    return "\n".join([first, *("  " + line for line in rest)])
+def _addindent(s_: str, numSpaces: int) -> str:
+    """Indent all lines but the first. (The name that people's own ``__repr__`` import.)"""
+    first, *rest = s_.split("\n")
+    return "\n".join([first, *(numSpaces * " " + line for line in rest)])

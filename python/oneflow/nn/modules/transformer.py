@@ -139,7 +139,7 @@ def _is_causal(mask: Tensor | None, hint: bool | None, n: int) -> bool:
     return bool((mask == Transformer.generate_square_subsequent_mask(n, mask.device, mask.dtype)).all())
 
 
-def _copies(module: Module, n: int) -> ModuleList:
+def _get_clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
@@ -147,7 +147,7 @@ def _length(x: Tensor, batch_first: bool) -> int:
     return int(x.shape[1 if x.dim() == 3 and batch_first else 0])
 
 
-def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
     named: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
@@ -182,7 +182,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -264,7 +264,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -332,7 +332,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
         relu = self.activation is F.relu or isinstance(self.activation, ReLU)
         gelu = self.activation is F.gelu or isinstance(self.activation, GELU)
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0
@@ -427,7 +427,7 @@ class TransformerDecoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
