@@ -493,11 +493,12 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         };
         let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, add };
         if !in_c && pass.last && self.post.c.cs == 1 {
-            // The kernel asks for the place of its sums; C itself is needed right after.
-            for row in 0..height {
-                let c = c.wrapping_offset(row as isize * self.post.c.rs);
-                prefetch(c);
-                prefetch(c.wrapping_add(width - 1));
+            // The kernel asks for the place of its sums; what is written is needed right after.
+            for written in [Some(self.post.c), self.post.kept].into_iter().flatten() {
+                for i in 0..height {
+                    prefetch(written.at(row + i, col));
+                    prefetch(written.at(row + i, col + width - 1));
+                }
             }
         }
         // SAFETY: the panels are packed or read in place inside the operands; the destination holds a whole tile.

@@ -146,6 +146,21 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
             Some(bias) => return unsafe { self.registers::<S, true>(bias) },
             None => {}
         }
+        let post = self.post;
+        let simple = post.c.cs == 1 && s.beta == C::Acc::ZERO && s.cols.is_multiple_of(width);
+        let plain_bias = post.bias.as_ref().is_none_or(|b| b.rs == 0 && b.cs == 1);
+        if simple && s.last && plain_bias && post.residual.is_none() && post.kept.as_ref().is_none_or(|k| k.cs == 1) {
+            // SAFETY: the tile lies in C, by the contract of `finish`.
+            return unsafe {
+                match post.activation {
+                    Activation::None => self.activated::<S>(|v| v),
+                    Activation::Relu => self.activated::<S>(|v| activate(Activation::Relu, v)),
+                    Activation::Gelu => self.activated::<S>(|v| activate(Activation::Gelu, v)),
+                    Activation::GeluTanh => self.activated::<S>(|v| activate(Activation::GeluTanh, v)),
+                    Activation::Silu => self.activated::<S>(|v| activate(Activation::Silu, v)),
+                }
+            };
+        }
         for row in 0..s.rows {
             for col in (0..s.cols).step_by(width) {
                 // SAFETY: the tile lies in C, by the contract of `finish`.
@@ -185,6 +200,30 @@ impl<C: Elem> Finish<'_, C> {
                         v = v + C::load::<S>(bias.add(col));
                     }
                     C::store::<S>(v, to.add(col));
+                }
+            }
+        }
+    }
+
+    /// Whole registers with an activation, and what it was given where that is kept.
+    #[inline(always)]
+    unsafe fn activated<S: Simd>(&self, f: impl Fn(Reg<S, C>) -> Reg<S, C>) {
+        let (s, post, width) = (&self.sums, self.post, Reg::<S, C>::WIDTH);
+        let bias = post.bias.as_ref().map(|b| b.at(0, s.col).cast_const());
+        for row in 0..s.rows {
+            let (from, to) = (s.ptr.wrapping_offset(row as isize * s.rs), post.c.at(s.row + row, s.col));
+            let kept = post.kept.as_ref().map(|k| k.at(s.row + row, s.col));
+            for col in (0..s.cols).step_by(width) {
+                // SAFETY: the tile lies in C and in what is kept, the bias has its columns.
+                unsafe {
+                    let mut v = Reg::<S, C>::load(from.add(col));
+                    if let Some(bias) = bias {
+                        v = v + C::load::<S>(bias.add(col));
+                    }
+                    if let Some(kept) = kept {
+                        C::store::<S>(v, kept.add(col));
+                    }
+                    C::store::<S>(f(v), to.add(col));
                 }
             }
         }
