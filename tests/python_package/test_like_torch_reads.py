@@ -123,6 +123,7 @@ def test_another_librarys_function_says_so():
 PLACES = [
     "nn.modules.activation.MultiheadAttention",
     "nn.modules.linear.Bilinear",
+    "nn.modules.linear.NonDynamicallyQuantizableLinear",
     "nn.modules.conv.LazyConvTranspose2d",
     "nn.modules.module._addindent",
     "nn.modules.transformer._get_clones",

@@ -75,3 +75,7 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+# What copies of PyTorch's attention import: there is no dynamic quantization here to keep away from.
+NonDynamicallyQuantizableLinear = Linear
