@@ -18,8 +18,29 @@ __all__ = [
     "rdma_is_initialized",
 ]
 
-get_rank = distributed.get_rank
-get_world_size = distributed.get_world_size
+
+def get_rank() -> int:
+    """This process's number in its job, which it joins if a launcher started it.
+
+    Example::
+
+        >>> oneflow.env.get_rank()
+        0
+    """
+    distributed._join_launched()
+    return distributed.get_rank()
+
+
+def get_world_size() -> int:
+    """The number of processes of the job, which this one joins if a launcher started it.
+
+    Example::
+
+        >>> oneflow.env.get_world_size()
+        1
+    """
+    distributed._join_launched()
+    return distributed.get_world_size()
 
 
 def get_local_rank() -> int:

@@ -227,3 +227,27 @@ def test_a_process_that_dies_is_an_error_in_the_others(tmp_path: Path) -> None:
     assert "all_reduce" in (tmp_path / "said").read_text() and "rank 1" in (tmp_path / "said").read_text()
     command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", str(script)]
     assert subprocess.run(command, timeout=60, stderr=subprocess.DEVNULL).returncode in (1, 7)
+
+
+def test_a_first_placement_joins_the_job_of_a_launcher(tmp_path):
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        "import oneflow as flow\n"
+        "x = flow.ones(4, placement=flow.placement.all('cpu'), sbp=flow.sbp.split(0))\n"
+        "assert flow.env.get_world_size() == 2 and x.to_local().shape == (2,)\n"
+        "flow.distributed.init_process_group('gloo')\n"
+        "assert x.sum().item() == 4\n"
+    )
+    command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", str(script)]
+    assert subprocess.run(command, timeout=60).returncode == 0
+
+
+def test_on_one_rank_all_layouts_are_the_same():
+    """Adam's states of a split parameter are made on one rank by ops whose results are broadcast there."""
+    flow = torch
+    p = flow.nn.Parameter(flow.ones(4).to_global(flow.placement("cpu", [0]), flow.sbp.split(0)))
+    optimizer = flow.optim.Adam([p], lr=0.1)
+    p.sum().backward()
+    optimizer.prepare()
+    optimizer.step()
+    assert flow.allclose(p.to_local(), flow.full((4,), 0.9), atol=1e-4)

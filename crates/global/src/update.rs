@@ -52,6 +52,11 @@ pub fn update(c: &Call<'_>) -> Result<()> {
             }
             let t = c.t(start + k)?;
             let Some(g) = global_of(t) else { return Err(mixed(c, start + k, t)) };
+            if *written && is_alone(g.spread, home.spread) {
+                // On one rank all layouts are the same memory.
+                shards[l].extend(g.local.clone());
+                continue;
+            }
             if *written && g.spread != home.spread {
                 return Err(Error::runtime(format!(
                     "{}(): its lists hold parameter {k} with {:?} and a state with {:?}; what is written needs one layout",
@@ -81,6 +86,11 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     ins.extend(values.iter().map(Option::as_ref));
     let _guard = local_only();
     redispatch(&Call { op: c.op, ins: &ins, args: &args, dest: Dest::Fresh }, below(), &mut Outs::new())
+}
+
+/// Whether both lie on one and the same rank alone.
+fn is_alone(a: Spread, b: Spread) -> bool {
+    a.placement_id == b.placement_id && a.placement.ranks.len() == 1
 }
 
 /// A number that changes per step. The optimizer's own are local and equal on all ranks.

@@ -48,6 +48,14 @@ fn kind_of(name: &str) -> PyResult<DeviceType> {
     DeviceType::from_name(name).ok_or_else(|| PyValueError::new_err(format!("placement: no device type is {name:?}")))
 }
 
+/// The size of the world. A process that a launcher started joins its job first, as nobody else does in OneFlow's programs.
+fn n_ranks(py: Python<'_>) -> PyResult<usize> {
+    if oneflow_comm::world().size() == 1 && std::env::var_os("WORLD_SIZE").is_some() {
+        py.import("oneflow.distributed")?.call_method0("_join_launched")?;
+    }
+    Ok(oneflow_comm::world().size())
+}
+
 #[pymethods]
 impl PyPlacement {
     #[new]
@@ -55,7 +63,7 @@ impl PyPlacement {
     fn new(r#type: &str, ranks: &Bound<'_, PyAny>) -> PyResult<PyPlacement> {
         let (mut flat, mut shape) = (Vec::new(), Vec::new());
         flatten(ranks, 0, &mut flat, &mut shape)?;
-        let size = oneflow_comm::world().size();
+        let size = n_ranks(ranks.py())?;
         if let Some(r) = flat.iter().find(|r| **r as usize >= size) {
             return Err(PyValueError::new_err(format!(
                 "placement: rank {r} does not exist, the world has {size} ranks"
@@ -67,8 +75,8 @@ impl PyPlacement {
     /// All ranks of the world in one row.
     #[classmethod]
     #[pyo3(signature = (r#type))]
-    fn all(_class: &Bound<'_, PyType>, r#type: &str) -> PyResult<PyPlacement> {
-        let n = oneflow_comm::world().size();
+    fn all(class: &Bound<'_, PyType>, r#type: &str) -> PyResult<PyPlacement> {
+        let n = n_ranks(class.py())?;
         let p = Placement::new(kind_of(r#type)?, (0..n as u32).collect(), &[n as i64]).map_err(to_py)?;
         Ok(PyPlacement(p.id()))
     }

@@ -1,11 +1,13 @@
 //! The runtime: plans, their memory and the actors that run them.
 //!
-//! Runs plans; never traces, never differentiates, never chooses. A plan comes from `oneflow-graph` or from a file.
+//! Runs plans; never traces, never differentiates, never chooses. A plan comes from `oneflow-graph` or from a file. This is
+//! also the one crate that a service in Rust depends on: [`Session::load`], [`Pool`], [`tensor`] and [`numbers`].
 
 mod actor;
 mod check;
 mod codec;
 mod describe;
+mod embed;
 mod ledger;
 mod lower;
 pub mod memory;
@@ -22,6 +24,7 @@ mod sync;
 pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
 pub use describe::{Held, Row};
+pub use embed::{Number, numbers, register, tensor};
 pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
@@ -29,3 +32,7 @@ pub use pool::{Lent, Pool};
 pub use program::Program;
 pub use session::Session;
 pub use sources::{MakeSource, make as make_source, register_source};
+
+// What the calls of a service take and give: it needs no other crate of the framework.
+pub use oneflow_base::{DType, Device, Error, ErrorKind, Meta, Result};
+pub use oneflow_core::Tensor;

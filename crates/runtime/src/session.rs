@@ -1,10 +1,12 @@
 //! A plan with its memory, ready to run: what nn.Graph calls, and what a service without Python embeds.
 //!
 //! ```no_run
-//! # fn main() -> oneflow_base::Result<()> {
-//! # let x: oneflow_core::Tensor = unreachable!();
-//! let mut session = oneflow_runtime::Session::load("model")?;
-//! let outputs = session.run(&[x])?;
+//! use oneflow_runtime::{Session, numbers, tensor};
+//!
+//! # fn main() -> oneflow_runtime::Result<()> {
+//! let mut session = Session::load("model")?;
+//! let outputs = session.run(&[tensor(&[1.0f32, 2.0], &[1, 2])?])?;
+//! println!("{:?}", numbers::<f32>(&outputs[0])?);
 //! # Ok(()) }
 //! ```
 

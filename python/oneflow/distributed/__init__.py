@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import datetime
+import os
 from typing import Any
 
 import oneflow
@@ -86,6 +87,8 @@ class ReduceOp:
 
 
 _initialized = False
+# Joined because a placement was made, before anybody asked for it.
+_joined_unasked = False
 
 
 def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
@@ -148,7 +151,12 @@ def init_process_group(
         1
         >>> oneflow.distributed.destroy_process_group()
     """
-    global _initialized
+    global _initialized, _joined_unasked
+    if _joined_unasked:
+        # A placement came first and has joined the job: this call finds it done.
+        _joined_unasked = False
+        _check_given(rank, world_size, (get_rank(), get_world_size()))
+        return
     if is_initialized():
         raise RuntimeError("trying to initialize the default process group twice!")
     names = {part.split(":")[-1] for part in backend.split(",")} if backend else set()
@@ -159,9 +167,22 @@ def init_process_group(
     found = _oneflow._init_process_group(timeout=_seconds(timeout))
     _initialized = True
     atexit.register(destroy_process_group)
+    _check_given(rank, world_size, found)
+
+
+def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:
     for name, given, actual in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
         if given not in (-1, actual):
             raise ValueError(f"init_process_group: {name} is {given}, but the environment says {actual}")
+
+
+def _join_launched() -> None:
+    """Join the job of a launcher, if there is one: placements and ``env`` do so before they count ranks."""
+    global _joined_unasked
+    variables = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    if not is_initialized() and all(name in os.environ for name in variables) and os.environ["WORLD_SIZE"] != "1":
+        init_process_group()
+        _joined_unasked = True
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -174,11 +195,11 @@ def destroy_process_group(group: Any = None) -> None:
         >>> oneflow.distributed.is_initialized()
         False
     """
-    global _initialized
+    global _initialized, _joined_unasked
     if group is not None:
         group.close()
     elif _initialized:
-        _initialized = False
+        _initialized = _joined_unasked = False
         _oneflow._destroy_process_group()
 
 

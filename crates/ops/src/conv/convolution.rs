@@ -53,6 +53,24 @@ impl<'a> Window<'a> {
         (0..kernel.len()).map(size).collect()
     }
 
+    /// Whether a gradient of this shape can be one of such a convolution's result. It may be smaller: what a transposed
+    /// convolution adds at its end is not read.
+    fn check_gradient(&self, name: &str, image: &[i64], weight: &[i64], g: &[i64]) -> Result<()> {
+        let fits = g.len() == image.len()
+            && weight.len() == image.len()
+            && image.iter().chain(weight).all(|n| *n >= 0)
+            && g[0] == image[0]
+            && g[1] == weight[0]
+            && Some(image[1]) == weight[1].checked_mul(self.groups)
+            && self.out(&image[2..], &weight[2..])?.iter().zip(&g[2..]).all(|(out, n)| n <= out);
+        if fits {
+            return Ok(());
+        }
+        Err(Error::runtime(format!(
+            "{name}(): a gradient of shape {g:?} is not one of the convolution of {image:?} with a weight {weight:?}"
+        )))
+    }
+
     /// `input` are the spatial sizes of what the convolution reads.
     fn lower(&self, input: &[i64], l: &mut Lowered) -> Result<()> {
         if size::is_mostly_padding(input, self.padding) {
@@ -268,6 +286,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         check_weight(g, weight, w.groups)?;
         check_bias(c.opt(2), weight.sizes()[1] * w.groups, weight)?;
         check_dtypes(c)?;
+        w.check_gradient("conv_backward_input", sizes, weight.sizes(), g.sizes())?;
         only_numbers(c)?;
         push_image(c, &[0, 1], g.dtype(), sizes, outs)
     },
@@ -359,16 +378,10 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
     doc: "The gradient of a convolution for its weight.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
-        Window::of(c, 1)?.check()?;
+        let (g, x, w) = (c.t(0)?, c.t(1)?, Window::of(c, 1)?);
+        w.check()?;
         check_dtypes(c)?;
-        if g.ndim() != x.ndim() {
-            return Err(Error::runtime(format!(
-                "conv_backward_weight(): grad_output {:?} and input {:?} have different numbers of dimensions",
-                g.sizes(),
-                x.sizes()
-            )));
-        }
+        w.check_gradient("conv_backward_weight", x.sizes(), c.ints(0)?, g.sizes())?;
         only_numbers(c)?;
         outs.push(g.dtype(), g.device(), c.ints(0)?)
     },
