@@ -3,10 +3,8 @@
 //! A program has a fixed batch: the first size of every input and output. A runner takes the row that waits longest and what
 //! else comes within a short time, runs them together, and gives every request its own row of the results.
 
-use crate::value::{Row, row_of, tensor_of};
-use oneflow_base::{Dims, Error, Meta, Result};
-use oneflow_core::{Tensor, copy_to_host};
-use oneflow_runtime::{Plan, Pool};
+use crate::value::{Row, rows_of, tensor_of};
+use oneflow_runtime::{Error, Meta, Plan, Pool, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -22,6 +20,7 @@ pub struct Limits {
 }
 
 struct Job {
+    /// One row for each input.
     row: Vec<Row>,
     reply: Sender<Result<Vec<Row>>>,
 }
@@ -108,24 +107,34 @@ fn next_batch(queue: &Mutex<Receiver<Job>>, size: usize, wait: Duration) -> Opti
 }
 
 fn run(pool: &Pool, size: usize, batch: Vec<Job>) {
-    let result = together(pool, size, &batch);
-    for (i, job) in batch.into_iter().enumerate() {
-        let rows = match &result {
-            Ok(outputs) => outputs.iter().map(|t| row_of(t, i)).collect(),
-            Err(e) => Err(e.clone()),
-        };
+    let results = match together(pool, size, &batch) {
+        Ok(rows) => rows.into_iter().map(Ok).collect(),
+        // One row may be what the program refuses; the others get their answers.
+        Err(_) if batch.len() > 1 => batch.iter().map(|job| alone(pool, size, job)).collect(),
+        Err(e) => vec![Err(e)],
+    };
+    for (job, rows) in batch.into_iter().zip(results) {
         // Who asked may be gone.
         let _ = job.reply.send(rows);
     }
 }
 
-/// One run for the whole batch; places that nobody asked for hold zeros.
-fn together(pool: &Pool, size: usize, batch: &[Job]) -> Result<Vec<Tensor>> {
+fn alone(pool: &Pool, size: usize, job: &Job) -> Result<Vec<Row>> {
+    together(pool, size, std::slice::from_ref(job)).map(|mut rows| rows.pop().unwrap_or_default())
+}
+
+/// One run for the whole batch; places that nobody asked for hold zeros. For each job its row of every output.
+fn together(pool: &Pool, size: usize, batch: &[Job]) -> Result<Vec<Vec<Row>>> {
     let inputs = pool.plan().inputs.iter().enumerate().map(|(k, input)| {
-        let mut sizes = Dims::from_slice(&[size as i64]);
+        let mut sizes = vec![size as i64];
         sizes.extend_from_slice(&row_meta(&input.meta).sizes);
         tensor_of(input.meta.dtype, &sizes, batch.iter().map(|job| &job.row[k]))
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    pool.run(&inputs)?.iter().map(copy_to_host).collect()
+    let mut jobs = vec![Vec::new(); batch.len()];
+    for output in pool.run(&inputs)? {
+        let rows = rows_of(&output, batch.len())?;
+        jobs.iter_mut().zip(rows).for_each(|(job, row)| job.push(row));
+    }
+    Ok(jobs)
 }

@@ -6,8 +6,7 @@
 
 use crate::batch::Batcher;
 use crate::value::Row;
-use oneflow_base::{DType, Error, Result};
-use oneflow_runtime::Plan;
+use oneflow_runtime::{DType, Error, Plan, Result};
 
 /// The longest text that is written in answer to one request.
 const MAX_BYTES: u64 = 4096;

@@ -4,26 +4,32 @@
 //! - `POST /run` takes `{"inputs": [one row of each input]}` and answers `{"outputs": [one row of each output]}`.
 //! - `POST /generate` takes `{"prompt": "def ", "bytes": 64, "temperature": 0.8, "seed": 0}` and answers `{"text": ...}`.
 //!
-//! Wrong requests get status 400 and what was wrong.
+//! Wrong requests get status 400, 404 or 405 and what was wrong.
 
 use crate::batch::{Batcher, Limits, row_meta};
 use crate::generate::{Wish, generate};
 use crate::value::Row;
-use oneflow_base::{Error, ErrorKind, Result};
-use oneflow_runtime::{Plan, Pool};
+use oneflow_runtime::{Device, Error, ErrorKind, Meta, Plan, Pool, Result};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 /// The largest body that is read.
 const MAX_BODY: u64 = 64 << 20;
 
+/// How long a service that is dropped waits for answers that are under way.
+const GRACE: Duration = Duration::from_secs(30);
+
 /// A running service. Dropping it shuts it down.
 pub struct Service {
     server: Arc<Server>,
-    listeners: Vec<JoinHandle<()>>,
+    n_listeners: usize,
+    /// Closed when the last thread has ended.
+    ended: Receiver<()>,
     runners: Vec<JoinHandle<()>>,
 }
 
@@ -33,16 +39,13 @@ impl Service {
         let (batcher, runners) = Batcher::start(pool, limits)?;
         let server = Server::http(address).map_err(|e| Error::runtime(format!("cannot listen on {address}: {e}")))?;
         let server = Arc::new(server);
-        let listeners = (0..n_listeners.max(1)).map(|_| {
-            let (server, batcher) = (server.clone(), batcher.clone());
-            std::thread::spawn(move || {
-                while let Ok(request) = server.recv() {
-                    respond(&batcher, request);
-                }
-            })
-        });
-        let listeners = listeners.collect();
-        Ok(Service { server, listeners, runners })
+        let (lives, ended) = channel();
+        let n_listeners = n_listeners.max(1);
+        for _ in 0..n_listeners {
+            let (server, batcher, lives) = (server.clone(), batcher.clone(), lives.clone());
+            std::thread::spawn(move || listen(&server, &batcher, lives));
+        }
+        Ok(Service { server, n_listeners, ended, runners })
     }
 
     /// Where it listens.
@@ -50,47 +53,88 @@ impl Service {
         self.server.server_addr().to_ip()
     }
 
-    /// Takes no more requests, answers those it has, and ends.
-    pub fn shut_down(mut self) {
-        self.end();
+    /// Takes no more requests, answers those it has, and ends. False: after `grace` some were not answered still, because a
+    /// client sends its request too slowly for instance.
+    pub fn shut_down(mut self, grace: Duration) -> bool {
+        self.end(grace)
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, grace: Duration) -> bool {
         // Each listener answers what it has, then finds itself unblocked; the runners end with the last of them.
-        for _ in &self.listeners {
+        for _ in 0..std::mem::take(&mut self.n_listeners) {
             self.server.unblock();
         }
-        for thread in self.listeners.drain(..).chain(self.runners.drain(..)) {
-            let _ = thread.join();
+        let until = Instant::now() + grace;
+        loop {
+            match self.ended.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
+        for runner in self.runners.drain(..) {
+            let _ = runner.join();
+        }
+        true
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.end();
+        if self.n_listeners > 0 {
+            self.end(GRACE);
+        }
     }
 }
 
+/// One listener; `_lives` is dropped when it ends.
+fn listen(server: &Server, batcher: &Batcher, _lives: Sender<()>) {
+    while let Ok(request) = server.recv() {
+        respond(batcher, request);
+    }
+}
+
+/// A status and a body.
+type Answer = (u16, Value);
+
 fn respond(batcher: &Batcher, mut request: Request) {
-    let result = match (request.method(), request.url()) {
-        (Method::Get, "/") => Ok(describe(batcher.plan())),
-        (Method::Get, "/health") => Ok(json!({ "status": "ok" })),
-        (Method::Post, "/run") => read(&mut request).and_then(|body| run(batcher, &body)),
-        (Method::Post, "/generate") => read(&mut request).and_then(|body| write_text(batcher, &body)),
-        (method, url) => Err(Error::value(format!("there is no {method} {url}: GET /, POST /run or POST /generate"))),
-    };
-    let (status, body) = match result {
-        Ok(body) => (200, body),
-        Err(e) if e.kind() == ErrorKind::Value => (400, json!({ "error": e.to_string() })),
-        Err(e) => (500, json!({ "error": e.to_string() })),
-    };
+    let (status, body) = answer(batcher, &mut request);
     let mut response = Response::from_string(body.to_string()).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
         response.add_header(header);
     }
     // Who asked may be gone.
     let _ = request.respond(response);
+}
+
+fn answer(batcher: &Batcher, request: &mut Request) -> Answer {
+    let path = request.url().split('?').next().unwrap_or_default().to_owned();
+    let result = match (request.method(), path.as_str()) {
+        (Method::Get, "/") => Ok(describe(batcher.plan())),
+        (Method::Get, "/health") => Ok(json!({ "status": "ok" })),
+        (Method::Post, "/run") => read(request).and_then(|body| run(batcher, &body)),
+        (Method::Post, "/generate") => read(request).and_then(|body| write_text(batcher, &body)),
+        (method, "/" | "/health" | "/run" | "/generate") => {
+            return (405, json!({ "error": format!("{path} does not take {method}") }));
+        }
+        _ => {
+            let known = "GET /, GET /health, POST /run or POST /generate";
+            return (404, json!({ "error": format!("there is no {path}: {known}") }));
+        }
+    };
+    match result {
+        Ok(body) => (200, body),
+        Err(e) => (status_of(&e), json!({ "error": e.to_string() })),
+    }
+}
+
+/// What is wrong with a request is told by errors of values; the rest is the service's.
+fn status_of(e: &Error) -> u16 {
+    match e.kind() {
+        ErrorKind::Value | ErrorKind::Type | ErrorKind::Index => 400,
+        ErrorKind::NotImplemented => 501,
+        _ => 500,
+    }
 }
 
 fn read(request: &mut Request) -> Result<Value> {
@@ -105,11 +149,16 @@ fn read(request: &mut Request) -> Result<Value> {
 }
 
 fn describe(plan: &Plan) -> Value {
-    let input = |i: &oneflow_runtime::Input| {
-        let m = row_meta(&i.meta);
-        json!({ "dtype": m.dtype.name(), "shape": m.sizes.as_slice(), "batch": i.meta.sizes.first() })
+    let row = |m: &Meta| {
+        let row = row_meta(m);
+        json!({ "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() })
     };
-    json!({ "name": plan.name, "inputs": plan.inputs.iter().map(input).collect::<Vec<_>>() })
+    let output = |o: &oneflow_runtime::Output| row(&Meta::contiguous(o.operand.dtype, Device::CPU, &o.operand.sizes));
+    json!({
+        "name": plan.name,
+        "inputs": plan.inputs.iter().map(|i| row(&i.meta)).collect::<Vec<_>>(),
+        "outputs": plan.outputs.iter().map(output).collect::<Vec<_>>(),
+    })
 }
 
 fn run(batcher: &Batcher, body: &Value) -> Result<Value> {

@@ -12,9 +12,3 @@ mod value;
 
 pub use batch::{Batcher, Limits};
 pub use http::Service;
-
-/// Makes kernels and ops known to this process.
-pub fn register() {
-    oneflow_kernels::register_all();
-    oneflow_ops::register();
-}

@@ -1,7 +1,6 @@
 //! Numbers as JSON, as rows and as tensors.
 
-use oneflow_base::{DType, Device, Error, Meta, Result};
-use oneflow_core::Tensor;
+use oneflow_runtime::{DType, Error, Meta, Number, Result, Tensor, numbers, tensor};
 use serde_json::{Value, json};
 
 /// One row of an input or output: numbers row-major.
@@ -28,6 +27,7 @@ impl Row {
         }
     }
 
+    /// Numbers as a flat list; what JSON has no number for (infinities, NaN) is null.
     pub fn to_json(&self) -> Value {
         match self {
             Row::F32(v) => json!(v),
@@ -63,47 +63,28 @@ fn leaves<'a>(value: &'a Value, out: &mut Vec<&'a Value>) {
 pub fn tensor_of<'a>(dtype: DType, sizes: &[i64], rows: impl Iterator<Item = &'a Row>) -> Result<Tensor> {
     let n = sizes.iter().product::<i64>() as usize;
     match dtype {
-        DType::F32 => {
-            let mut all: Vec<f32> = Vec::with_capacity(n);
-            rows.for_each(|r| {
-                if let Row::F32(v) = r {
-                    all.extend_from_slice(v)
-                }
-            });
-            all.resize(n, 0.0);
-            // SAFETY: f32 is the Rust type of F32.
-            unsafe { Tensor::from_host(&all, dtype, sizes) }
-        }
-        DType::I64 => {
-            let mut all: Vec<i64> = Vec::with_capacity(n);
-            rows.for_each(|r| {
-                if let Row::I64(v) = r {
-                    all.extend_from_slice(v)
-                }
-            });
-            all.resize(n, 0);
-            // SAFETY: i64 is the Rust type of I64.
-            unsafe { Tensor::from_host(&all, dtype, sizes) }
-        }
+        DType::F32 => joined(n, sizes, rows.filter_map(|r| if let Row::F32(v) = r { Some(v) } else { None })),
+        DType::I64 => joined(n, sizes, rows.filter_map(|r| if let Row::I64(v) = r { Some(v) } else { None })),
         d => Err(unsupported(d)),
     }
 }
 
-/// Row `i` of a contiguous host tensor.
-pub fn row_of(t: &Tensor, i: usize) -> Result<Row> {
+fn joined<'a, T: Number + 'a>(n: usize, sizes: &[i64], rows: impl Iterator<Item = &'a Vec<T>>) -> Result<Tensor> {
+    let mut all: Vec<T> = Vec::with_capacity(n);
+    rows.for_each(|row| all.extend_from_slice(row));
+    all.resize(n, T::default());
+    tensor(&all, sizes)
+}
+
+/// The first `count` rows of a tensor.
+pub fn rows_of(t: &Tensor, count: usize) -> Result<Vec<Row>> {
     let n = t.sizes()[1..].iter().product::<i64>() as usize;
-    debug_assert!(t.is_contiguous() && t.device() == Device::CPU);
+    fn parts<T: Number>(all: &[T], n: usize, count: usize, row: fn(Vec<T>) -> Row) -> Vec<Row> {
+        (0..count).map(|i| row(all[i * n..(i + 1) * n].to_vec())).collect()
+    }
     match t.dtype() {
-        DType::F32 => {
-            // SAFETY: a contiguous host tensor holds `n` elements of its dtype in every row.
-            let row = unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<f32>().add(i * n), n) };
-            Ok(Row::F32(row.to_vec()))
-        }
-        DType::I64 => {
-            // SAFETY: as above.
-            let row = unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<i64>().add(i * n), n) };
-            Ok(Row::I64(row.to_vec()))
-        }
+        DType::F32 => Ok(parts(&numbers::<f32>(t)?, n, count, Row::F32)),
+        DType::I64 => Ok(parts(&numbers::<i64>(t)?, n, count, Row::I64)),
         d => Err(unsupported(d)),
     }
 }

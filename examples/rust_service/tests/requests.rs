@@ -5,8 +5,8 @@ use oneflow_base::{DType, Device};
 use oneflow_core::Tensor;
 use oneflow_graph::{Config, Tracer, compile};
 use oneflow_ops::TensorOps;
-use oneflow_runtime::{Pool, Session};
-use oneflow_rust_service::{Limits, Service, register};
+use oneflow_runtime::{Pool, Session, register};
+use oneflow_rust_service::{Limits, Service};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -43,6 +43,8 @@ fn alphabet() -> Session {
         table.index_select(0, &byte).unwrap()
     })
 }
+
+const GRACE: Duration = Duration::from_secs(20);
 
 fn served(session: Session, runners: usize) -> (Service, SocketAddr) {
     let limits = Limits { runners, wait: Duration::from_millis(2) };
@@ -92,7 +94,7 @@ fn concurrent_requests_get_their_own_answers() {
                 });
             }
         });
-        service.shut_down();
+        assert!(service.shut_down(GRACE));
         closed(at);
     }
 }
@@ -108,11 +110,13 @@ fn wrong_requests_are_told_what_is_wrong() {
         ("/run", "{}", "expected {\"inputs\""),
         ("/run", "nonsense", "not JSON"),
         ("/generate", "{\"prompt\": \"x\"}", "does not predict bytes"),
-        ("/other", "", "there is no"),
     ] {
         let (status, e) = ask(at, "POST", path, body);
         assert_eq!(status, 400);
         assert!(e["error"].as_str().unwrap().contains(says), "{e}");
+    }
+    for (method, path, status) in [("POST", "/other", 404), ("GET", "/run", 405), ("GET", "/health?now", 200)] {
+        assert_eq!(ask(at, method, path, "").0, status);
     }
 }
 
@@ -205,4 +209,41 @@ fn a_signal_ends_the_service_after_the_last_answer() {
     assert!(child.wait().unwrap().success());
     closed(at);
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_row_that_the_program_refuses_fails_alone() {
+    let table = oneflow_runtime::tensor(&[1f32, 2.0, 3.0], &[3, 1]).unwrap();
+    let s = session(|tracer| {
+        let index = tracer.input(&Tensor::empty(DType::I64, Device::CPU, &[4]).unwrap()).unwrap();
+        table.index_select(0, &index).unwrap()
+    });
+    let limits = Limits { runners: 1, wait: Duration::from_millis(300) };
+    let service = Service::start(Pool::new(s, 1), "127.0.0.1:0", 8, limits).unwrap();
+    let at = service.address().unwrap();
+    std::thread::scope(|scope| {
+        for k in [0, 1, 2, 7] {
+            scope.spawn(move || {
+                let (status, y) = ask(at, "POST", "/run", &json!({ "inputs": [[k]] }).to_string());
+                match k {
+                    7 => assert!(status == 400 && y["error"].as_str().unwrap().contains("index"), "{status} {y}"),
+                    _ => assert_eq!((status, &y["outputs"][0]), (200, &json!([k as f64 + 1.0]))),
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_client_that_never_finishes_does_not_hold_the_end_up() {
+    let (service, at) = served(product(), 1);
+    let mut slow = TcpStream::connect(at).unwrap();
+    slow.write_all(b"POST /run HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n{\"inputs\":").unwrap();
+    // The others are served meanwhile, and afterwards the request has been taken.
+    for _ in 0..20 {
+        assert_eq!(ask(at, "POST", "/run", "{\"inputs\": [[1, 2, 3]]}").0, 200);
+    }
+    let begun = Instant::now();
+    assert!(!service.shut_down(Duration::from_millis(200)));
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
