@@ -63,9 +63,9 @@ pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
     let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], dim);
     let checked = || check(&index, dim, size).map_err(|e| as_runtime("gather", e));
     if lines.lanes == 1 && lines.step[..2] == [1, 1] && index.dtype == DType::I64 {
+        let stride = stride as isize;
         // SAFETY: the views are valid by the launch's contract.
-        let all_inside =
-            by_size!(out.dtype, T => unsafe { gather_runs::<T>(&lines, &out, &index, &x, size, stride as isize) });
+        let all_inside = unsafe { by_size!(out.dtype, T => gather_runs::<T>(&lines, &out, &index, &x, size, stride)) };
         return if all_inside { Ok(()) } else { checked() };
     }
     checked()?;

@@ -22,10 +22,14 @@ pub fn ints(v: &View, name: &str) -> Result<Ints> {
     let grid = Grid::new(v.sizes, [v.strides]);
     let mut all = Ints::with_capacity(grid.len());
     match v.dtype {
-        // SAFETY (of both): the grid yields offsets inside the view.
-        DType::I64 => grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<i64>().offset(o) })),
-        // SAFETY: as above.
-        DType::I32 => grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<i32>().offset(o) } as i64)),
+        DType::I64 => grid.each(0..grid.len(), |_, [o]| {
+            // SAFETY: the grid yields offsets inside the view.
+            all.push(unsafe { *v.ptr.cast::<i64>().offset(o) })
+        }),
+        DType::I32 => grid.each(0..grid.len(), |_, [o]| {
+            // SAFETY: as above.
+            all.push(unsafe { *v.ptr.cast::<i32>().offset(o) } as i64)
+        }),
         d => return Err(Error::runtime(format!("{name}: expected indices of dtype int64 or int32, but got {d}"))),
     }
     Ok(all)

@@ -2,7 +2,7 @@
 //!
 //! A bag's rows are added in order, so that no result depends on the number of threads.
 
-use crate::embedding::{Ints, PADDING, Part, ints};
+use crate::embedding::{PADDING, Part, ints};
 use crate::mem::{Acc, Float, Reg, by_float, with_scratch};
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
@@ -14,7 +14,7 @@ enum Bags {
     /// So many each.
     Even(usize),
     /// From one bound to the next.
-    Bounds(Ints),
+    Bounds(Box<[i64]>),
 }
 
 impl Bags {
@@ -49,7 +49,7 @@ fn bags(index: &View, offsets: Option<View>, last_is_end: bool) -> Result<Bags> 
     if !last_is_end {
         bounds.push(total);
     }
-    Ok(Bags::Bounds(bounds))
+    Ok(Bags::Bounds(bounds.into_boxed_slice()))
 }
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
