@@ -167,3 +167,17 @@ def test_assert_close_says_where():
         oneflow.testing.assert_close(oneflow.ones(1), [1.0])
     with pytest.raises(AssertionError, match="my text"):
         oneflow.testing.assert_close(1.0, 2.0, msg="my text")
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "leaky_relu", "hardtanh", "relu6", "hardshrink", "softshrink", "threshold", "elu", "hardswish"]
+)
+def test_second_derivative_of_an_activation_exists_where_it_is_zero(name):
+    def second(fw):
+        x = fw.tensor([-2.0, -0.3, 0.4, 3.5, 9.0], requires_grad=True)
+        args = (0.1, 0.5) if name == "threshold" else ()
+        y = getattr(fw.nn.functional, name)(x, *args)
+        (g,) = fw.autograd.grad(y.sum(), x, create_graph=True)
+        return fw.autograd.grad(g.sum(), x)[0].tolist()
+
+    assert second(oneflow) == pytest.approx(second(torch))

@@ -77,6 +77,15 @@ pub static HARDTANH_BACKWARD: OpDef = OpDef {
         outs.give(x.le(lo)?.logical_or(&x.ge(hi)?)?.r#where(0.0, c.t(0)?)?);
         Ok(())
     }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b1)],
+        fix: Fix::None,
+        f: |c, out| {
+            let (lo, hi) = limits(c.arg(0), c.arg(1));
+            out.set(0, || c.g()?.hardtanh_backward(c.x(1)?, lo, hi))?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
     samples: || {
         let g = SampleArg::f32(&[3, 4]);
         vec![Sample::new(vec![g.clone(), g, SampleArg::Float(-0.5), SampleArg::Float(0.7)])]

@@ -8,6 +8,10 @@ static BACKWARD_EXPR: Expr = expr!(float "leaky_relu_backward", |g, x; p| {
     L::select(x.gt(L::splat(0.0)), g, g * p[0])
 });
 
+fn slope(a: Arg<'_>) -> Scalar {
+    a.scalar().unwrap_or(Scalar::Float(0.01))
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor"),
     doc: "`x` where it is positive, `negative_slope * x` elsewhere.
@@ -21,9 +25,7 @@ Example::
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::None,
-        f: |c, out| {
-            out.set(0, || c.g()?.leaky_relu_backward(c.x(0)?, c.arg(0).scalar().unwrap_or(Scalar::Float(0.01))))
-        },
+        f: |c, out| out.set(0, || c.g()?.leaky_relu_backward(c.x(0)?, slope(c.arg(0)))),
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -35,9 +37,17 @@ pub static BACKWARD: OpDef = OpDef {
     kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &BACKWARD_EXPR, 1)),
     compose: Some(|c, outs| {
         let (g, x) = (c.t(0)?, c.t(1)?);
-        outs.give(x.gt(0.0)?.r#where(g, &g.mul(c.arg(0).scalar().unwrap_or(Scalar::Float(0.01)))?)?);
+        outs.give(x.gt(0.0)?.r#where(g, &g.mul(slope(c.arg(0)))?)?);
         Ok(())
     }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || c.g()?.leaky_relu_backward(c.x(1)?, slope(c.arg(0))))?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.1)])],
     ..unary::BACKWARD
 };

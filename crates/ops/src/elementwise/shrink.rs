@@ -65,6 +65,14 @@ pub static BACKWARD: OpDef = OpDef {
         outs.give(c.t(1)?.abs()?.le(lambda(c.arg(0)))?.r#where(0.0, c.t(0)?)?);
         Ok(())
     }),
+    grad: Grad::Rule {
+        save: &[Save::In(1, 0b1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || c.g()?.shrink_backward(c.x(1)?, lambda(c.arg(0))))?;
+            out.set(1, || c.g()?.zeros_like())
+        },
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.5)])],
     ..unary::BACKWARD
 };
