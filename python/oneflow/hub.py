@@ -181,7 +181,8 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
 
         >>> import pathlib
         >>> _ = pathlib.Path("weights.bin").write_bytes(b"abc")
-        >>> oneflow.hub.download_url_to_file(pathlib.Path("weights.bin").resolve().as_uri(), "copy.bin", hash_prefix="ba7816bf")
+        >>> url = pathlib.Path("weights.bin").resolve().as_uri()
+        >>> oneflow.hub.download_url_to_file(url, "copy.bin", hash_prefix="ba7816bf")
         >>> pathlib.Path("copy.bin").read_bytes()
         b'abc'
     """

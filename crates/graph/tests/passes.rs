@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use oneflow_graph::{Config, Graph, PASSES, Traced, Tracer};
+use oneflow_graph::{Config, Graph, PASSES, Traced, Tracer, is_tracing};
 use oneflow_ops::TensorOps;
 
 /// The graph after one pass alone.
@@ -32,4 +32,72 @@ fn folding_is_a_pass_whose_results_are_variables_with_their_memory() {
     assert_eq!((v.bytes(), values), (64, want.as_slice()));
     let (_, again) = after("fold", &Traced { graph: g, cut: None });
     assert!(!again);
+}
+
+#[test]
+fn a_product_keeps_what_its_activation_was_given_where_backward_reads_it() {
+    setup();
+    let (x, w, b) = (tensor(&[5, 8], 1), leaf(&[16, 8], 2), leaf(&[16], 3));
+    for act in ["gelu", "silu"] {
+        let tracer = Tracer::begin("keep", None).unwrap();
+        let y = tracer.input(&x).unwrap().linear(&w, Some(&b)).unwrap();
+        let y = if act == "gelu" { y.gelu() } else { y.silu() }.unwrap();
+        oneflow_autograd::backward(&[y.sum(&[], false).unwrap()], &[None], false, false, None).unwrap();
+        let grads = [&w, &b].map(|t| oneflow_autograd::grad(t).unwrap());
+        let traced = tracer.finish(&[vec![y], grads.to_vec()].concat()).unwrap();
+        let names = |g: &Graph| g.nodes.iter().map(|n| n.name()).collect::<Vec<_>>();
+        let (g, changed) = after("fuse_linear", &traced);
+        assert!(changed && names(&g).contains(&"fused_linear_keep".to_owned()), "{:?}", names(&g));
+        assert!(!names(&g).iter().any(|n| n == "linear" || n == act));
+        let run = |fuse| {
+            let config = Config { fuse, ..Config::default() };
+            let traced = Traced { graph: traced.graph.clone(), cut: None };
+            let mut c = oneflow_graph::compile(traced, &config).unwrap();
+            let out = c.run(std::slice::from_ref(&x), &mut || Ok(())).unwrap();
+            (c.session.n_launches(), out.iter().map(bytes).collect::<Vec<_>>())
+        };
+        let ((fused, with), (plain, without)) = (run(true), run(false));
+        assert!(fused < plain && with == without, "{act}: {fused} of {plain} launches, and the same bits");
+    }
+}
+
+#[test]
+fn a_sum_that_is_normalised_is_made_by_the_norm() {
+    setup();
+    let (x, r) = (tensor(&[6, 8], 1), tensor(&[6, 8], 2));
+    let tracer = Tracer::begin("norm", None).unwrap();
+    let (tx, tr) = (tracer.input(&x).unwrap(), tracer.input(&r).unwrap());
+    let sum = tx.add(&tr).unwrap();
+    let y = sum.layer_norm(&[8], None, None, 1e-5, true).unwrap();
+    let traced = tracer.finish(&[y, sum]).unwrap();
+    let (g, changed) = after("fuse_norm", &traced);
+    let names: Vec<_> = g.nodes.iter().map(|n| n.name()).collect();
+    assert!(changed && names == ["fused_add_layer_norm"], "{names:?}");
+    let run = |fuse_add| {
+        let traced = Traced { graph: traced.graph.clone(), cut: None };
+        let mut c = oneflow_graph::compile(traced, &Config { fuse_add, ..Config::default() }).unwrap();
+        let out = c.run(&[x.clone(), r.clone()], &mut || Ok(())).unwrap();
+        (c.session.n_launches(), out.iter().map(bytes).collect::<Vec<_>>())
+    };
+    let ((one, with), (two, without)) = (run(true), run(false));
+    assert!((one, two) == (1, 2) && with == without);
+}
+
+#[test]
+fn another_thread_may_drop_a_trace() {
+    setup();
+    let tracer = Tracer::begin("given away", None).unwrap();
+    std::thread::spawn(move || drop(tracer)).join().unwrap();
+    // The thread's next trace starts all the same.
+    let tracer = Tracer::begin("next", None).unwrap();
+    assert!(is_tracing());
+    std::thread::spawn(move || {
+        let e = tracer.cut().unwrap_err().to_string();
+        assert!(e.contains("ended") || e.contains("another thread"), "{e}");
+        drop(tracer);
+    })
+    .join()
+    .unwrap();
+    drop(Tracer::begin("last", None).unwrap());
+    assert!(!is_tracing());
 }

@@ -164,10 +164,10 @@ def init_process_group(
         raise ValueError(f"init_process_group: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
     if init_method not in (None, "env://"):
         raise ValueError(f"init_process_group: init_method {init_method!r} is not supported, only 'env://'")
-    found = _oneflow._init_process_group(timeout=_seconds(timeout))
+    actual_rank, n_ranks, _ = _oneflow._init_process_group(timeout=_seconds(timeout))
     _initialized = True
     atexit.register(destroy_process_group)
-    _check_given(rank, world_size, found)
+    _check_given(rank, world_size, (actual_rank, n_ranks))
 
 
 def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:

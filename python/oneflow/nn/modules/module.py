@@ -611,7 +611,7 @@ class Module(StateDictMixin):
         return self._apply(convert)
 
     def _seen_as(self, kind: Any) -> Any:
-        """OneFlow's ``to(nn.graph.GraphModule)``: what graphs do with a module; ``to(nn.Module)``: the module itself."""
+        """OneFlow's ``to(nn.graph.GraphModule)``: what graphs do with a module; ``to(nn.Module)``: that module."""
         from oneflow.nn.graph import GraphModule
 
         if kind is Module:
