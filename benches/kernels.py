@@ -9,7 +9,7 @@ Case = tuple[str, Callable[[], object]]
 
 
 def products(torch: Any, device: str) -> Iterator[Case]:
-    """Matrix products: the shapes of transformers, small and odd ones, vectors, batches, every float type."""
+    """Matrix products: the shapes of transformers, small and odd ones, vectors, batches, every float type, bytes."""
     shapes = [(n, n, n, False) for n in (64, 65, 128, 256, 512, 1024)] + [
         (2048, 384, 1152, True),
         (2048, 1536, 384, True),
@@ -28,6 +28,11 @@ def products(torch: Any, device: str) -> Iterator[Case]:
             b = b.t() if transposed else b
             name = f"{str(dtype).split('.')[-1]} {m}x{k}x{n}{' NT' if transposed else ''}"
             yield name, lambda a=a, b=b: a @ b
+    for m, k, n, transposed in shapes:
+        a = torch.randint(-128, 128, (m, k), dtype=torch.int8, device=device)
+        b = torch.randint(-128, 128, (n, k) if transposed else (k, n), dtype=torch.int8, device=device)
+        b = b.t() if transposed else b
+        yield f"int8 {m}x{k}x{n}{' NT' if transposed else ''}", lambda a=a, b=b: torch._int_mm(a, b)
     q, k = (torch.randn(48, 256, 64, device=device) for _ in range(2))
     p = torch.randn(48, 256, 256, device=device)
     yield "float32 batch 48 x 256x64x256 NT", lambda: q @ k.transpose(1, 2)

@@ -8,6 +8,7 @@ use std::ops::Range;
 use oneflow_base::{DType, Result, bf16, f16};
 
 use crate::args::{Batch, GemmArgs, Mat};
+use crate::bytes::{self, Byte};
 use crate::elem::{Acc, Elem};
 use crate::finish::{Operand, Post, Sums, finish};
 use crate::gemv::gemv;
@@ -63,28 +64,38 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
             (DType::BF16, DType::F32) => run::<Bf16Widened, f32>(args, par, isa),
             (DType::F16, DType::F16) => run::<F16Widened, f16>(args, par, isa),
             (DType::F16, DType::F32) => run::<F16Widened, f32>(args, par, isa),
-            (DType::I8, DType::I32) if args.epilogue.is_none() => run_int::<i8, i32>(args, par, isa),
-            (DType::U8, DType::I32) if args.epilogue.is_none() => run_int::<u8, i32>(args, par, isa),
+            (DType::I8, DType::I32) if args.epilogue.is_none() => run_bytes::<i8>(args, par, isa),
+            (DType::U8, DType::I32) if args.epilogue.is_none() => run_bytes::<u8>(args, par, isa),
             (a, c) if a != c || !args.epilogue.is_none() => return args.unsupported(),
-            (DType::I64, _) => run_int::<i64, i64>(args, par, isa),
-            (DType::I32, _) => run_int::<i32, i32>(args, par, isa),
-            (DType::I16, _) => run_int::<i16, i16>(args, par, isa),
-            (DType::I8, _) => run_int::<i8, i8>(args, par, isa),
-            (DType::U8, _) => run_int::<u8, u8>(args, par, isa),
+            (DType::I64, _) => run_int::<i64>(args, par, isa),
+            (DType::I32, _) => run_int::<i32>(args, par, isa),
+            (DType::I16, _) => run_int::<i16>(args, par, isa),
+            (DType::I8, _) => run_int::<i8>(args, par, isa),
+            (DType::U8, _) => run_int::<u8>(args, par, isa),
             _ => return args.unsupported(),
         }
     }
     Ok(())
 }
 
-unsafe fn run_int<T: Int, C: Int + From<T>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+unsafe fn run_int<T: Int>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+    // SAFETY: the caller's contract.
+    by_rows::<T, T>(args, par, &|args, mats, rows| unsafe { integer::rows::<T>(isa, args, mats, rows) });
+}
+
+unsafe fn run_bytes<T: Byte>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+    // SAFETY: the caller's contract.
+    by_rows::<T, i32>(args, par, &|args, mats, rows| unsafe { bytes::rows::<T>(isa, args, mats, rows) });
+}
+
+/// Calls `f` for distinct rows and items of C. The unit of columns is n: no cut there.
+fn by_rows<T, C>(args: &GemmArgs, par: &dyn Parallel, f: &(dyn Fn(&GemmArgs, (Mat, Mat, Mat), Range<usize>) + Sync)) {
     let shared = Shared(args);
     Tasks::new(args, par.threads(), args.n).run(args.batch, par, &|o, rows, _| {
         let args = shared.get();
         let at = |m: Mat, offset: isize| Mat { ptr: m.ptr.cast::<T>().wrapping_offset(offset).cast(), ..m };
         let c = Mat { ptr: args.c.ptr.cast::<C>().wrapping_offset(o.c).cast(), ..args.c };
-        // SAFETY: the caller's contract; tasks write distinct rows or items of C. The unit of columns is n: no cut there.
-        unsafe { integer::rows::<T, C>(isa, args, (at(args.a, o.a), at(args.b, o.b), c), rows) }
+        f(args, (at(args.a, o.a), at(args.b, o.b), c), rows);
     });
 }
 

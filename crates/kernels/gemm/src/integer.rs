@@ -1,4 +1,4 @@
-//! Integer products, wrapping as torch's do, or of bytes summed in 32 bits. Plain row-by-row loops, vectorised by the compiler.
+//! Integer products, wrapping as torch's do. Plain row-by-row loops, vectorised by the compiler.
 
 use crate::args::{GemmArgs, Mat};
 use crate::isa::Isa;
@@ -33,12 +33,7 @@ const COLUMNS: usize = 256;
 ///
 /// # Safety
 /// The matrices cover the problem and C overlaps neither operand.
-pub(crate) unsafe fn rows<T: Int, C: Int + From<T>>(
-    isa: Isa,
-    args: &GemmArgs,
-    (a, b, c): (Mat, Mat, Mat),
-    rows: std::ops::Range<usize>,
-) {
+pub(crate) unsafe fn rows<T: Int>(isa: Isa, args: &GemmArgs, (a, b, c): (Mat, Mat, Mat), rows: std::ops::Range<usize>) {
     for i in rows {
         let row = i as isize;
         for j in (0..args.n).step_by(COLUMNS) {
@@ -48,7 +43,7 @@ pub(crate) unsafe fn rows<T: Int, C: Int + From<T>>(
                 a: Line { ptr: a.ptr.cast::<T>().wrapping_offset(row * a.rs), stride: a.cs },
                 b: Line { ptr: b.ptr.cast::<T>().wrapping_offset(column * b.cs), stride: b.cs },
                 b_rs: b.rs,
-                c: Line { ptr: c.ptr.cast::<C>().wrapping_offset(row * c.rs + column * c.cs), stride: c.cs },
+                c: Line { ptr: c.ptr.cast::<T>().wrapping_offset(row * c.rs + column * c.cs), stride: c.cs },
                 n: COLUMNS.min(args.n - j),
             };
             dispatch(isa.lanes(), task);
@@ -63,41 +58,41 @@ struct Line<T> {
 }
 
 /// A part of one row of C.
-struct Block<'a, T, C> {
+struct Block<'a, T> {
     args: &'a GemmArgs<'a>,
     a: Line<T>,
     b: Line<T>,
     b_rs: isize,
-    c: Line<C>,
+    c: Line<T>,
     n: usize,
 }
 
-impl<T: Int, C: Int + From<T>> WithSimd for Block<'_, T, C> {
+impl<T: Int> WithSimd for Block<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Block { args, a, b, b_rs, c, n } = self;
-        let (alpha, beta) = (C::of(args.alpha), C::of(args.beta));
-        let mut sum = [C::ZERO; COLUMNS];
+        let (alpha, beta) = (T::of(args.alpha), T::of(args.beta));
+        let mut sum = [T::ZERO; COLUMNS];
         // SAFETY: the block lies in C and every element of A and B it sums in the operands, by the contract of `rows`.
         unsafe {
             for p in 0..args.k as isize {
-                let x = C::from(*a.ptr.offset(p * a.stride));
+                let x = *a.ptr.offset(p * a.stride);
                 let row = b.ptr.offset(p * b_rs);
                 if b.stride == 1 {
                     for (q, sum) in sum[..n].iter_mut().enumerate() {
-                        *sum = sum.madd(x, C::from(*row.add(q)));
+                        *sum = sum.madd(x, *row.add(q));
                     }
                 } else {
                     for (q, sum) in sum[..n].iter_mut().enumerate() {
-                        *sum = sum.madd(x, C::from(*row.offset(q as isize * b.stride)));
+                        *sum = sum.madd(x, *row.offset(q as isize * b.stride));
                     }
                 }
             }
             for (q, &sum) in sum[..n].iter().enumerate() {
                 let c = c.ptr.offset(q as isize * c.stride);
-                let old = if args.beta == 0.0 { C::ZERO } else { *c };
-                *c = C::ZERO.madd(alpha, sum).madd(beta, old);
+                let old = if args.beta == 0.0 { T::ZERO } else { *c };
+                *c = T::ZERO.madd(alpha, sum).madd(beta, old);
             }
         }
     }

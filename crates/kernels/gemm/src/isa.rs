@@ -1,4 +1,4 @@
-//! The instruction sets this crate tells apart: the kernels' three, and AVX-512 with bf16 dot products.
+//! The instruction sets this crate tells apart: the kernels' three, and AVX-512 with dot products of narrow types.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
-    /// AVX-512 with `vdpbf16ps`.
+    /// AVX-512 with dot products of bf16 (`vdpbf16ps`) and bytes (`vpdpbusd`).
     Avx512Bf16,
 }
 
@@ -56,7 +56,9 @@ impl Isa {
 fn has_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        prim::Isa::available().contains(&prim::Isa::Avx512) && is_x86_feature_detected!("avx512bf16")
+        prim::Isa::available().contains(&prim::Isa::Avx512)
+            && is_x86_feature_detected!("avx512bf16")
+            && is_x86_feature_detected!("avx512vnni")
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

@@ -195,6 +195,17 @@ pub(crate) static PORTABLE_F64: Kernels<f64, f64> = Kernels {
     nc: 1024,
 };
 
+pub(crate) static PORTABLE_PAIRS: Kernels<u32, i32> = Kernels {
+    mr: 4,
+    nr: 8,
+    lanes: 4,
+    table: kernels!(portable PortablePairs, [1 2 3 4]),
+    gather: &[],
+    kc: 0,
+    mc: 0,
+    nc: 0,
+};
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::*;
@@ -238,6 +249,27 @@ mod x86 {
         mc: 56,
         nc: 1024,
     };
+    pub(super) static AVX2_PAIRS: Kernels<u32, i32> = Kernels {
+        mr: 6,
+        nr: 16,
+        lanes: 8,
+        table: kernels!("avx2", Avx2Pairs, [1 2 3 4 5 6]),
+        gather: &[],
+        kc: 0,
+        mc: 0,
+        nc: 0,
+    };
+    pub(super) static AVX512_PAIRS: Kernels<u32, i32> = Kernels {
+        mr: 14,
+        nr: 32,
+        lanes: 16,
+        table: kernels!("avx512f,avx512bw", Avx512Pairs, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        ..AVX2_PAIRS
+    };
+    pub(super) static AVX512_QUADS: Kernels<u32, i32> = Kernels {
+        table: kernels!("avx512f,avx512vnni", Avx512Quads, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]),
+        ..AVX512_PAIRS
+    };
     pub(super) static AVX512_BF16: Kernels<u32, f32> = Kernels {
         mr: 14,
         nr: 32,
@@ -277,6 +309,26 @@ pub fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512Bf16 => Some(&AVX512_BF16),
+        _ => None,
+    }
+}
+
+/// The kernels on pairs of 16 bits: whole numbers, summed in 32 bits. Their caller chooses its own blocks.
+pub(crate) fn pair_kernels(isa: Isa) -> &'static Kernels<u32, i32> {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_PAIRS,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &AVX2_PAIRS,
+        _ => &PORTABLE_PAIRS,
+    }
+}
+
+/// The kernels on quads of bytes, A's unsigned, where the machine has them.
+pub(crate) fn quad_kernels(isa: Isa) -> Option<&'static Kernels<u32, i32>> {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Bf16 => Some(&AVX512_QUADS),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@
 
 mod args;
 mod block;
+mod bytes;
 mod driver;
 mod elem;
 mod finish;

@@ -69,6 +69,46 @@ macro_rules! portable {
 portable!(f32);
 portable!(f64);
 
+/// Pairs of 16-bit whole numbers in plain arrays.
+pub(crate) struct PortablePairs;
+
+// SAFETY: no special instructions.
+unsafe impl Simd for PortablePairs {
+    type P = u32;
+    type A = i32;
+    type VP = [u32; 4];
+    type V = [i32; 4];
+    const LANES: usize = 4;
+    #[inline(always)]
+    unsafe fn zero() -> [i32; 4] {
+        [0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(p: *const u32) -> [u32; 4] {
+        // SAFETY: the caller's pointer is readable.
+        [unsafe { *p }; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const u32) -> [u32; 4] {
+        // SAFETY: the caller's pointer is readable for four words.
+        unsafe { p.cast::<[u32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn madd(a: [u32; 4], b: [u32; 4], c: [i32; 4]) -> [i32; 4] {
+        let product = |a: u32, b: u32| i32::from(a as i16) * i32::from(b as i16);
+        std::array::from_fn(|i| c[i].wrapping_add(product(a[i], b[i])).wrapping_add(product(a[i] >> 16, b[i] >> 16)))
+    }
+    #[inline(always)]
+    unsafe fn update(c: *mut i32, v: [i32; 4], alpha: i32, add: bool) {
+        // SAFETY: the caller's pointer is writable, and readable when `add`, for four sums.
+        unsafe {
+            let old = if add { c.cast::<[i32; 4]>().read_unaligned() } else { [0; 4] };
+            let new = std::array::from_fn(|i| alpha.wrapping_mul(v[i]).wrapping_add(old[i]));
+            c.cast::<[i32; 4]>().write_unaligned(new);
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Simd;
@@ -168,6 +208,90 @@ mod x86 {
         _mm512_storeu_pd,
         _mm512_fmadd_pd,
         _mm512_mul_pd
+    );
+
+    /// Pairs of 16-bit whole numbers, summed in 32 bits.
+    pub(crate) struct Avx2Pairs;
+    pub(crate) struct Avx512Pairs;
+    /// `vpdpbusd`: quads of bytes, the first operand's unsigned.
+    pub(crate) struct Avx512Quads;
+
+    macro_rules! x86_words {
+        ($name:ident, $v:ty, $lanes:literal, $zero:ident, $set1:ident, $load:ident, $store:ident, $mul:ident, $add:ident,
+         |$a:ident, $b:ident, $c:ident| $madd:expr) => {
+            // SAFETY: callers are compiled for the tier in the name.
+            unsafe impl Simd for $name {
+                type P = u32;
+                type A = i32;
+                type VP = $v;
+                type V = $v;
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn zero() -> $v {
+                    // SAFETY: the tier is there.
+                    unsafe { $zero() }
+                }
+                #[inline(always)]
+                unsafe fn splat(p: *const u32) -> $v {
+                    // SAFETY: the tier is there and the pointer readable.
+                    unsafe { $set1(*p as i32) }
+                }
+                #[inline(always)]
+                unsafe fn load(p: *const u32) -> $v {
+                    // SAFETY: the tier is there and the pointer readable for a register.
+                    unsafe { $load(p.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn madd($a: $v, $b: $v, $c: $v) -> $v {
+                    // SAFETY: the tier is there.
+                    unsafe { $madd }
+                }
+                #[inline(always)]
+                unsafe fn update(c: *mut i32, v: $v, alpha: i32, add: bool) {
+                    // SAFETY: the tier is there and the pointer valid for a register.
+                    unsafe {
+                        let new = $mul(v, $set1(alpha));
+                        $store(c.cast(), if add { $add(new, $load(c.cast())) } else { new });
+                    }
+                }
+            }
+        };
+    }
+    x86_words!(
+        Avx2Pairs,
+        __m256i,
+        8,
+        _mm256_setzero_si256,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_mullo_epi32,
+        _mm256_add_epi32,
+        |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
+    );
+    x86_words!(
+        Avx512Pairs,
+        __m512i,
+        16,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_mullo_epi32,
+        _mm512_add_epi32,
+        |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b))
+    );
+    x86_words!(
+        Avx512Quads,
+        __m512i,
+        16,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_mullo_epi32,
+        _mm512_add_epi32,
+        |a, b, c| _mm512_dpbusd_epi32(c, a, b)
     );
 
     // SAFETY: callers are compiled for AVX-512 with BF16.

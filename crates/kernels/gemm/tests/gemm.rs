@@ -247,6 +247,33 @@ fn integers_match() {
 }
 
 #[test]
+fn bytes_are_summed_exactly_to_their_ends() {
+    let (m, n, k) = (130, 530, 403);
+    let ends = |n: usize, seed| -> Vec<i8> {
+        numbers::<i64>(n, seed).iter().map(|x| [-128, 127, -127, 1, -128][*x as usize]).collect()
+    };
+    let (a, b) = (ends(m * k, 1), ends(k * n, 2));
+    for &isa in Isa::available() {
+        let mut c = vec![0i32; m * n];
+        let mut product = |dtype, a: *const u8, b: *const u8| {
+            let (a, b) = (Mat::new(a, k as isize, 1), Mat::new(b, n as isize, 1));
+            let mut args = GemmArgs::new(dtype, (m, n, k), a, b, Mat::new(c.as_mut_ptr(), n as isize, 1));
+            args.dtype_c = DType::I32;
+            // SAFETY: the three vectors hold the matrices.
+            unsafe { gemm_with_isa(&args, &Serial, isa) }.unwrap();
+            c.clone()
+        };
+        let signed = product(DType::I8, a.as_ptr().cast(), b.as_ptr().cast());
+        let unsigned = product(DType::U8, a.as_ptr().cast(), b.as_ptr().cast());
+        for (i, j) in [(0, 0), (129, 529), (57, 511), (112, 512), (13, 31), (14, 32), (99, 300)] {
+            let sum = |of: fn(i8) -> i32| (0..k).map(|p| of(a[i * k + p]) * of(b[p * n + j])).sum::<i32>();
+            assert_eq!(signed[i * n + j], sum(i32::from), "{isa:?} {i} {j}");
+            assert_eq!(unsigned[i * n + j], sum(|x| i32::from(x as u8)), "{isa:?} {i} {j}");
+        }
+    }
+}
+
+#[test]
 fn a_zero_beta_does_not_read_c() {
     let (a, b) = (numbers::<f32>(64, 1), numbers::<f32>(64, 2));
     for &isa in Isa::available() {

@@ -46,7 +46,7 @@ Example::
         Ok(())
     }),
     grad: Grad::Never,
-    sbp: SbpRule::of(Rows::Contract("i k, k j -> i j")),
+    sbp: SbpRule::of(Rows::Custom(rows)),
     cost,
     samples: || {
         let t = |sizes: &[i64]| SampleArg::Tensor { dtype: DType::I8, sizes: sizes.to_vec(), low: -128.0, high: 128.0 };
@@ -55,3 +55,12 @@ Example::
     traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
+
+/// Those of a product, but for partial bytes: their sum may leave the type.
+fn rows(_: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let (split, sum) = (Sbp::S, Sbp::P(PKind::Sum));
+    for (a, b, out) in [(split(0), Sbp::B, split(0)), (Sbp::B, split(1), split(1)), (split(1), split(0), sum)] {
+        rows.push(Row { ins: SmallVec::from_slice(&[a, b]), outs: SmallVec::from_slice(&[out]) });
+    }
+    Ok(())
+}
