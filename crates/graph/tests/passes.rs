@@ -54,10 +54,11 @@ fn a_product_keeps_what_its_activation_was_given_where_backward_reads_it() {
             let traced = Traced { graph: traced.graph.clone(), cut: None };
             let mut c = oneflow_graph::compile(traced, &config).unwrap();
             let out = c.run(std::slice::from_ref(&x), &mut || Ok(())).unwrap();
-            (c.session.n_launches(), out.iter().map(bytes).collect::<Vec<_>>())
+            (c.session.n_launches(), out)
         };
         let ((fused, with), (plain, without)) = (run(true), run(false));
-        assert!(fused < plain && with == without, "{act}: {fused} of {plain} launches, and the same bits");
+        assert!(fused < plain, "{act}: {fused} of {plain} launches");
+        assert!(with.iter().zip(&without).all(|(a, b)| bytes(a) == bytes(b)), "{act}: other bits");
     }
 }
 

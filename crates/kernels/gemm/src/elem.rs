@@ -48,6 +48,20 @@ pub trait Elem: Copy + Default + Send + Sync + 'static {
     /// Stores a register's worth, rounding to nearest even.
     unsafe fn store<S: Simd>(v: Reg<S, Self>, p: *mut Self);
 
+    /// What a load after a store would give: an op that reads this one's result sees no more than the stored type holds.
+    ///
+    /// # Safety
+    /// The tier of `S` is there.
+    #[inline(always)]
+    unsafe fn rounded<S: Simd>(v: Reg<S, Self>) -> Reg<S, Self> {
+        let mut buffer = [Self::default(); MAX_LANES];
+        // SAFETY: the buffer holds any register.
+        unsafe {
+            Self::store::<S>(v, buffer.as_mut_ptr());
+            Self::load::<S>(buffer.as_ptr())
+        }
+    }
+
     /// Loads `n` neighbours, zeros behind them; touches no others.
     #[inline(always)]
     unsafe fn load_partial<S: Simd>(p: *const Self, n: usize) -> Reg<S, Self> {
@@ -106,6 +120,10 @@ macro_rules! float {
             unsafe fn store<S: Simd>(v: Reg<S, $t>, p: *mut $t) {
                 // SAFETY: the caller's contract.
                 unsafe { v.store(p) }
+            }
+            #[inline(always)]
+            unsafe fn rounded<S: Simd>(v: Reg<S, $t>) -> Reg<S, $t> {
+                v
             }
             #[inline(always)]
             unsafe fn load_partial<S: Simd>(p: *const $t, n: usize) -> Reg<S, $t> {

@@ -223,7 +223,7 @@ impl<C: Elem> Finish<'_, C> {
                     if let Some(kept) = kept {
                         C::store::<S>(v, kept.add(col));
                     }
-                    C::store::<S>(f(v), to.add(col));
+                    C::store::<S>(f(C::rounded::<S>(v)), to.add(col));
                 }
             }
         }
@@ -246,9 +246,11 @@ impl<C: Elem> Finish<'_, C> {
                 if let Some(kept) = &post.kept {
                     kept.store::<S>(v, i, j, n);
                 }
-                v = activate(post.activation, v);
+                if post.activation != Activation::None {
+                    v = activate(post.activation, C::rounded::<S>(v));
+                }
                 if let Some(residual) = &post.residual {
-                    v = v + residual.load::<S>(i, j, n);
+                    v = C::rounded::<S>(v) + residual.load::<S>(i, j, n);
                 }
             }
             post.c.store::<S>(v, i, j, n);
@@ -256,14 +258,17 @@ impl<C: Elem> Finish<'_, C> {
     }
 }
 
-/// The same formulas as the elementwise ops of these names.
+/// The same formulas as the elementwise ops of these names, to the bit.
 #[inline(always)]
 fn activate<L: Lanes>(activation: Activation, x: L) -> L {
     let (half, one) = (L::splat(0.5), L::splat(1.0));
     match activation {
         Activation::None => x,
         Activation::Relu => x.maximum(L::splat(0.0)),
-        Activation::Gelu => x * half * (one + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf()),
+        Activation::Gelu => {
+            let half = x * half;
+            half.fma((x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
+        }
         Activation::GeluTanh => {
             const SQRT_2_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
             let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);

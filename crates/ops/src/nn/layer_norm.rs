@@ -217,7 +217,7 @@ pub static FUSED_ADD: OpDef = OpDef {
     compose: Some(|c, outs| {
         let sum = c.t(0)?.add(c.t(1)?)?;
         let [y, mean, rstd] = sum.native_layer_norm(c.ints(0)?, c.opt(2), c.opt(3), c.float(1)?)?;
-        [y, mean, rstd, sum].into_iter().for_each(|t| outs.give(t));
+        [y, mean, rstd, sum.contiguous()?].into_iter().for_each(|t| outs.give(t));
         Ok(())
     }),
     grad: Grad::Compose,

@@ -92,6 +92,24 @@ fn deviations(x: &Tensor, mask: u64) -> Result<Tensor> {
     x.sub(&x.mean(dims.as_slice(), true)?)
 }
 
+/// Whether the elements that are reduced together are neighbours in memory.
+fn in_runs(x: &Tensor, mask: u64) -> bool {
+    let dims = x.strides().iter().zip(x.sizes()).enumerate().filter(|(_, (_, size))| **size != 1);
+    let mut dims: SmallVec<[(i64, i64, bool); 6]> =
+        dims.map(|(i, (stride, size))| (*stride, *size, mask >> i & 1 == 1)).collect();
+    dims.sort_unstable();
+    let n_reduced = dims.iter().take_while(|d| d.2).count();
+    let (reduced, kept) = dims.split_at(n_reduced);
+    let mut run = 1;
+    for (stride, size, _) in reduced {
+        if *stride != run {
+            return false;
+        }
+        run *= size;
+    }
+    x.numel() > 0 && n_reduced > 0 && !kept.iter().any(|d| d.2)
+}
+
 /// What a variance is divided from: memory is read once where the elements lie in runs.
 pub static SQUARE_DEVIATIONS: OpDef = OpDef {
     sig: Sig::parse("square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor"),
@@ -105,6 +123,9 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
         prim: &oneflow_kernels_prim::SQUARE_DEVIATIONS,
         lower: |c, outs, l| {
             let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+            if !in_runs(c.t(0)?, mask) {
+                return Err(Error::not_implemented("square_deviations: the reduced elements are no runs"));
+            }
             let sizes = kept_sizes(c.t(0)?.sizes(), mask);
             let strides = contiguous_strides(&sizes);
             l.input(0).output_as(0, sizes, strides, outs[0].offset());

@@ -28,6 +28,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let fits = op.name() == "native_layer_norm"
             && is_plain_add(g, &add)
             && g.meta(add.outs[0]).device.is_cpu()
+            && g.meta(add.outs[0]).is_contiguous()
             && g.is_root(add.outs[0])
             && add.again == n.again
             && !in_chain
