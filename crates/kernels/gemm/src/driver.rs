@@ -88,8 +88,11 @@ unsafe fn run_bytes<T: Byte>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     by_rows::<T, i32>(args, par, &|args, mats, rows| unsafe { bytes::rows::<T>(isa, args, mats, rows) });
 }
 
+/// Computes some rows of one product, A, B and C of the batch.
+type RowsFn<'a> = dyn Fn(&GemmArgs, (Mat, Mat, Mat), Range<usize>) + Sync + 'a;
+
 /// Calls `f` for distinct rows and items of C. The unit of columns is n: no cut there.
-fn by_rows<T, C>(args: &GemmArgs, par: &dyn Parallel, f: &(dyn Fn(&GemmArgs, (Mat, Mat, Mat), Range<usize>) + Sync)) {
+fn by_rows<T, C>(args: &GemmArgs, par: &dyn Parallel, f: &RowsFn<'_>) {
     let shared = Shared(args);
     Tasks::new(args, par.threads(), args.n).run(args.batch, par, &|o, rows, _| {
         let args = shared.get();
