@@ -274,6 +274,6 @@ fn activate<L: Lanes>(activation: Activation, x: L) -> L {
             let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);
             half * x * (one + inner.tanh())
         }
-        Activation::Silu => x / (one + (-x).exp()),
+        Activation::Silu => x * x.sigmoid(),
     }
 }
