@@ -1,11 +1,10 @@
 //! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
 
 use crate::correlate::Correlation;
-use crate::depthwise;
+use crate::depthwise::{self, Depthwise};
 use crate::direct::Direct;
 use crate::geometry::{Image, Three, Window};
 use crate::merge::Merged;
-use crate::pool::by_channel;
 use crate::spread::Spread;
 use crate::stored::{Stored, by_float};
 use crate::weight_grad::WeightGrad;
@@ -81,7 +80,6 @@ unsafe fn correlate<T: Stored>(
         group_stride: per_group as isize * weight.strides[0],
         groups: window.groups,
         step: window.stride,
-        gap: [1; 3],
         bias,
     };
     // SAFETY: by the caller.
@@ -159,7 +157,6 @@ fn turned<'a>(
         group_stride: channels as isize * weight.strides[0],
         groups,
         step: [1; 3],
-        gap: [1; 3],
         bias,
     }
 }
@@ -184,17 +181,6 @@ unsafe fn correlate_back<T: Stored>(
     let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));
     let phase_of = |i: usize| [i / (phases[1] * phases[2]), i / phases[2] % phases[1], i % phases[2]];
     let n_phases = phases.iter().product();
-    if window.groups > 1 && (2..=4).contains(&n_phases) && !by_channel(&[&src, &dst]) {
-        // One correlation over the gradient with zeros in between reads and writes planes once.
-        let shift = |k: Three| std::array::from_fn(|d| window.padding[d] - k[d] * window.dilation[d]);
-        let taps: Vec<Tap> = window.taps().map(|k| Tap { shift: shift(k), weight: tap_offset(weight, k) }).collect();
-        let gap = window.stride.map(|s| s as usize);
-        let whole = Correlation { gap, ..turned(src, dst, weight, window.groups, &taps, bias) };
-        if depthwise::fits(&whole) {
-            // SAFETY: by the caller.
-            return unsafe { depthwise::run::<T>(&whole) };
-        }
-    }
     let taps: Vec<Vec<Tap>> =
         (0..n_phases).map(|i| phase_taps(window, weight, phase_of(i).map(|p| p as isize))).collect();
     let correlation = |i: usize| {
@@ -211,7 +197,10 @@ unsafe fn correlate_back<T: Stored>(
     let correlations: Vec<Correlation> = (0..n_phases).map(correlation).collect();
     // SAFETY: by the caller.
     unsafe {
-        if correlations.iter().all(|c| c.is_special::<T>()) {
+        let depthwise = Depthwise { src, dst, every: phases, phases: &correlations };
+        if correlations.iter().all(depthwise::fits) && depthwise.is_small() {
+            depthwise.run::<T>();
+        } else if correlations.iter().all(|c| c.is_special::<T>()) {
             correlations.iter().for_each(|c| c.run::<T>());
         } else {
             Direct { src, dst, every: phases, phases: &correlations }.run::<T>();

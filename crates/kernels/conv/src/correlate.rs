@@ -3,7 +3,7 @@
 //! Forward and the gradient for the input are both this; only taps, step and strides differ. This chooses how to sum: as a
 //! matrix product, channel by channel, at Winograd's points, or tap by tap.
 
-use crate::depthwise::{self, FEW};
+use crate::depthwise::{self, Depthwise, FEW};
 use crate::direct::Direct;
 use crate::geometry::{Image, Three};
 use crate::pool::by_channel;
@@ -21,8 +21,6 @@ pub struct Correlation<'a> {
     pub group_stride: isize,
     pub groups: usize,
     pub step: Three,
-    /// Positions of the source from an element to the next, zeros between them; more than one for depthwise planes alone.
-    pub gap: [usize; 3],
     /// First element and stride.
     pub bias: Option<(*const u8, isize)>,
 }
@@ -47,7 +45,7 @@ impl Correlation<'_> {
         }
         if depthwise::fits(self) {
             // SAFETY: the contract is the same.
-            return unsafe { depthwise::run::<T>(self) };
+            return unsafe { Depthwise::of(self).run::<T>() };
         }
         if let Some(winograd) = Winograd::<T>::new(self) {
             // SAFETY: the contract is the same.

@@ -11,7 +11,7 @@ use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
 use crate::stored::{CopyRows, Seg, Stored};
 use crate::winograd::WinogradGrad;
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::{self as prim, dispatch};
 use std::ops::Range;
@@ -93,8 +93,8 @@ impl WeightGrad {
         if !few && (per_group != 1 || n_in != 1) {
             return None;
         }
-        let shifts = taps.iter().map(|t| window.shift(*t)).collect();
-        let layout = depthwise::Layout::of(shifts, window.stride, self.grad.spatial(), self.src.spatial(), [1; 3]);
+        let shifts: Vec<Three> = taps.iter().map(|t| window.shift(*t)).collect();
+        let layout = depthwise::Layout::of(&shifts, window.stride, self.grad.spatial(), self.src.spatial());
         let (grad, src, weight) = (&self.grad, &self.src, &self.weight);
         layout.is_small().then_some(depthwise::Gradient { grad, src, weight, taps, window, layout })
     }
@@ -256,7 +256,7 @@ impl<T: Stored> Work<'_, T> {
                         c: sums.wrapping_add(rows.start * ld + col).cast(),
                         c_rs: ld as isize,
                         alpha: 1.0,
-                        add,
+                        onto: Onto::c(add),
                     };
                     // SAFETY: as below; sums of bfloat16 are f32.
                     unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };
@@ -272,7 +272,7 @@ impl<T: Stored> Work<'_, T> {
                     c: sums.wrapping_add(rows.start * ld + col),
                     c_rs: ld as isize,
                     alpha: T::Acc::ONE,
-                    add,
+                    onto: Onto::c(add),
                 };
                 // SAFETY: panels and sums are whole in their buffers.
                 unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };

@@ -13,7 +13,7 @@ use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
 use crate::stored::Stored;
 use crate::weights::{Tap, Weight};
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, dispatch};
@@ -274,7 +274,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
                         c: products.add((point * n_tiles + rows.start) * width),
                         c_rs: width as isize,
                         alpha: T::Acc::ONE,
-                        add: false,
+                        onto: Onto::Nothing,
                     };
                     ker.table[1][rows.len() - 1][width / ker.lanes - 1](&t);
                 }

@@ -1,0 +1,143 @@
+//! A plane copied with what pads it, every stride-th element side by side: then a tap is a shifted load.
+
+use super::rows::{copy_row, every_other};
+use crate::correlate::reach;
+use crate::geometry::Three;
+use crate::stored::Stored;
+use oneflow_kernels_gemm::micro::Reg;
+use oneflow_kernels_prim::{Num, Register, Simd};
+use std::any::TypeId;
+
+/// Rows of outputs computed together, at most.
+pub const ROWS: usize = 8;
+/// Taps of a column, at most.
+pub const TAPS: usize = 7;
+
+/// A padded plane in memory: for every remainder by the step the positions that have it.
+pub struct Layout {
+    step: [usize; 3],
+    /// The first position, which may lie outside.
+    start: Three,
+    /// Positions of a remainder along each dimension.
+    pub len: [usize; 3],
+    pub outputs: [usize; 3],
+    inputs: [usize; 3],
+    /// Where the taps read for the first output.
+    pub shifts: Vec<usize>,
+}
+
+/// Taps that read rows of the plane that follow each other, from one place on.
+pub struct Column {
+    pub place: usize,
+    pub taps: Vec<usize>,
+}
+
+impl Layout {
+    pub fn of(shifts: &[Three], step: Three, outputs: [usize; 3], inputs: [usize; 3]) -> Layout {
+        let (start, reach) = reach(shifts.iter().copied());
+        let step = step.map(|s| s as usize);
+        let len = std::array::from_fn(|d| outputs[d] + reach[d] as usize / step[d]);
+        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![] };
+        this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
+        this
+    }
+
+    /// Where a position relative to the first lies.
+    fn place(&self, at: [usize; 3]) -> usize {
+        let ([_, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        let phase: [usize; 3] = std::array::from_fn(|d| at[d] % self.step[d]);
+        let within: [usize; 3] = std::array::from_fn(|d| at[d] / self.step[d]);
+        let phase = (phase[0] * sh + phase[1]) * sw + phase[2];
+        phase * (ld * lh * lw) + (within[0] * lh + within[1]) * lw + within[2]
+    }
+
+    /// Some taps by columns of as many as are computed at once.
+    pub fn columns(&self, taps: std::ops::Range<usize>) -> Vec<Column> {
+        let (lw, mut columns) = (self.len[2], Vec::<Column>::new());
+        for t in taps {
+            let next = |c: &&mut Column| c.place + c.taps.len() * lw == self.shifts[t];
+            match columns.iter_mut().find(next) {
+                Some(column) => column.taps.push(t),
+                None => columns.push(Column { place: self.shifts[t], taps: vec![t] }),
+            }
+        }
+        let mut parts = Vec::new();
+        for Column { mut place, taps } in columns {
+            let mut taps = &taps[..];
+            while !taps.is_empty() {
+                let n = [TAPS, 5, 3, 2, 1].into_iter().find(|n| *n <= taps.len()).unwrap_or(1);
+                parts.push(Column { place, taps: taps[..n].to_vec() });
+                place += n * lw;
+                taps = &taps[n..];
+            }
+        }
+        parts
+    }
+
+    pub fn n_elements(&self) -> usize {
+        (0..3).map(|d| self.step[d] * self.len[d]).product()
+    }
+
+    /// Numbers that `fill` needs behind the plane: a row, and what is read and written behind a row's end.
+    pub fn spare(&self) -> usize {
+        self.inputs[2] + 2 * super::SLACK
+    }
+
+    /// Whether a padded plane is of the size of the planes it stands for.
+    pub fn is_small(&self) -> bool {
+        let product = |n: [usize; 3]| n.iter().map(|n| *n as f64).product::<f64>();
+        let padded: f64 = (0..3).map(|d| self.step[d] as f64 * self.len[d] as f64).product();
+        padded < 8.0 * (product(self.inputs) + product(self.outputs)) + 65536.0
+    }
+
+    /// Copies a plane.
+    ///
+    /// # Safety
+    /// The plane lies in memory; `dst` has room for `n_elements` and `spare`.
+    #[inline(always)]
+    pub unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
+        let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        let width = Reg::<S, T>::WIDTH;
+        let whole = TypeId::of::<T>() == TypeId::of::<T::Acc>();
+        let wide: *mut T::Acc = dst.wrapping_add(self.n_elements() + super::SLACK);
+        let mut line = dst;
+        // In the order they lie: what is written behind a line is written again.
+        for phase in 0..sd * sh * sw {
+            let [pd, ph, pw] = [phase / (sh * sw), phase / sw % sh, phase % sw];
+            // Position i of the line is element `first + i * sw` of the row.
+            let first = pw as isize + self.start[2];
+            let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
+            let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
+            for i in 0..ld * lh {
+                let id = ((i / lh) * sd + pd) as isize + self.start[0];
+                let ih = ((i % lh) * sh + ph) as isize + self.start[1];
+                let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
+                let n = if inside { end - before } else { 0 };
+                // SAFETY: only positions inside the plane are read; the lines lie in the buffer, with room behind.
+                unsafe {
+                    let zero = Reg::<S, T>::splat(0.0);
+                    if n == 0 {
+                        (0..lw).step_by(width).for_each(|i| zero.store(line.add(i)));
+                        line = line.add(lw);
+                        continue;
+                    }
+                    (0..before).step_by(width).for_each(|i| zero.store(line.add(i)));
+                    (end..lw).step_by(width).for_each(|i| zero.store(line.add(i)));
+                    let row = src.offset(id * strides[0] + ih * strides[1]);
+                    let from = row.wrapping_offset((first + (before * sw) as isize) * strides[2]);
+                    let to = line.add(before);
+                    match (sw as isize * strides[2], strides[2]) {
+                        (1, _) => copy_row::<T, S>(from, n, to),
+                        (2, 1) if whole => every_other(from.cast::<T::Acc>(), n, to),
+                        (2, 1) => {
+                            copy_row::<T, S>(from, 2 * n - 1, wide);
+                            every_other(wide, n, to);
+                        }
+                        (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
+                    }
+                    line = line.add(lw);
+                }
+            }
+        }
+    }
+}

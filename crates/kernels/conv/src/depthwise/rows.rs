@@ -1,0 +1,158 @@
+//! Rows of neighbours, and columns of taps over rows that follow each other: a row is loaded once for all taps that see it.
+
+use super::layout::{ROWS, TAPS};
+use crate::stored::{Stored, madd};
+use oneflow_kernels_gemm::micro::Reg;
+use oneflow_kernels_prim::{Register, Simd};
+
+/// Widens `n` neighbours; a row of a register or more without a mask.
+///
+/// # Safety
+/// Both have `n` elements.
+#[inline(always)]
+pub unsafe fn copy_row<T: Stored, S: Simd>(from: *const T, n: usize, to: *mut T::Acc) {
+    let width = Reg::<S, T>::WIDTH;
+    // SAFETY: by the caller; the last register may be copied twice in part.
+    unsafe {
+        if n < width {
+            return T::load_partial::<S>(from, n).store_partial(to, n);
+        }
+        for i in (0..n).step_by(width) {
+            let i = i.min(n - width);
+            T::load::<S>(from.add(i)).store(to.add(i));
+        }
+    }
+}
+
+/// Stores `n` numbers, neighbours or `step` apart.
+///
+/// # Safety
+/// Both have the elements.
+#[inline(always)]
+pub unsafe fn store_row<T: Stored, S: Simd>(from: *const T::Acc, n: usize, to: *mut T, step: isize) {
+    let width = Reg::<S, T>::WIDTH;
+    // SAFETY: by the caller; the last register may be stored twice in part.
+    unsafe {
+        if step != 1 {
+            return (0..n).for_each(|i| *to.offset(i as isize * step) = T::narrow(*from.add(i)));
+        }
+        if n < width {
+            return T::store_partial::<S>(Register::load_partial(from, n), to, n);
+        }
+        for i in (0..n).step_by(width) {
+            let i = i.min(n - width);
+            T::store::<S>(Register::load(from.add(i)), to.add(i));
+        }
+    }
+}
+
+/// `n` numbers, every other one of the source.
+///
+/// # Safety
+/// The elements lie in memory that does not overlap.
+#[inline(always)]
+pub unsafe fn every_other<A: Copy>(from: *const A, n: usize, to: *mut A) {
+    // SAFETY: by the caller.
+    unsafe {
+        let from = std::slice::from_raw_parts(from, 2 * n - 1);
+        let to = std::slice::from_raw_parts_mut(to, n);
+        let (pairs, _) = from.as_chunks::<2>();
+        pairs.iter().zip(&mut *to).for_each(|(pair, to)| *to = pair[0]);
+        to[n - 1] = from[2 * n - 2];
+    }
+}
+
+/// Adds a column's products to `R` rows of sums.
+///
+/// # Safety
+/// Rows of the plane, `ld` apart, are readable from `x` on, one fewer than outputs and taps together; `by` has the weights.
+#[inline(always)]
+pub unsafe fn column<G: Register, const R: usize>(
+    x: *const G::Elem,
+    ld: usize,
+    (by, n): (*const G::Elem, usize),
+    sum: &mut [G; R],
+) {
+    // SAFETY: by the caller.
+    unsafe {
+        match n {
+            1 => column_of::<G, R, 1>(x, ld, by, sum),
+            2 => column_of::<G, R, 2>(x, ld, by, sum),
+            3 => column_of::<G, R, 3>(x, ld, by, sum),
+            5 => column_of::<G, R, 5>(x, ld, by, sum),
+            _ => column_of::<G, R, TAPS>(x, ld, by, sum),
+        }
+    }
+}
+
+/// Rows that outputs and taps of a column see together, at most.
+const SEEN: usize = ROWS + TAPS - 1;
+
+#[inline(always)]
+unsafe fn column_of<G: Register, const R: usize, const K: usize>(
+    x: *const G::Elem,
+    ld: usize,
+    by: *const G::Elem,
+    sum: &mut [G; R],
+) {
+    // SAFETY: by the caller.
+    unsafe {
+        let rows: [G; SEEN] =
+            std::array::from_fn(|r| if r < R + K - 1 { G::load(x.add(r * ld)) } else { G::splat(0.0) });
+        for k in 0..K {
+            let by = G::all_of(*by.add(k));
+            for r in 0..R {
+                sum[r] = madd(rows[r + k], by, sum[r]);
+            }
+        }
+    }
+}
+
+/// Adds to a column's sums, one register a tap, the products of `R` rows of gradients in `n` lanes; all if `WHOLE`.
+///
+/// # Safety
+/// As `column`; lanes behind are not read.
+#[inline(always)]
+pub unsafe fn column_grad<G: Register, const R: usize, const WHOLE: bool>(
+    x: *const G::Elem,
+    ld: usize,
+    n: usize,
+    g: &[G; R],
+    sums: &mut [G],
+) {
+    // SAFETY: by the caller.
+    unsafe {
+        match sums.len() {
+            1 => column_grad_of::<G, R, WHOLE, 1>(x, ld, n, g, sums),
+            2 => column_grad_of::<G, R, WHOLE, 2>(x, ld, n, g, sums),
+            3 => column_grad_of::<G, R, WHOLE, 3>(x, ld, n, g, sums),
+            5 => column_grad_of::<G, R, WHOLE, 5>(x, ld, n, g, sums),
+            _ => column_grad_of::<G, R, WHOLE, TAPS>(x, ld, n, g, sums),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn column_grad_of<G: Register, const R: usize, const WHOLE: bool, const K: usize>(
+    x: *const G::Elem,
+    ld: usize,
+    n: usize,
+    g: &[G; R],
+    sums: &mut [G],
+) {
+    let mut sum: [G; K] = std::array::from_fn(|k| sums[k]);
+    // SAFETY: by the caller. Lanes without a gradient are not multiplied: they may hold an infinity.
+    unsafe {
+        let rows: [G; SEEN] = std::array::from_fn(|r| match r < R + K - 1 {
+            true if WHOLE => G::load(x.add(r * ld)),
+            true => G::load_partial(x.add(r * ld), n),
+            false => G::splat(0.0),
+        });
+        for r in 0..R {
+            for k in 0..K {
+                sum[k] = madd(rows[r + k], g[r], sum[k]);
+            }
+        }
+    }
+    sums[..K].copy_from_slice(&sum);
+}
