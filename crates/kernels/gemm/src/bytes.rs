@@ -3,6 +3,7 @@
 //! the same value.
 
 use crate::args::{GemmArgs, Mat};
+use crate::byte_row;
 use crate::isa::Isa;
 use crate::kernel::{Kernels, Tile, pair_kernels, quad_kernels};
 use crate::scratch::{self, Slot};
@@ -37,6 +38,10 @@ const GAP: usize = 16;
 /// # Safety
 /// The matrices cover the problem and C overlaps neither operand.
 pub(crate) unsafe fn rows<T: Byte>(isa: Isa, args: &GemmArgs, (a, b, c): (Mat, Mat, Mat), rows: Range<usize>) {
+    if rows.len() == 1 && (b.rs == 1 || b.cs == 1) {
+        // SAFETY: the contract is the same.
+        return unsafe { byte_row::row::<T>(isa, args, (a, b, c), rows.start) };
+    }
     // SAFETY: the contract is the same. Quads are a signed byte times an unsigned one.
     unsafe {
         match quad_kernels(isa).filter(|_| T::SIGNED) {
@@ -127,17 +132,26 @@ unsafe fn blocks<T: Byte, const STEPS: usize>(
 /// The largest tile of sums.
 const MAX_TILE: usize = 14 * 32;
 
-/// A step of k in its word: 16 bits of a pair, or a byte of a quad. A's bytes are moved by 128 there, to be unsigned.
+/// The word of `steps` of k, `step` apart: 16 bits of a pair each, or a byte of a quad each.
+///
+/// # Safety
+/// The steps are readable.
 #[inline(always)]
-fn unit<T: Byte, const STEPS: usize>(x: T, of_a: bool) -> u32 {
-    match STEPS {
-        4 if of_a => (x.wide() as u8 ^ 0x80).into(),
-        4 => (x.wide() as u8).into(),
-        _ => (x.wide() as u16).into(),
+unsafe fn word<T: Byte, const STEPS: usize>(src: *const T, step: isize, steps: usize) -> u32 {
+    // SAFETY: by the caller.
+    unsafe {
+        if (STEPS, step, steps) == (4, 1, 4) {
+            return u32::from_le_bytes(*src.cast());
+        }
+        (0..steps).fold(0, |word, s| {
+            let x = (*src.offset(s as isize * step)).wide();
+            let unit: u32 = if STEPS == 4 { (x as u8).into() } else { (x as u16).into() };
+            word | unit << (32 / STEPS * s)
+        })
     }
 }
 
-/// One row of A, k after k; zeros behind it, which meet zeros of B.
+/// One row of A, k after k; what stands behind it meets zeros of B. Bytes of quads are moved by 128, to be unsigned.
 struct Row<T, const STEPS: usize> {
     src: *const T,
     stride: isize,
@@ -145,29 +159,30 @@ struct Row<T, const STEPS: usize> {
     dst: *mut u32,
 }
 
+impl<T: Byte, const STEPS: usize> Row<T, STEPS> {
+    #[inline(always)]
+    unsafe fn words(&self, stride: isize) {
+        let Row { src, k, dst, .. } = *self;
+        let moved = if STEPS == 4 { 0x8080_8080 } else { 0 };
+        let at = |w: usize| src.wrapping_offset((w * STEPS) as isize * stride);
+        // SAFETY: the destination has a word for every `STEPS` of k, and the steps named are below k.
+        unsafe {
+            for w in 0..k / STEPS {
+                *dst.add(w) = word::<T, STEPS>(at(w), stride, STEPS) ^ moved;
+            }
+            if !k.is_multiple_of(STEPS) {
+                *dst.add(k / STEPS) = word::<T, STEPS>(at(k / STEPS), stride, k % STEPS) ^ moved;
+            }
+        }
+    }
+}
+
 impl<T: Byte, const STEPS: usize> WithSimd for Row<T, STEPS> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Row { src, stride, k, dst } = self;
-        let word = |w: usize, steps: usize| {
-            let mut word = 0;
-            for s in 0..steps {
-                // SAFETY: step `w * STEPS + s` is below k.
-                let x = unsafe { *src.offset((w * STEPS + s) as isize * stride) };
-                word |= unit::<T, STEPS>(x, true) << (32 / STEPS * s);
-            }
-            word
-        };
-        // SAFETY: the destination has a word for every `STEPS` of k.
-        unsafe {
-            for w in 0..k / STEPS {
-                *dst.add(w) = word(w, STEPS);
-            }
-            if !k.is_multiple_of(STEPS) {
-                *dst.add(k / STEPS) = word(k / STEPS, k % STEPS);
-            }
-        }
+        // SAFETY: the row is readable and its words writable, by the caller.
+        unsafe { if self.stride == 1 { self.words(1) } else { self.words(self.stride) } }
     }
 }
 
@@ -184,28 +199,31 @@ struct Columns<T, const STEPS: usize> {
 }
 
 impl<T: Byte, const STEPS: usize> Columns<T, STEPS> {
-    /// The words of `steps` of k from step `p` on.
+    /// The words of `steps` of k from word `w` on, `rs` and `cs` as they are or as constants.
     #[inline(always)]
-    unsafe fn line(&self, p: usize, steps: usize, cs: isize) {
-        // SAFETY: by the caller: the steps lie in B, the words in the panel, the columns in `excess`.
+    unsafe fn line(&self, w: usize, steps: usize, (rs, cs): (isize, isize)) {
+        let src = self.src.wrapping_offset((w * STEPS) as isize * rs);
+        // SAFETY: by the caller: the steps lie in B, the words in the panel.
         unsafe {
-            let src = self.src.wrapping_offset(p as isize * self.rs);
-            let dst = self.dst.add(p / STEPS * self.dst_width);
+            let dst = self.dst.add(w * self.dst_width);
             for j in 0..self.width {
-                let (mut word, mut sum) = (0, 0);
-                for s in 0..steps {
-                    let x = *src.offset(s as isize * self.rs + j as isize * cs);
-                    word |= unit::<T, STEPS>(x, false) << (32 / STEPS * s);
-                    sum += i32::from(x.wide());
-                }
-                *dst.add(j) = word;
-                if STEPS == 4 {
-                    let excess = self.excess.add(j);
-                    *excess = (*excess).wrapping_add(128 * sum);
-                }
+                *dst.add(j) = word::<T, STEPS>(src.offset(j as isize * cs), rs, steps);
             }
-            for j in self.width..self.dst_width {
-                *dst.add(j) = 0;
+        }
+    }
+
+    /// B's columns are contiguous: some words of each in turn, few enough for their lines to stay in the first cache.
+    #[inline(always)]
+    unsafe fn turned(&self) {
+        const WORDS: usize = 64;
+        let whole = self.k / STEPS;
+        for first in (0..whole).step_by(WORDS) {
+            for j in 0..self.width {
+                let src = self.src.wrapping_offset(j as isize * self.cs);
+                for w in first..whole.min(first + WORDS) {
+                    // SAFETY: by the caller: the steps lie in B, the words in the panel.
+                    unsafe { *self.dst.add(w * self.dst_width + j) = word::<T, STEPS>(src.add(w * STEPS), 1, STEPS) };
+                }
             }
         }
     }
@@ -215,16 +233,28 @@ impl<T: Byte, const STEPS: usize> WithSimd for Columns<T, STEPS> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        // SAFETY: every step named is below k.
+        let (whole, words) = (self.k / STEPS, self.k.div_ceil(STEPS));
+        // SAFETY: every step named is below k, every word and column in the panel.
         unsafe {
-            for p in (0..self.k / STEPS).map(|w| w * STEPS) {
-                match self.cs {
-                    1 => self.line(p, STEPS, 1),
-                    cs => self.line(p, STEPS, cs),
-                }
+            match (self.rs, self.cs) {
+                (rs, 1) => (0..whole).for_each(|w| self.line(w, STEPS, (rs, 1))),
+                (1, _) => self.turned(),
+                strides => (0..whole).for_each(|w| self.line(w, STEPS, strides)),
             }
-            if !self.k.is_multiple_of(STEPS) {
-                self.line(self.k / STEPS * STEPS, self.k % STEPS, self.cs);
+            if whole < words {
+                self.line(whole, self.k % STEPS, (self.rs, self.cs));
+            }
+            for w in 0..words {
+                let line = std::slice::from_raw_parts_mut(self.dst.add(w * self.dst_width), self.dst_width);
+                line[self.width..].fill(0);
+                if STEPS == 4 {
+                    let excess = std::slice::from_raw_parts_mut(self.excess, self.dst_width);
+                    for (excess, word) in excess.iter_mut().zip(line) {
+                        let word = *word as i32;
+                        let sum = (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
+                        *excess = excess.wrapping_add(128 * sum);
+                    }
+                }
             }
         }
     }
@@ -249,13 +279,19 @@ impl WithSimd for Store<'_> {
         for i in 0..self.shape.0 {
             let sums = &self.sums[i * self.nr..][..self.shape.1];
             let row = self.c.wrapping_offset(i as isize * self.strides.0);
-            for (j, &sum) in sums.iter().enumerate() {
-                // SAFETY: the tile lies in C, and `excess` has a number for each of its columns.
-                unsafe {
+            // SAFETY: the tile lies in C, and `excess` has a number for each of its columns.
+            unsafe {
+                let excess = std::slice::from_raw_parts(self.excess, sums.len());
+                if (self.strides.1, self.factors) == (1, (1, 0)) {
+                    for (j, (sum, excess)) in sums.iter().zip(excess).enumerate() {
+                        *row.add(j) = sum.wrapping_sub(*excess);
+                    }
+                    continue;
+                }
+                for (j, (sum, excess)) in sums.iter().zip(excess).enumerate() {
                     let c = row.offset(j as isize * self.strides.1);
-                    let sum = sum.wrapping_sub(*self.excess.add(j));
                     let old = if beta == 0 { 0 } else { beta.wrapping_mul(*c) };
-                    *c = alpha.wrapping_mul(sum).wrapping_add(old);
+                    *c = alpha.wrapping_mul(sum.wrapping_sub(*excess)).wrapping_add(old);
                 }
             }
         }

@@ -6,6 +6,7 @@
 
 mod args;
 mod block;
+mod byte_row;
 mod bytes;
 mod driver;
 mod elem;

@@ -231,11 +231,11 @@ fn sums_outside_c_are_kept_in_parts() {
 
 #[test]
 fn integers_match() {
-    let orders = [Order::Rows, Order::Columns, Order::Rows];
+    let shapes = [(0, 3, 2), (3, 4, 0), (1, 1, 1), (7, 300, 33), (33, 5, 9), (128, 128, 128), (1, 300, 78), (1, 70, 515)];
     for &isa in Isa::available() {
-        for (m, n, k) in [(0, 3, 2), (3, 4, 0), (1, 1, 1), (7, 300, 33), (33, 5, 9), (128, 128, 128)] {
-            for beta in [0.0, 2.0] {
-                let case = Case { m, n, k, orders, alpha: 1.0, beta };
+        for (m, n, k) in shapes {
+            for (beta, b) in [(0.0, Order::Rows), (2.0, Order::Columns), (0.0, Order::Columns), (2.0, Order::Gaps)] {
+                let case = Case { m, n, k, orders: [Order::Rows, b, Order::Rows], alpha: 1.0, beta };
                 check::<i64, i64>(case, isa);
                 check::<i32, i32>(case, isa);
                 check::<u8, u8>(case, isa);
