@@ -3,7 +3,7 @@
 use crate::args::{Epilogue, Mat};
 use crate::elem::{Acc, Elem, Reg};
 use crate::isa::Isa;
-use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, activations, dispatch};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -258,22 +258,14 @@ impl<C: Elem> Finish<'_, C> {
     }
 }
 
-/// The same formulas as the elementwise ops of these names, to the bit.
+/// The very functions that the elementwise ops of these names are.
 #[inline(always)]
 fn activate<L: Lanes>(activation: Activation, x: L) -> L {
-    let (half, one) = (L::splat(0.5), L::splat(1.0));
     match activation {
         Activation::None => x,
         Activation::Relu => x.maximum(L::splat(0.0)),
-        Activation::Gelu => {
-            let half = x * half;
-            half.fma((x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
-        }
-        Activation::GeluTanh => {
-            const SQRT_2_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-            let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);
-            half * x * (one + inner.tanh())
-        }
-        Activation::Silu => x * x.sigmoid(),
+        Activation::Gelu => activations::gelu(x),
+        Activation::GeluTanh => activations::gelu_tanh(x),
+        Activation::Silu => activations::silu(x),
     }
 }

@@ -170,6 +170,13 @@ pub trait Lanes: Num + Div<Output = Self> {
         let one = Self::splat(1.0);
         one / (one + (-self).exp())
     }
+    /// The normal distribution's cumulative function: its error is a few units of the last place of one, however small
+    /// the value, as it is of `(1 + erf(x / sqrt(2))) / 2`.
+    #[inline(always)]
+    fn normal_cdf(self) -> Self {
+        let half = Self::splat(0.5);
+        half.fma((self * Self::splat(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
+    }
     #[inline(always)]
     fn is_inf(self) -> Self::Mask {
         self.abs().eq(Self::splat(f64::INFINITY))

@@ -3,6 +3,7 @@
 //! A primitive is one kernel family's entry. Every provider puts its implementation into the primitive's slot of its
 //! device type; a new provider is a crate that fills slots, not edits here. Knows no tensor and no op.
 
+pub mod activations;
 mod expr;
 mod lanes;
 mod launch;

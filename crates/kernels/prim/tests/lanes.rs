@@ -124,6 +124,24 @@ fn exponentials() {
 }
 
 #[test]
+fn the_normal_cdf_is_near_and_ends_at_zero_and_one() {
+    static E: Expr = expr!(float "", |x| x.normal_cdf());
+    let xs = points(-40.0, 40.0);
+    let narrow: Vec<f32> = xs.iter().map(|x| *x as f32).collect();
+    let want = |x: f64| 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+    for &isa in Isa::available() {
+        for (x, y) in narrow.iter().zip(run_f32(&E, isa, &[&narrow])) {
+            assert!((y as f64 - want(*x as f64)).abs() < 2e-7, "{isa:?} {x}: {y}");
+            assert!(x.abs() < 6.0 || y == if *x < 0.0 { 0.0 } else { 1.0 }, "{isa:?} {x}: {y}");
+        }
+        for (x, y) in xs.iter().zip(run_f64(&E, isa, &[&xs])) {
+            assert!((y - want(*x)).abs() < 4e-16, "{isa:?} {x}: {y}");
+        }
+        assert!(run_f32(&E, isa, &[&[f32::NAN]])[0].is_nan());
+    }
+}
+
+#[test]
 fn logarithms() {
     check!(log in 1e-300, 1e30; 1.5);
     check!(log in 0.5, 2.0; 1.5);

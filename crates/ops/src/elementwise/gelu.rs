@@ -2,29 +2,20 @@
 
 use super::unary;
 use crate::prelude::*;
+use oneflow_kernels_prim::activations::{self, GELU_CUBE, SQRT_2_PI};
 
-static ERF: Expr = expr!(float "gelu", |x| {
-    let half = x * L::splat(0.5);
-    half.fma((x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
-});
-static TANH: Expr = expr!(float "gelu_tanh", |x| {
-    let inner = L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x * x * x);
-    L::splat(0.5) * x * (L::splat(1.0) + inner.tanh())
-});
+static ERF: Expr = expr!(float "gelu", |x| activations::gelu(x));
+static TANH: Expr = expr!(float "gelu_tanh", |x| activations::gelu_tanh(x));
 static ERF_BACKWARD: Expr = expr!(float "gelu_backward", |g, x| {
-    let cdf = L::splat(0.5) * (L::splat(1.0) + (x * L::splat(std::f64::consts::FRAC_1_SQRT_2)).erf());
     let pdf = (x * x * L::splat(-0.5)).exp() * L::splat(0.5 * SQRT_2_PI);
-    g * (cdf + x * pdf)
+    g * x.fma(pdf, x.normal_cdf())
 });
 static TANH_BACKWARD: Expr = expr!(float "gelu_tanh_backward", |g, x| {
-    let x2 = x * x;
-    let t = (L::splat(SQRT_2_PI) * (x + L::splat(0.044715) * x2 * x)).tanh();
-    let one = L::splat(1.0);
-    let dinner = L::splat(SQRT_2_PI) * (one + L::splat(3.0 * 0.044715) * x2);
-    g * L::splat(0.5) * (one + t + x * (one - t * t) * dinner)
+    let (one, x2) = (L::splat(1.0), x * x);
+    let s = (L::splat(2.0 * SQRT_2_PI) * (x2 * x).fma(L::splat(GELU_CUBE), x)).sigmoid();
+    let dinner = L::splat(2.0 * SQRT_2_PI) * x2.fma(L::splat(3.0 * GELU_CUBE), one);
+    g * s * x.fma((one - s) * dinner, one)
 });
-
-const SQRT_2_PI: f64 = 0.797_884_560_802_865_4;
 
 fn is_tanh(c: &Call<'_>) -> Result<bool> {
     match c.str(0)? {
@@ -83,8 +74,8 @@ fn backward_by_parts(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (g, x) = (c.t(0)?, c.t(1)?);
     let slope = if is_tanh(c)? {
         let x2 = x.mul(x)?;
-        let t = x2.mul(x)?.mul(0.044715)?.add(x)?.mul(SQRT_2_PI)?.tanh()?;
-        let dinner = x2.mul(3.0 * 0.044715 * SQRT_2_PI)?.add(SQRT_2_PI)?;
+        let t = x2.mul(x)?.mul(GELU_CUBE)?.add(x)?.mul(SQRT_2_PI)?.tanh()?;
+        let dinner = x2.mul(3.0 * GELU_CUBE * SQRT_2_PI)?.add(SQRT_2_PI)?;
         let rise = t.mul(&t)?.mul(-1.0)?.add(1.0)?.mul(x)?.mul(&dinner)?;
         rise.add(&t)?.add(1.0)?.mul(0.5)?
     } else {

@@ -2,8 +2,9 @@
 
 use super::unary;
 use crate::prelude::*;
+use oneflow_kernels_prim::activations;
 
-static EXPR: Expr = expr!(float "silu", |x| x * x.sigmoid()).complex(complex!(|x| x * x.sigmoid()));
+static EXPR: Expr = expr!(float "silu", |x| activations::silu(x)).complex(complex!(|x| x * x.sigmoid()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("silu(Tensor input) -> Tensor"),

@@ -324,6 +324,36 @@ pub fn erf<R: Register>(x: R) -> R {
     R::select(a.lt(one), a.fma(near, a), far).copysign(x)
 }
 
+/// Half and an odd rational function; where the value rounds to zero or one the quotient is half exactly.
+#[inline(always)]
+pub fn normal_cdf<R: Register>(x: R) -> R {
+    let half = R::splat(0.5);
+    if R::DOUBLE {
+        return half.fma(erf(x * R::splat(std::f64::consts::FRAC_1_SQRT_2)), half);
+    }
+    let x = clamp(x, -5.3, 5.3);
+    let z = x * x;
+    half + x * poly(z, &CDF_ABOVE) / poly(z, &CDF_BELOW)
+}
+
+/// `(cdf(x) - 1/2) / x` in x^2, |x| <= 5.3; all terms are positive, so that none cancel.
+const CDF_ABOVE: [f64; 6] = [
+    0.39894211292266846,
+    0.03389672189950943,
+    0.004687723238021135,
+    0.00017036672215908766,
+    6.468178071372677e-06,
+    2.338739157892178e-08,
+];
+const CDF_BELOW: [f64; 6] = [
+    1.0,
+    0.25163134932518005,
+    0.02869156189262867,
+    0.0018924851901829243,
+    7.469933188986033e-05,
+    1.224648030984099e-06,
+];
+
 /// `erf(x) / x - 1` in x^2, |x| <= 1.
 const ERF_NEAR_SINGLE: [f64; 6] = [0.128379121, -0.37612325, 0.112801798, -0.0267113112, 0.00491755083, -0.00056314189];
 const ERF_NEAR: [f64; 13] = [

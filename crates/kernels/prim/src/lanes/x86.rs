@@ -235,6 +235,10 @@ macro_rules! x86_float {
                 inverse::erfc(self)
             }
             #[inline(always)]
+            fn normal_cdf(self) -> Self {
+                math::normal_cdf(self)
+            }
+            #[inline(always)]
             fn next_after(self, o: Self) -> Self {
                 self.map2(o, <$elem as Lanes>::next_after)
             }
