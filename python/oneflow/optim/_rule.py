@@ -42,6 +42,7 @@ class RuleOptimizer(Optimizer):
     """Base of optimizers that step by a rule."""
 
     _refuses_sparse = "{} does not support sparse gradients"
+    _live = frozenset(("betas", "eps", "weight_decay"))
 
     # ---- what a subclass says
 
@@ -140,6 +141,7 @@ class RuleOptimizer(Optimizer):
                 lists,
                 rule=rule,
                 hyper=hyper,
+                live=self._live_tensor(group),
                 maximize=group.get("maximize", False),
                 grad_scale=grad_scale,
                 found_inf=found_inf,

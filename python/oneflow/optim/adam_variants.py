@@ -101,7 +101,8 @@ class NAdam(_Variant):
 
     def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
         decay = oneflow.pow(0.96, state["step"].double() * group["momentum_decay"])
-        momentum = (1.0 - 0.5 * decay) * group["betas"][0]
+        live = self._live_tensor(group)
+        momentum = (1.0 - 0.5 * decay) * (group["betas"][0] if live is None else live[0])
         if (found_inf := self.__dict__.get("found_inf")) is not None:
             momentum = oneflow.where(found_inf > 0, oneflow.ones_like(momentum), momentum)
         return (lr, state["step"], state["mu_product"].mul_(momentum.float()), None)

@@ -202,6 +202,8 @@ class RMSprop(RuleOptimizer):
         centered, momentum = ("grad_avg",) * group["centered"], ("momentum_buffer",) * (group["momentum"] > 0)
         return ("square_avg", *centered, *momentum)
 
+    _live = frozenset(("alpha", "eps", "weight_decay", "momentum"))
+
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         rule = "rmsprop" + "_centered" * group["centered"] + "_momentum" * (group["momentum"] > 0)
         return rule, [group["alpha"], group["eps"], group["weight_decay"], group["momentum"]]

@@ -98,10 +98,26 @@ class LRScheduler:
             self.last_epoch += 1
             values = self.get_lr()
         else:
-            self.last_epoch = epoch
-            closed_form = getattr(self, "_get_closed_form_lr", None)
-            values = self.get_lr() if closed_form is None else closed_form()
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+                "Please use `scheduler.step()` to step the scheduler.",
+                UserWarning,
+                stacklevel=2,
+            )
+            values = self._at(epoch)
         self._apply(values)
+
+    def _at(self, epoch: int) -> Iterable[Any]:
+        self.last_epoch = epoch
+        closed_form = getattr(self, "_get_closed_form_lr", None)
+        return self.get_lr() if closed_form is None else closed_form()
+
+    def _restart(self) -> None:
+        """Go to the first step: another schedule hands over."""
+        if type(self).step is not LRScheduler.step:
+            return self.step(0)
+        self._step_count += 1
+        self._apply(self._at(0))
 
     def _apply(self, values: Iterable[Any]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
@@ -557,7 +573,7 @@ class SequentialLR(LRScheduler):
         i = bisect.bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[i]
         if i > 0 and self._milestones[i - 1] == self.last_epoch:
-            scheduler.step(0)
+            scheduler._restart()
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

@@ -34,13 +34,16 @@ class Optimizer:
     Subclasses define ``_update(group)``, or override ``step`` as a whole.
 
     Numbers that change from step to step (learning rate, step count) reach the ops as 0-dim tensors, so a traced step
-    stays right when they change.
+    stays right when they change. So does a vector of the options that ``_rule`` names, such as momentum and betas.
 
     Example::
 
         >>> isinstance(oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=0.1), oneflow.optim.Optimizer)
         True
     """
+
+    # Settings that reach a traced step as numbers of its rule alone.
+    _live: frozenset[str] = frozenset()
 
     def __init__(self, params: Any, defaults: Group) -> None:
         if isinstance(params, Tensor):
@@ -60,9 +63,15 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    # Whether some group holds a parameter several times.
+    _repeats = False
+
     def _reset_hooks(self) -> None:
         self._opt_called = False
         self._lr_tensors: dict[int, tuple[float, Tensor]] = {}
+        self._live_tensors: dict[int, tuple[list[float], Tensor]] = {}
+        # Per group what it held when its constants were last looked at, and those.
+        self._seen: dict[int, tuple[Group, tuple[Any, ...]]] = {}
         self._pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._state_dict_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {
@@ -104,7 +113,10 @@ class Optimizer:
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but got a set")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
+            )
         members = [params] if isinstance(params, Tensor) else list(params)
         if members and all(isinstance(member, tuple) for member in members):
             param_group["param_names"] = [name for name, _ in members]
@@ -121,9 +133,10 @@ class Optimizer:
             param_group.setdefault(name, default)
         if len({id(param) for param in members}) != len(members):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each is updated once", stacklevel=3
+                "optimizer contains a parameter group with duplicate parameters; each is updated once for every time",
+                stacklevel=3,
             )
-            members = param_group["params"] = list({id(param): param for param in members}.values())
+            self._repeats = True
         known = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in known for param in members):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -181,7 +194,9 @@ class Optimizer:
             oneflow._oneflow.set_grad_enabled(False)
         try:
             for i, group in enumerate(self.param_groups):
-                self._update(group, self._lr_tensor(i, group))
+                lr = self._lr_tensor(i, group)
+                for part in _rounds(group) if self._repeats else (group,):
+                    self._update(part, lr)
         finally:
             if before:
                 oneflow._oneflow.set_grad_enabled(True)
@@ -208,6 +223,53 @@ class Optimizer:
             tensor = known[1].fill_(float(lr))
         self._lr_tensors[index] = (lr, tensor)
         return tensor
+
+    def _rule(self, group: Group) -> tuple[str, list[float]] | None:
+        """Name and options of the rule by which the group is updated, if it is one."""
+        return None
+
+    def _live_tensor(self, group: Group) -> Tensor | None:
+        """The options of the group's rule as a tensor that keeps its identity while they change; in a trace only."""
+        if not oneflow._oneflow._is_tracing():
+            return None
+        index = next((i for i, known in enumerate(self.param_groups) if known is group), None)
+        known = None if index is None else self._live_tensors.get(index)
+        return None if known is None else known[1]
+
+    def _refresh_live(self, index: int, group: Group) -> None:
+        rule, known = self._rule(group), self._live_tensors.get(index)
+        if rule is None or (known is not None and known[0] == rule[1]):
+            return
+        values = oneflow.tensor([float(v) for v in rule[1]], dtype=oneflow.float64)
+        if known is not None:
+            values = known[1].copy_(values)
+        elif group["params"]:
+            values = values.to(group["params"][0].device)
+        self._live_tensors[index] = (rule[1], values)
+
+    def _constants(self) -> list[tuple[str | None, Any]]:
+        """What a traced step takes for constants, as (name, value); brings the numbers that it reads up to date."""
+        result: list[tuple[str | None, Any]] = []
+        for i, group in enumerate(self.param_groups):
+            seen = self._seen.get(i)
+            if seen is None or seen[0] != group:
+                seen = (dict(group), self._look_at(i, group))
+                if not any(isinstance(v, (list, dict)) for k, v in group.items() if k not in _NO_CONSTANTS):
+                    self._seen[i] = seen
+            result += seen[1]
+        return result
+
+    def _look_at(self, index: int, group: Group) -> tuple[Any, ...]:
+        if index in self._lr_tensors:
+            self._lr_tensor(index, group)
+        if index in self._live_tensors:
+            with no_grad():
+                self._refresh_live(index, group)
+        rule = self._rule(group)
+        names = [name for name in group if name not in _NO_CONSTANTS and (rule is None or name not in self._live)]
+        values = [group[name] for name in names]
+        plain = [repr(value) if isinstance(value, (list, dict)) else value for value in values]
+        return ((None, rule and rule[0]), *zip(names, plain, strict=True))
 
     def clip_grad(self, error_if_nonfinite: bool = False) -> None:
         """Clip the norm of each group's gradients to its ``clip_grad_max_norm``, by its ``clip_grad_norm_type`` (2).
@@ -236,19 +298,15 @@ class Optimizer:
                 )
 
     def prepare(self) -> None:
-        """Create all state and bring the learning-rate tensors up to date, without updating any parameter.
+        """Create all state and bring the tensors of settings up to date, without updating any parameter.
 
         A graph calls it before tracing ``step``, so that state is an input, not part of the program.
         """
         with no_grad():
             for i, group in enumerate(self.param_groups):
                 self._lr_tensor(i, group)
+                self._refresh_live(i, group)
                 self._init_state(group)
-
-    def refresh_lr(self) -> None:
-        """Bring the learning-rate tensors up to date: before every run of a graph."""
-        for i, group in enumerate(self.param_groups):
-            self._lr_tensor(i, group)
 
     def _init_state(self, group: Group) -> None:
         """Create the state of every parameter of ``group`` that wants a gradient and has none yet."""
@@ -336,6 +394,8 @@ class Optimizer:
 
 
 REQUIRED = required = object()
+# Entries of a group that a program reads from memory, or not at all.
+_NO_CONSTANTS = frozenset(("params", "param_names", "lr", "initial_lr"))
 # States that parameters which joined together have in common: 0-dim, always float32.
 SHARED = frozenset(("step", "mu_product", "eta", "mu"))
 
@@ -398,3 +458,14 @@ def check_number(name: str, value: Any, low: float = 0.0, high: float | None = N
         return
     if not low <= value or (high is not None and not value < high):
         raise ValueError(f"Invalid {name}: {value}")
+
+
+def _rounds(group: Group) -> list[Group]:
+    """The group for one update after the other, so that none holds a parameter twice."""
+    rounds: list[dict[int, Tensor]] = []
+    for param in group["params"]:
+        free = next((known for known in rounds if id(param) not in known), None)
+        if free is None:
+            rounds.append(free := {})
+        free[id(param)] = param
+    return [group] if len(rounds) == 1 else [{**group, "params": list(known.values())} for known in rounds]

@@ -63,6 +63,12 @@ class SGD(Optimizer):
             },
         )
 
+    _live = frozenset(("momentum", "dampening", "weight_decay"))
+
+    def _rule(self, group: Group) -> tuple[str, list[float]] | None:
+        names = ("weight_decay", "momentum", "dampening", "nesterov")
+        return ("sgd_momentum", [*[float(group[name]) for name in names], 0.0]) if group["momentum"] else None
+
     @property
     def _step_supports_amp_scaling(self) -> bool:
         return all(group.get("fused") for group in self.param_groups)
@@ -110,6 +116,25 @@ class SGD(Optimizer):
                 param, grad = oneflow.view_as_real(param), oneflow.view_as_real(grad)
             chosen[0].append(param)
             chosen[1].append(grad)
+        live = self._live_tensor(group)
+        if live is not None and later[0]:
+            rule, hyper = self._rule(group) or ("", [])
+            _oneflow._C._fused_update_(
+                *later,
+                [],
+                [],
+                lr,
+                None,
+                None,
+                None,
+                live,
+                rule=rule,
+                hyper=hyper,
+                maximize=group["maximize"],
+                grad_scale=self.__dict__.get("grad_scale"),
+                found_inf=self.__dict__.get("found_inf"),
+            )
+            return
         for lists, is_first_step in ((first, True), (later, False)):
             if lists[0]:
                 _oneflow._C._fused_sgd_(

@@ -116,8 +116,11 @@ class Module(StateDictMixin):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            given = f"unexpected keyword argument '{next(iter(kwargs))}'" if kwargs else f"{len(args)} extra arguments"
-            raise TypeError(f"{type(self).__name__}.__init__() got {given}")
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
         put = super().__setattr__
         put("training", True)
         for name in ("_parameters", "_buffers", "_modules"):
@@ -202,7 +205,11 @@ class Module(StateDictMixin):
                 except Exception as error:
                     import warnings
 
-                    warnings.warn(f"a forward hook with always_call=True raised: {error}", stacklevel=2)
+                    warnings.warn(
+                        "module forward hook with ``always_call=True`` raised an exception that was silenced as "
+                        f"another error was raised in forward: {error}",
+                        stacklevel=2,
+                    )
 
     # ---- hooks
 
@@ -757,6 +764,8 @@ def _parse_to(
 
 
 def _type_name(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return value.type()
     cls = type(value)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from oneflow import Tensor
@@ -48,6 +49,11 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
         >>> sorted(name for name, _ in m.named_parameters())
         ['bias', 'weight_g', 'weight_v']
     """
+    warnings.warn(
+        "`oneflow.nn.utils.weight_norm` is deprecated in favor of `oneflow.nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")

@@ -68,6 +68,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
         out = batch_tensor((len(batch), *first.shape), first.dtype) if first.device.type == "cpu" else None
         return oneflow.stack(batch, 0) if out is None or first.requires_grad else oneflow.stack(batch, 0, out=out)
     if type(first).__module__ == "numpy":
+        if first.dtype.kind in "SUO":
+            raise TypeError(
+                "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+                f"found {first.dtype}"
+            )
         if getattr(first, "shape", None) == ():
             return oneflow.stack([oneflow.as_tensor(value) for value in batch])
         return default_collate([oneflow.as_tensor(value) for value in batch])

@@ -68,7 +68,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
-            raise AssertionError(f"Size mismatch between tensors: {[tuple(tensor.shape) for tensor in tensors]}")
+            raise AssertionError("Size mismatch between tensors")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
