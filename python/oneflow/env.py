@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import oneflow
-from oneflow import distributed
+from oneflow import _oneflow, distributed
 from oneflow._refusals import refuse
 
 __all__ = [
@@ -44,26 +42,27 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """This process's number among those of its machine: what the launcher put in ``LOCAL_RANK``.
+    """This process's number among those of its machine, as the launcher says (torchrun in ``LOCAL_RANK``).
 
     Example::
 
         >>> oneflow.env.get_local_rank()
         0
     """
-    return int(os.environ.get("LOCAL_RANK", 0))
+    return _oneflow._launch()[2]
 
 
 def get_node_size() -> int:
-    """The number of machines: the ranks by those of a machine (``LOCAL_WORLD_SIZE``).
+    """The number of machines: the processes of the job by those of a machine (torchrun's ``LOCAL_WORLD_SIZE``).
 
     Example::
 
         >>> oneflow.env.get_node_size()
         1
     """
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", get_world_size()))
-    return -(-get_world_size() // max(local, 1))
+    _, n_launched, _, n_local, _ = _oneflow._launch()
+    # Ranks that are threads of one process have no launcher.
+    return -(-n_launched // max(n_local, 1))
 
 
 def all_device_placement(type: str) -> oneflow.placement:

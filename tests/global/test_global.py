@@ -251,3 +251,32 @@ def test_on_one_rank_all_layouts_are_the_same():
     optimizer.prepare()
     optimizer.step()
     assert flow.allclose(p.to_local(), flow.full((4,), 0.9), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("job", "rank"),
+    [
+        (
+            {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "localhost"},
+            ("SLURM_PROCID", "SLURM_LOCALID"),
+        ),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")),
+    ],
+    ids=["slurm", "openmpi"],
+)
+def test_ranks_of_slurm_and_mpi_meet(tmp_path: Path, job: dict[str, str], rank: tuple[str, str]) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        "import oneflow as flow\n"
+        "x = flow.ones(4, placement=flow.placement.all('cpu'), sbp=flow.sbp.partial_sum)\n"
+        "assert x.sum().item() == 4\n"
+        "assert flow.env.get_world_size() == 2 and flow.env.get_local_rank() == flow.env.get_rank()\n"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+    command = [sys.executable, str(script)]
+    ranks = [
+        subprocess.Popen(command, env={**os.environ, **job, **meet, **dict.fromkeys(rank, str(r))}) for r in (0, 1)
+    ]
+    assert [process.wait(timeout=60) for process in ranks] == [0, 0]

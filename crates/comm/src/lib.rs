@@ -20,6 +20,7 @@ mod collective;
 mod engine;
 pub mod fake;
 mod group;
+mod launch;
 mod p2p;
 mod reduce;
 mod registry;

@@ -1,7 +1,7 @@
-//! Which process of which job this is: reads what launchers put into the environment, and connects the world.
+//! How the processes of a job meet: one store, one generation, one world group.
 //!
-//! The contract is torchrun's. Under torchrun the launcher itself serves the store on `MASTER_PORT`; then every rank is a
-//! client, otherwise rank 0 is the host.
+//! Under torchrun the launcher itself serves the store on `MASTER_PORT`; then every rank is a client, otherwise rank 0 is
+//! the host. Which process this is, `launch` reads from the environment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,93 +9,11 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 
 use crate::group::ProcessGroup;
+pub use crate::launch::Launch;
 use crate::store::{PrefixStore, Store, TcpStore};
 use crate::{set_process_group, tcp};
 
-/// A process's place in its job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launch {
-    pub rank: usize,
-    pub world_size: usize,
-    /// Among the processes of this host; 0 where the launcher does not tell.
-    pub local_rank: usize,
-    pub local_world_size: usize,
-    /// Where the store is. `None` for a process on its own.
-    pub master: Option<(String, u16)>,
-    /// The launcher serves the store.
-    pub agent_store: bool,
-    pub run_id: String,
-    /// What this was read from, for logs and errors.
-    pub source: &'static str,
-}
-
-const REQUIRED: [&str; 4] = ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"];
-
 impl Launch {
-    /// From this process's environment.
-    pub fn from_env() -> Result<Launch> {
-        Self::from_vars(|name| std::env::var(name).ok())
-    }
-
-    /// From any source of variables. None of the required ones: a process on its own. Some of them: an error.
-    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Launch> {
-        let var = |name: &str| var(name).filter(|value| !value.is_empty());
-        let missing: Vec<&str> = REQUIRED.into_iter().filter(|name| var(name).is_none()).collect();
-        if missing.len() == REQUIRED.len() {
-            return Ok(Launch {
-                rank: 0,
-                world_size: 1,
-                local_rank: 0,
-                local_world_size: 1,
-                master: None,
-                agent_store: false,
-                run_id: String::new(),
-                source: "no launcher: a single process",
-            });
-        }
-        if !missing.is_empty() {
-            let set: Vec<&str> = REQUIRED.into_iter().filter(|name| !missing.contains(name)).collect();
-            return Err(Error::value(format!(
-                "rendezvous: {} {} not set, while {} {}; all of {} belong together (unset them all to run one process)",
-                missing.join(", "),
-                if missing.len() == 1 { "is" } else { "are" },
-                set.join(", "),
-                if set.len() == 1 { "is" } else { "are" },
-                REQUIRED.join(", "),
-            )));
-        }
-        let number = |name: &str, default: usize| match var(name) {
-            None => Ok(default),
-            Some(text) => text.trim().parse::<usize>().map_err(|_| {
-                Error::value(format!("rendezvous: {name} is '{text}', expected a non-negative whole number"))
-            }),
-        };
-        let (rank, world_size) = (number("RANK", 0)?, number("WORLD_SIZE", 1)?);
-        if rank >= world_size {
-            return Err(Error::value(format!("rendezvous: RANK is {rank}, but WORLD_SIZE is {world_size}")));
-        }
-        let port = number("MASTER_PORT", 0)?;
-        let port = u16::try_from(port).ok().filter(|&p| p > 0);
-        let port = port.ok_or_else(|| {
-            let text = var("MASTER_PORT").unwrap_or_default();
-            Error::value(format!("rendezvous: MASTER_PORT is '{text}', expected a port from 1 to 65535"))
-        })?;
-        let agent_store = var("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-        Ok(Launch {
-            rank,
-            world_size,
-            local_rank: number("LOCAL_RANK", 0)?,
-            local_world_size: number("LOCAL_WORLD_SIZE", 1)?,
-            master: Some((var("MASTER_ADDR").unwrap_or_default(), port)),
-            agent_store,
-            run_id: var("TORCHELASTIC_RUN_ID").unwrap_or_else(|| "none".to_owned()),
-            source: match agent_store {
-                true => "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT with the store of torchrun",
-                false => "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
-            },
-        })
-    }
-
     /// Joins the world group of the job. `store_timeout` bounds the meeting, `timeout` every later operation.
     pub fn connect(&self, store_timeout: Duration, timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
         let Some((host, port)) = self.master.as_ref().filter(|_| self.world_size > 1) else {
@@ -177,50 +95,6 @@ pub fn agree(store: &dyn Store, rank: usize, size: usize, timeout: Duration) -> 
 mod tests {
     use super::*;
     use crate::store::MemoryStore;
-
-    fn launch(vars: &[(&str, &str)]) -> Result<Launch> {
-        Launch::from_vars(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
-    }
-
-    const FULL: [(&str, &str); 4] =
-        [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "29500")];
-
-    #[test]
-    fn the_environment_is_all_or_nothing() {
-        let alone = launch(&[("LOCAL_RANK", "0")]).unwrap();
-        assert_eq!((alone.rank, alone.world_size, alone.master), (0, 1, None));
-        let full = launch(&FULL).unwrap();
-        assert_eq!((full.rank, full.world_size, full.agent_store), (1, 2, false));
-        for (i, (name, _)) in FULL.iter().enumerate() {
-            let mut vars = FULL.to_vec();
-            vars.remove(i);
-            let error = launch(&vars).unwrap_err();
-            assert!(error.text().contains(&format!("rendezvous: {name} is not set")), "{error}");
-        }
-        let mut torchrun = FULL.to_vec();
-        torchrun.push(("TORCHELASTIC_USE_AGENT_STORE", "True"));
-        let torchrun = launch(&torchrun).unwrap();
-        assert!(torchrun.agent_store && torchrun.source.contains("torchrun"));
-    }
-
-    #[test]
-    fn nonsense_is_named() {
-        for (name, value, words) in [
-            ("RANK", "two", "RANK is 'two'"),
-            ("RANK", "2", "RANK is 2, but WORLD_SIZE is 2"),
-            ("RANK", "-1", "RANK is '-1'"),
-            ("WORLD_SIZE", "0", "WORLD_SIZE is 0"),
-            ("MASTER_PORT", "70000", "MASTER_PORT is '70000'"),
-            ("MASTER_PORT", "0", "MASTER_PORT is '0'"),
-            ("RANK", "", "RANK is not set"),
-        ] {
-            let mut vars = FULL.to_vec();
-            vars.retain(|(n, _)| *n != name);
-            vars.push((name, value));
-            let error = launch(&vars).unwrap_err();
-            assert!(error.text().contains(words), "{error}");
-        }
-    }
 
     #[test]
     fn every_attempt_over_a_store_gets_a_generation_of_its_own() {

@@ -155,6 +155,9 @@ impl Traits {
     /// Waits for the device and reads data on the host.
     pub const HOST_SYNC: Traits = Traits(32);
     pub const COLLECTIVE: Traits = Traits(64);
+    /// Collectives of which this rank's part is to send to ranks of another placement, or to receive from them.
+    pub const SENDS: Traits = Traits(4096);
+    pub const RECEIVES: Traits = Traits(8192);
     /// Writes some of its inputs (`Tensor(a!)`), returns nothing fresh for them.
     pub const MUTATES: Traits = Traits(128);
     /// From Python a number may stand for any of its tensors.

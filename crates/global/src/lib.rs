@@ -26,6 +26,7 @@ pub use tensor::{GlobalTensor, Spread, global_of, make};
 pub fn register() {
     layer::register();
     boxing::traced::register();
+    boxing::traced_cross::register();
     oneflow_core::register_ops(ops::TABLE);
     oneflow_core::register_ops(create::TABLE);
     oneflow_autograd::set_accumulate_rule(ops::accumulate_rule);

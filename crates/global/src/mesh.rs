@@ -71,7 +71,7 @@ fn table() -> MutexGuard<'static, HashMap<(usize, PlacementId), Entry>> {
     GROUPS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn address(world: &Group) -> usize {
+pub fn address(world: &Group) -> usize {
     Arc::as_ptr(world).cast::<()>() as usize
 }
 
@@ -167,6 +167,7 @@ pub fn reset_wire_counters() {
 
 /// Closes the mesh groups of this rank's world: before the world itself is closed.
 pub fn close_groups() {
+    crate::boxing::traced_cross::flush(&world());
     let at = address(&world());
     let mut table = table();
     let keys: Vec<_> = table.keys().filter(|(w, _)| *w == at).copied().collect();

@@ -458,6 +458,8 @@ pub static TABLE: &[&OpDef] = &[
     &ASSEMBLE,
     &BOX,
     &crate::boxing::traced::BOX_AXIS,
+    &crate::boxing::traced_cross::RECEIVE,
+    &crate::boxing::traced_cross::SEND,
     &ENTER,
     &GLOBAL_TO_GLOBAL,
     &LOCAL_TO_GLOBAL,

@@ -4,7 +4,7 @@
 //! stands in `writes`. A view is a value whose `root` is another one.
 
 use oneflow_base::{Attrs, DType, Meta};
-use oneflow_core::{Kernel, OpDef, Storage};
+use oneflow_core::{Kernel, OpDef, Storage, Traits};
 use oneflow_runtime::Ref;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub struct Graph {
     pub values: Vec<Value>,
     /// In program order.
     pub nodes: Vec<Node>,
+    /// Where each micro-batch began in `nodes` as they were traced, and where the last one ended.
+    pub micro_batches: Vec<usize>,
     pub inputs: Vec<ValueId>,
     pub variables: Vec<Variable>,
     pub outputs: Vec<ValueId>,
@@ -126,6 +128,12 @@ impl Graph {
     }
     pub fn is_root(&self, v: ValueId) -> bool {
         self.root(v) == v
+    }
+
+    /// Whether micro-batches travel between ranks of several placements.
+    pub fn is_pipelined(&self) -> bool {
+        let travels = |t: Traits| t.has(Traits::SENDS) || t.has(Traits::RECEIVES);
+        self.micro_batches.len() > 2 && self.nodes.iter().any(|n| n.op().is_some_and(|o| travels(o.traits)))
     }
 
     /// Bytes of a root's memory.

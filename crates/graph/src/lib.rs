@@ -42,6 +42,8 @@ pub struct Config {
     pub outputs: u32,
     pub straighten: Straighten,
     pub memory: Effort,
+    /// Pipeline stages behind this rank's: micro-batches it may be ahead of the backward that it waits for.
+    pub stages_after: usize,
 }
 
 impl Default for Config {
@@ -56,6 +58,7 @@ impl Default for Config {
             outputs: 2,
             straighten: Straighten::default(),
             memory: Effort::default(),
+            stages_after: 0,
         }
     }
 }
@@ -127,7 +130,8 @@ pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
     let mut optimized = logical.clone();
     run_all(&mut optimized, config)?;
     let (mut plan, mut memory) = lower(&optimized, config)?;
-    if config.straighten != Straighten::Disable {
+    // The order of a pipeline keeps other ranks from waiting, whatever it costs here.
+    if config.straighten != Straighten::Disable && !optimized.is_pipelined() {
         let mut other = optimized.clone();
         passes::straighten::order(&mut other, config.straighten);
         let (p, m) = lower(&other, config)?;

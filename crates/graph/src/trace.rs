@@ -230,6 +230,14 @@ impl Tracer {
         })
     }
 
+    /// Says that a micro-batch begins here, or that the last one has ended.
+    pub fn micro_batch(&self) -> Result<()> {
+        self.with(|t| {
+            t.graph.micro_batches.push(t.graph.nodes.len());
+            Ok(())
+        })
+    }
+
     /// Whether a tensor lies in the memory of an input or of something from outside.
     pub fn is_external(&self, t: &Tensor) -> Result<bool> {
         self.with(|trace| {

@@ -201,6 +201,13 @@ fn _world_group() -> PyGroup {
     PyGroup(world())
 }
 
+/// What a launcher says of this process: (rank, world size, local rank, local world size, source).
+#[pyfunction]
+fn _launch() -> PyResult<(usize, usize, usize, usize, &'static str)> {
+    let l = run(rendezvous::Launch::from_env)?;
+    Ok((l.rank, l.world_size, l.local_rank, l.local_world_size, l.source))
+}
+
 /// Joins the job that the environment describes. Returns (rank, world size, source).
 #[pyfunction]
 #[pyo3(signature = (store_timeout=None, timeout=None))]
@@ -235,6 +242,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyGroup>()?;
     m.add_class::<PyWork>()?;
     m.add_function(wrap_pyfunction!(_world_group, m)?)?;
+    m.add_function(wrap_pyfunction!(_launch, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_fake_groups, m)?)

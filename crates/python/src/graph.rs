@@ -37,6 +37,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
             "multi_tensor_update" => c.multi_tensor_update = value.extract()?,
             "update_cast" => c.update_cast = value.extract()?,
             "outputs_buffer_size" => c.outputs = value.extract()?,
+            "stages_after" => c.stages_after = value.extract()?,
             "all_orders" => c.memory.orders = value.extract()?,
             "compress" => c.memory.compress = value.extract()?,
             "straighten" => {
@@ -72,14 +73,22 @@ impl GraphTrace {
         let made = run(|| {
             let like = tensor(like)?;
             let Some(g) = global_of(like) else { return self.tracer()?.input(like) };
-            let shard = self.tracer()?.input(shard_of(like)?)?;
-            oneflow_global::make(like, like.sizes(), g.spread, Some(shard))
+            // Ranks outside a placement take part in the trace and in no run of what is there.
+            let shard = g.local.as_ref().map(|shard| self.tracer()?.input(shard)).transpose()?;
+            oneflow_global::make(like, like.sizes(), g.spread, shard)
         })?;
         bound(py, made)
     }
     /// Names the memory of a tensor.
     fn name(&self, t: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
-        run(|| self.tracer()?.name(shard_of(tensor(t)?)?, name))
+        run(|| match shard_of(tensor(t)?) {
+            Some(shard) => self.tracer()?.name(shard, name),
+            None => Ok(()),
+        })
+    }
+    /// A micro-batch begins here, or the last one has ended.
+    fn micro_batch(&self) -> PyResult<()> {
+        run(|| self.tracer()?.micro_batch())
     }
     /// Ends the trace with these results and compiles it.
     #[pyo3(signature = (outputs, **options))]
@@ -87,9 +96,9 @@ impl GraphTrace {
         let config = config(options)?;
         let outputs = tensors(outputs)?;
         let (shards, templates) = run(|| {
-            let shards = outputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>()?;
-            let like = |t: &Tensor| global_of(t).map(|g| oneflow_global::make(t, t.sizes(), g.spread, None));
-            Ok((shards, outputs.iter().map(|t| like(t).transpose()).collect::<Result<Vec<_>>>()?))
+            let shards: Vec<Tensor> = outputs.iter().filter_map(shard_of).cloned().collect();
+            let templates = outputs.iter().map(Template::of).collect::<Result<Vec<_>>>()?;
+            Ok((shards, templates))
         })?;
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
@@ -111,7 +120,7 @@ impl GraphTrace {
     }
     /// Whether the trace has read or written the memory of a tensor from outside.
     fn has_met(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
-        run(|| self.tracer()?.has_met(shard_of(tensor(t)?)?))
+        run(|| shard_of(tensor(t)?).map_or(Ok(false), |shard| self.tracer()?.has_met(shard)))
     }
     /// What follows is the backward part.
     fn cut(&self) -> PyResult<()> {
@@ -134,7 +143,7 @@ impl GraphTrace {
         run(|| {
             let parts = tracer.finish(&results)?.split(n)?;
             let make = |traced: Traced| -> Result<CompiledGraph> {
-                let templates = vec![None; traced.graph.outputs.len()];
+                let templates = traced.graph.outputs.iter().map(|_| Template::Local).collect();
                 let compiled = Mutex::new(compile(traced, &config)?);
                 Ok(CompiledGraph { compiled, watched: Mutex::default(), templates, fed: Mutex::default() })
             };
@@ -173,8 +182,7 @@ impl Watched {
 pub struct CompiledGraph {
     compiled: Mutex<Compiled>,
     watched: Mutex<Vec<Watched>>,
-    /// For results that are global tensors: their meta and layout.
-    templates: Vec<Option<Tensor>>,
+    templates: Vec<Template>,
     /// A session whose inputs a source gives, and the Python iterator behind it, if that is the source.
     fed: Mutex<Option<(Session, Option<Arc<Feed>>)>>,
 }
@@ -185,13 +193,38 @@ impl Drop for CompiledGraph {
     }
 }
 
-/// A local tensor itself; of a global one the part that a trace is about.
-fn shard_of(t: &Tensor) -> Result<&Tensor> {
+/// A local tensor itself; of a global one the part that a trace is about, which ranks outside its placement lack.
+fn shard_of(t: &Tensor) -> Option<&Tensor> {
     match global_of(t) {
-        None => Ok(t),
-        Some(g) => g.local.as_ref().ok_or_else(|| {
-            Error::not_implemented("nn.Graph: this rank is outside the placement of a tensor that the graph uses")
-        }),
+        None => Some(t),
+        Some(g) => g.local.as_ref(),
+    }
+}
+
+/// What a result becomes for Python. Global ones keep their meta and layout in a tensor without a shard.
+enum Template {
+    Local,
+    Global(Tensor),
+    /// A global tensor of which this rank holds nothing: no result of the program.
+    Elsewhere(Tensor),
+}
+
+impl Template {
+    fn of(t: &Tensor) -> Result<Template> {
+        let Some(g) = global_of(t) else { return Ok(Template::Local) };
+        let like = oneflow_global::make(t, t.sizes(), g.spread, None)?;
+        Ok(if g.local.is_some() { Template::Global(like) } else { Template::Elsewhere(like) })
+    }
+
+    fn fill(&self, mut shard: impl FnMut() -> Option<Tensor>) -> Result<Tensor> {
+        let missing = || Error::runtime("nn.Graph: the program has fewer results than build");
+        let (like, shard) = match self {
+            Template::Local => return shard().ok_or_else(missing),
+            Template::Global(like) => (like, Some(shard().ok_or_else(missing)?)),
+            Template::Elsewhere(like) => (like, None),
+        };
+        let g = global_of(like).ok_or_else(missing)?;
+        oneflow_global::make(like, like.sizes(), g.spread, shard)
     }
 }
 
@@ -199,12 +232,9 @@ impl CompiledGraph {
     /// Results as Python sees them.
     fn results<'py>(&self, py: Python<'py>, outputs: Vec<Tensor>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for (t, template) in outputs.into_iter().zip(&self.templates) {
-            let t = match template.as_ref().and_then(|g| Some((g, global_of(g)?.spread))) {
-                Some((g, spread)) => run(|| oneflow_global::make(g, g.sizes(), spread, Some(t)))?,
-                None => t,
-            };
-            list.append(bound(py, t)?)?;
+        let mut shards = outputs.into_iter();
+        for template in &self.templates {
+            list.append(bound(py, run(|| template.fill(|| shards.next()))?)?)?;
         }
         Ok(list)
     }
@@ -234,7 +264,7 @@ impl CompiledGraph {
     /// Runs the step once.
     fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let inputs = tensors(inputs)?;
-        let inputs = run(|| inputs.iter().map(|t| shard_of(t).cloned()).collect::<Result<Vec<_>>>())?;
+        let inputs: Vec<Tensor> = inputs.iter().filter_map(shard_of).cloned().collect();
         let mut poll = || gate::attach(gate::check_signals);
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         self.results(py, outputs)

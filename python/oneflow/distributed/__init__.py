@@ -1,15 +1,14 @@
 """Process groups and collectives, under the names of ``torch.distributed``.
 
-A job's processes meet through the environment that a launcher sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``,
-``MASTER_PORT``); ranks that are threads of one process come from :func:`oneflow.testing.run_ranks`. Collectives take
-contiguous CPU tensors and change them in place.
+A job's processes meet through the environment that a launcher sets: torchrun's ``RANK``, ``WORLD_SIZE``,
+``MASTER_ADDR`` and ``MASTER_PORT``, or what ``srun`` and ``mpirun`` set; ranks that are threads of one process come
+from :func:`oneflow.testing.run_ranks`. Collectives take contiguous CPU tensors and change them in place.
 """
 
 from __future__ import annotations
 
 import atexit
 import datetime
-import os
 from typing import Any
 
 import oneflow
@@ -134,6 +133,10 @@ def init_process_group(
 ) -> None:
     """Join the job that the launcher's environment describes; without a launcher, a job of one process.
 
+    The launcher is torchrun or this package's own, Open MPI, MVAPICH, MPICH, Intel MPI or Slurm's ``srun``. Under the
+    latter ones ``MASTER_ADDR`` and ``MASTER_PORT`` say where ranks meet, where that does not follow from the launcher's
+    own words.
+
     Args:
         backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets.
         init_method: ``None`` or ``"env://"``.
@@ -179,8 +182,7 @@ def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:
 def _join_launched() -> None:
     """Join the job of a launcher, if there is one: placements and ``env`` do so before they count ranks."""
     global _joined_unasked
-    variables = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    if not is_initialized() and all(name in os.environ for name in variables) and os.environ["WORLD_SIZE"] != "1":
+    if not is_initialized() and _oneflow._launch()[1] > 1:
         init_process_group()
         _joined_unasked = True
 

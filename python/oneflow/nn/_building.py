@@ -226,6 +226,26 @@ def _placed(value: Any, placement: Any) -> Any:
     return value.to_global(placement=placement) if elsewhere else value
 
 
+def stages_after(modules: Iterable[Module]) -> int:
+    """Return how many pipeline stages there are behind this rank's last: placements with numbers, or in order."""
+    stages: dict[Any, int] = {}
+    tops = list(modules)
+    for module in [m for top in tops for m in top.modules()]:
+        marks = module.__dict__.get("_in_graphs", {})
+        if marks.get("placement") is not None and marks.get("stage") is not None:
+            stages.setdefault(marks["placement"], marks["stage"])
+    if not stages:
+        for parameter in [p for top in tops for p in top.parameters() if p.is_global]:
+            stages.setdefault(parameter.placement, len(stages))
+    rank = oneflow.distributed.get_rank()
+    mine = [stage for placement, stage in stages.items() if rank in _flat(placement.ranks)]
+    return len({stage for stage in stages.values() if mine and stage > max(mine)})
+
+
+def _flat(ranks: Any) -> list[int]:
+    return [ranks] if isinstance(ranks, int) else [r for row in ranks for r in _flat(row)]
+
+
 class GraphModule:
     """What graphs do with a module: ``module.to(nn.graph.GraphModule)``. Calling the module eagerly is not changed.
 
@@ -267,7 +287,9 @@ class GraphModule:
         """Name the pipeline stage a module belongs to.
 
         Args:
-            stage_id: number of the stage. Kept, and changes nothing yet: stages do not overlap.
+            stage_id: number of the stage: of micro-batches (``set_gradient_accumulation_steps``) a rank runs as many
+                forwards ahead of their backwards as there are stages with higher numbers. Without numbers, stages are
+                counted in the order of the modules.
             placement: where the module's parameters lie; global tensors that are given to it are moved there.
 
         Raises:

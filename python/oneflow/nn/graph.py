@@ -19,7 +19,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
-from oneflow.nn._building import Building, GraphModule, Kept
+from oneflow.nn._building import Building, GraphModule, Kept, stages_after
 from oneflow.nn._graph_config import GraphConfig
 from oneflow.nn.modules.module import Module
 from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_depth, user_stack
@@ -416,7 +416,7 @@ class Graph:
             placeholders = [trace.input(t) for t in tensors]
             with self._precision(tensors), self._scaled():
                 with Building(self._all_modules().all, self) as building:
-                    structure, outputs = self._build(flatten((args, kwargs), [], "input"), placeholders)
+                    structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), placeholders)
                     outputs += building.settle(trace.has_met)
             self._check_gradients(groups)
             for optimizer, _ in self._optimizers:
@@ -424,7 +424,8 @@ class Graph:
             if self._scaler is not None:
                 self._scaler.update()
             traced = time.perf_counter()
-            compiled = trace.finish(outputs, **self.config._options())
+            after = stages_after(self._modules.values())
+            compiled = trace.finish(outputs, stages_after=after, **self.config._options())
         finally:
             trace.abort()
             for p, grad in grads:
@@ -465,16 +466,18 @@ class Graph:
         finally:
             _oneflow._C._set_loss_scale(before)
 
-    def _build(self, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
+    def _build(self, trace: Any, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
         """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
         n = self.config._micro_batches
         parts: list[list[Tensor]] = []
         result: Any = None
         for i in range(n):
+            trace.micro_batch()
             args, kwargs = unflatten(structure, iter(inputs if n == 1 else [_micro(t, i, n) for t in inputs]))
             outputs: list[Tensor] = []
             result = flatten(self.build(*args, **kwargs), outputs, "output")
             parts.append(outputs)
+        trace.micro_batch()
         if n == 1:
             return result, parts[0]
         together = [

@@ -1,27 +1,31 @@
 //! Boxing between placements: every rank that needs a part gets it from ranks that hold it, by send and receive.
 
 use super::axis::dense_cut;
-use super::bytes::{bytes, bytes_mut, cut, host, host_empty, on, zeros};
+use super::bytes::{bytes, bytes_mut, cut, host, host_empty, zeros};
 use crate::mesh::{Part, part};
 use crate::tensor::Spread;
 use oneflow_base::{DType, Device, Dims, Error, Result, Sbp};
-use oneflow_comm::{Request, Span, Work, world};
+use oneflow_comm::{ProcessGroup, Request, Span, Work};
 use oneflow_core::{Tensor, copy_into};
 
-const TAG: u32 = 0x0F10;
+/// Of moves that run when they are called: they meet in the order of the calls.
+pub const TAG: u32 = 0x0F10;
 
-/// The shard under `to`, on `device`. The source has no partial axis.
-pub fn cross(
-    local: Option<&Tensor>,
-    sizes: &[i64],
-    dtype: DType,
-    from: Spread,
-    to: Spread,
-    device: Device,
-) -> Result<Option<Tensor>> {
-    let world = world();
+/// A tensor on its way between two placements.
+pub struct Cross<'a> {
+    pub sizes: &'a [i64],
+    pub dtype: DType,
+    /// Has no partial axis.
+    pub from: Spread,
+    pub to: Spread,
+    pub tag: u32,
+}
+
+/// The shard under the new layout, in host memory, and the sends under way: they own what they send.
+pub fn cross(local: Option<&Tensor>, c: &Cross<'_>, world: &dyn ProcessGroup) -> Result<(Option<Tensor>, Vec<Work>)> {
+    let &Cross { sizes, dtype, from, to, tag } = c;
     let me = world.rank() as u32;
-    let mut outgoing: Vec<(Tensor, Work)> = Vec::new();
+    let mut outgoing: Vec<Work> = Vec::new();
     let mut incoming: Vec<(Tensor, Part, Work)> = Vec::new();
     let mut out: Option<(Tensor, Part)> = None;
     if let Some(coords) = to.placement.coords(me) {
@@ -55,17 +59,17 @@ pub fn cross(
                     copy_into(&cut(out, &inside(mine), &common.sizes)?, &piece)?;
                 }
                 (Some(piece), _) => {
-                    let request = Request::Send { data: Span::of(bytes(&piece)), dtype, dst: rank as usize, tag: TAG };
+                    let request = Request::Send { data: Span::of(bytes(&piece)), dtype, dst: rank as usize, tag };
                     // SAFETY: the piece was made here and is kept until the work is complete.
                     let work = unsafe { world.issue(request)? };
-                    work.keep_alive(Box::new(piece.clone()));
-                    outgoing.push((piece, work));
+                    work.keep_alive(Box::new(piece));
+                    outgoing.push(work);
                 }
                 (None, _) => {
                     let buffer = host_empty(dtype, &common.sizes)?;
                     // SAFETY: the buffer was made here and is kept until the work is complete.
                     let data = Span::of_mut(unsafe { bytes_mut(&buffer) });
-                    let request = Request::Recv { data, dtype, src: owner as usize, tag: TAG };
+                    let request = Request::Recv { data, dtype, src: owner as usize, tag };
                     // SAFETY: as above.
                     let work = unsafe { world.issue(request)? };
                     work.keep_alive(Box::new(buffer.clone()));
@@ -81,10 +85,7 @@ pub fn cross(
             copy_into(&cut(out, &at, &common.sizes)?, &buffer)?;
         }
     }
-    for (_, work) in outgoing {
-        work.wait(None)?;
-    }
-    out.map(|(t, _)| on(t, device)).transpose()
+    Ok((out.map(|(t, _)| t), outgoing))
 }
 
 /// A partial result is the value on the first coordinate and zero elsewhere.

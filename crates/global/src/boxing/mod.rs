@@ -8,6 +8,7 @@ pub(crate) mod bytes;
 mod cost;
 mod cross;
 pub(crate) mod traced;
+pub(crate) mod traced_cross;
 
 pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
 
@@ -56,9 +57,6 @@ fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Resul
 }
 
 fn between(local: Option<&Tensor>, t: &Tensor, from: Spread, to: Spread) -> Result<Option<Tensor>> {
-    if traced::tracing() {
-        return Err(Error::not_implemented("boxing between placements is not traced: a plan runs on one placement"));
-    }
     if to.sbp.iter().any(|s| matches!(s, Sbp::P(k) if *k != oneflow_base::PKind::Sum)) {
         return Err(Error::runtime(format!("no boxing to {:?} on another placement", to.sbp)));
     }
@@ -77,8 +75,13 @@ fn between(local: Option<&Tensor>, t: &Tensor, from: Spread, to: Spread) -> Resu
     }
     let middle = from.with(&reduced)?;
     let local = if middle == from { local.cloned() } else { within(local, t, from, middle.sbp)? };
-    let device = local_device(to.placement.kind);
-    cross::cross(local.as_ref(), t.sizes(), t.dtype(), middle, to, device)
+    let c = cross::Cross { sizes: t.sizes(), dtype: t.dtype(), from: middle, to, tag: cross::TAG };
+    if traced::tracing() {
+        return traced_cross::record(local.as_ref(), &c);
+    }
+    let (shard, sends) = cross::cross(local.as_ref(), &c, &*oneflow_comm::world())?;
+    sends.iter().try_for_each(|work| work.wait(None))?;
+    shard.map(|t| bytes::on(t, local_device(to.placement.kind))).transpose()
 }
 
 /// This rank's device of a kind.
@@ -86,6 +89,6 @@ pub fn local_device(kind: oneflow_base::DeviceType) -> Device {
     if kind == oneflow_base::DeviceType::CPU || kind == oneflow_base::DeviceType::META {
         return Device::new(kind, 0);
     }
-    let local_rank = std::env::var("LOCAL_RANK").ok().and_then(|v| v.parse::<u16>().ok()).unwrap_or(0);
-    Device::new(kind, local_rank)
+    let local_rank = oneflow_comm::rendezvous::Launch::from_env().map_or(0, |launch| launch.local_rank);
+    Device::new(kind, local_rank as u16)
 }

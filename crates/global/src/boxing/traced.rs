@@ -97,7 +97,7 @@ fn decode(code: i64) -> Sbp {
 ///
 /// # Safety
 /// The tensor does not outlive the launch.
-unsafe fn over(v: &View<'_>) -> Result<Tensor> {
+pub(super) unsafe fn over(v: &View<'_>) -> Result<Tensor> {
     let reach: i64 = v.sizes.iter().zip(v.strides).map(|(n, s)| (n - 1).max(0) * s).sum();
     let bytes = if v.sizes.contains(&0) { 0 } else { (reach + 1) as usize * v.dtype.size() };
     // SAFETY: the view is valid for the launch, which the tensor does not outlive.

@@ -4,6 +4,7 @@ mod common;
 mod dead_code;
 mod fold;
 mod fusion;
+mod pipeline;
 mod split_update;
 pub(crate) mod straighten;
 
@@ -15,6 +16,7 @@ use oneflow_base::Result;
 pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
 
 pub static PASSES: &[(&str, Pass)] = &[
+    ("pipeline", pipeline::run),
     ("fold", fold::run),
     ("dead_code", dead_code::run),
     ("common", common::run),

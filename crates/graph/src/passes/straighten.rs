@@ -137,9 +137,9 @@ fn roots(g: &Graph, n: &Node) -> Vec<ValueId> {
     v
 }
 
-fn facts(g: &Graph) -> Vec<Facts> {
-    let n = g.nodes.len();
-    let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); n];
+/// The nodes that each node must come after. `in_order`: of collectives also those before it.
+pub(super) fn waits(g: &Graph, in_order: bool) -> Vec<BTreeSet<usize>> {
+    let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); g.nodes.len()];
     let mut made: HashMap<ValueId, usize> = HashMap::new();
     let mut readers: HashMap<ValueId, Vec<usize>> = HashMap::new();
     let mut collective = None;
@@ -159,13 +159,19 @@ fn facts(g: &Graph) -> Vec<Facts> {
             let gate = (0..i).rev().find(|j| g.nodes[*j].again != node.again && !g.nodes[*j].is_view());
             before[i].extend(gate);
         }
-        if node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
+        if in_order && node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
             before[i].extend(collective.replace(i));
         }
         node.outs.iter().for_each(|v| {
             made.insert(*v, i);
         });
     }
+    before
+}
+
+fn facts(g: &Graph) -> Vec<Facts> {
+    let n = g.nodes.len();
+    let before = waits(g, true);
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); n];
     let mut depth = vec![0u64; n];
     for i in 0..n {
