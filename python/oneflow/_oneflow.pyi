@@ -1310,6 +1310,11 @@ class _fused_add_layer_norm(NamedTuple):
     rstd: Tensor
     sum: Tensor
 
+class _fused_add_rms_norm(NamedTuple):
+    output: Tensor
+    rstd: Tensor
+    sum: Tensor
+
 class _fused_linear_keep(NamedTuple):
     output: Tensor
     before: Tensor
@@ -1430,6 +1435,14 @@ class _native_layer_norm(NamedTuple):
 class _native_max_pool(NamedTuple):
     output: Tensor
     indices: Tensor
+
+class _native_rms_norm(NamedTuple):
+    output: Tensor
+    rstd: Tensor
+
+class _rms_norm_backward(NamedTuple):
+    grad_input: Tensor
+    grad_weight: Tensor
 
 class _rnn_layer(NamedTuple):
     output: Tensor
@@ -2126,7 +2139,7 @@ class _C(_Private):
     @staticmethod
     def _fused_sgd_(params: Sequence[Tensor], grads: Sequence[Tensor], momentum_buffers: Sequence[Tensor], lr: Tensor, *, momentum: _float, dampening: _float, weight_decay: _float, nesterov: _bool, maximize: _bool, is_first_step: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> None: ...
     @staticmethod
-    def _fused_update_(params: Sequence[Tensor], grads: Sequence[Tensor], states0: Sequence[Tensor], states1: Sequence[Tensor], states2: Sequence[Tensor], lr: Tensor | None, step: Tensor | None, x2: Tensor | None, x3: Tensor | None, *, rule: str, hyper: Sequence[_float], maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> None: ...
+    def _fused_update_(params: Sequence[Tensor], grads: Sequence[Tensor], states0: Sequence[Tensor], states1: Sequence[Tensor], states2: Sequence[Tensor], lr: Tensor | None, step: Tensor | None, x2: Tensor | None, x3: Tensor | None, live: Tensor | None = None, *, rule: str, hyper: Sequence[_float], maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> None: ...
     @staticmethod
     def atleast_1d(input: Tensor) -> Tensor: ...
     @staticmethod
@@ -2186,6 +2199,8 @@ class _C(_Private):
     @staticmethod
     def fused_add_layer_norm(input: Tensor, residual: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> _fused_add_layer_norm: ...
     @staticmethod
+    def fused_add_rms_norm(input: Tensor, residual: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, eps: _float) -> _fused_add_rms_norm: ...
+    @staticmethod
     def fused_linear(input: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor: ...
     @staticmethod
     def fused_linear_add(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor) -> Tensor: ...
@@ -2210,7 +2225,7 @@ class _C(_Private):
     @staticmethod
     def index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor: ...
     @staticmethod
-    def layer_norm_backward(grad_output: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, normalized_shape: Sequence[_int], affine: _bool, eps: _float) -> _layer_norm_backward: ...
+    def layer_norm_backward(grad_output: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, residual: Tensor | None, normalized_shape: Sequence[_int], affine: _bool, eps: _float) -> _layer_norm_backward: ...
     @staticmethod
     def leaky_relu_backward(grad_output: Tensor, input: Tensor, negative_slope: Number) -> Tensor: ...
     @staticmethod
@@ -2272,6 +2287,8 @@ class _C(_Private):
     @staticmethod
     def native_max_pool(input: Tensor, kernel_size: Sequence[_int], stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], output_size: Sequence[_int]) -> _native_max_pool: ...
     @staticmethod
+    def native_rms_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, eps: _float) -> _native_rms_norm: ...
+    @staticmethod
     def nonzero_tuple(input: Tensor) -> tuple[Tensor, ...]: ...
     @staticmethod
     def poisson_doubles(input: Tensor, *, generator: Generator | None = None) -> Tensor: ...
@@ -2281,6 +2298,8 @@ class _C(_Private):
     def resample(input: Tensor, size: Sequence[_int], mode: str, align_corners: _bool, antialias: _bool, scales: Sequence[_float] | None = None) -> Tensor: ...
     @staticmethod
     def resample_backward(grad_output: Tensor, size: Sequence[_int], mode: str, align_corners: _bool, antialias: _bool, scales: Sequence[_float] | None = None) -> Tensor: ...
+    @staticmethod
+    def rms_norm_backward(grad_output: Tensor, input: Tensor, rstd: Tensor, weight: Tensor | None, residual: Tensor | None, normalized_shape: Sequence[_int], affine: _bool, eps: _float) -> _rms_norm_backward: ...
     @staticmethod
     def rnn_layer(gates_x: Tensor, h_0: Tensor, c_0: Tensor | None, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None, batch_sizes: Sequence[_int], mode: str, reverse: _bool) -> _rnn_layer: ...
     @staticmethod

@@ -349,7 +349,7 @@ def test_parameters_that_are_frozen_after_the_first_step():
 
 def test_settings_that_change_in_every_step_are_told():
     module = net()
-    optimizer = flow.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    optimizer = flow.optim.SGD(module.parameters(), lr=0.1)
 
     class G(nn.Graph):
         def __init__(self):
@@ -364,9 +364,52 @@ def test_settings_that_change_in_every_step_are_told():
 
     graph = G()
     for i in range(5):
-        optimizer.param_groups[0]["momentum"] = 0.9 - i / 10
+        optimizer.param_groups[0]["weight_decay"] = 0.9 - i / 10
         graph(flow.ones(2, 4))
-    optimizer.param_groups[0]["momentum"] = 0.1
-    with pytest.warns(UserWarning, match="'momentum'") as told:
+    optimizer.param_groups[0]["weight_decay"] = 0.1
+    with pytest.warns(UserWarning, match="'weight_decay'") as told:
         graph(flow.ones(2, 4))
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", ["SGD", "RMSprop", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "LAMB"])
+def test_options_of_rules_change_without_another_trace(name):
+    """Momenta, betas and decays are read from memory, as the learning rate is: twenty steps are one program."""
+    x = flow.randn(8, 4, generator=flow.Generator().manual_seed(1))
+    extra = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+
+    def steps(traced):
+        module = net()
+        optimizer = getattr(flow.optim, name)(module.parameters(), lr=1e-2, **extra)
+        schedule = flow.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=21)
+        builds = []
+
+        class G(nn.Graph):
+            def __init__(self):
+                super().__init__()
+                self.net = module
+                self.add_optimizer(optimizer, lr_sch=schedule)
+
+            def build(self, x):
+                builds.append(1)
+                loss = self.net(x).square().mean()
+                loss.backward()
+                return loss
+
+        graph, losses = G(), []
+        for i in range(20):
+            if not traced:
+                optimizer.zero_grad()
+                loss = module(x).square().mean()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+            else:
+                loss = graph(x)
+            optimizer.param_groups[0]["weight_decay"] = i / 100
+            losses.append(loss.item())
+        return losses, len(builds)
+
+    (eager, _), (compiled, traces) = steps(False), steps(True)
+    assert compiled == pytest.approx(eager, rel=1e-6)
+    assert traces == 1

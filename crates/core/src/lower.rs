@@ -73,6 +73,10 @@ impl Lowered {
         self.outs.push(Some(Operand { slot: Slot::In(i as u16), layout: None }));
         self
     }
+    pub fn no_input(&mut self) -> &mut Self {
+        self.ins.push(None);
+        self
+    }
     pub fn no_output(&mut self) -> &mut Self {
         self.outs.push(None);
         self

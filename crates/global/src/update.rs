@@ -93,10 +93,10 @@ fn is_alone(a: Spread, b: Spread) -> bool {
     a.placement_id == b.placement_id && a.placement.ranks.len() == 1
 }
 
-/// A number that changes per step. The optimizer's own are local and equal on all ranks.
+/// A number that changes per step, or a vector of options. The optimizer's own are local and equal on all ranks.
 fn number(c: &Call<'_>, i: usize, t: &Tensor) -> Result<Tensor> {
     match global_of(t) {
-        None if t.ndim() == 0 => Ok(t.clone()),
+        None if t.ndim() <= 1 => Ok(t.clone()),
         None => Err(mixed(c, i, t)),
         Some(g) if g.spread.sbp.iter().all(|s| *s == Sbp::B) => local(t, c),
         Some(g) => local(&boxed(t, Spread::broadcast(g.spread.placement_id)?)?, c),

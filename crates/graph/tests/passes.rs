@@ -38,17 +38,22 @@ fn folding_is_a_pass_whose_results_are_variables_with_their_memory() {
 fn a_product_keeps_what_its_activation_was_given_where_backward_reads_it() {
     setup();
     let (x, w, b) = (tensor(&[5, 8], 1), leaf(&[16, 8], 2), leaf(&[16], 3));
-    for act in ["gelu", "silu"] {
+    for act in ["gelu", "gelu_tanh", "silu"] {
         let tracer = Tracer::begin("keep", None).unwrap();
         let y = tracer.input(&x).unwrap().linear(&w, Some(&b)).unwrap();
-        let y = if act == "gelu" { y.gelu() } else { y.silu() }.unwrap();
+        let y = match act {
+            "gelu" => y.gelu(),
+            "gelu_tanh" => y.gelu_with("tanh"),
+            _ => y.silu(),
+        };
+        let y = y.unwrap();
         oneflow_autograd::backward(&[y.sum(&[], false).unwrap()], &[None], false, false, None).unwrap();
         let grads = [&w, &b].map(|t| oneflow_autograd::grad(t).unwrap());
         let traced = tracer.finish(&[vec![y], grads.to_vec()].concat()).unwrap();
         let names = |g: &Graph| g.nodes.iter().map(|n| n.name()).collect::<Vec<_>>();
         let (g, changed) = after("fuse_linear", &traced);
         assert!(changed && names(&g).contains(&"fused_linear_keep".to_owned()), "{:?}", names(&g));
-        assert!(!names(&g).iter().any(|n| n == "linear" || n == act));
+        assert!(!names(&g).iter().any(|n| n == "linear" || act.starts_with(n.as_str())));
         let run = |fuse| {
             let config = Config { fuse, ..Config::default() };
             let traced = Traced { graph: traced.graph.clone(), cut: None };
@@ -63,25 +68,34 @@ fn a_product_keeps_what_its_activation_was_given_where_backward_reads_it() {
 }
 
 #[test]
-fn a_sum_that_is_normalised_is_made_by_the_norm() {
+fn sums_before_a_norm_and_behind_its_gradient_are_made_by_the_norm() {
     setup();
-    let (x, r) = (tensor(&[6, 8], 1), tensor(&[6, 8], 2));
-    let tracer = Tracer::begin("norm", None).unwrap();
-    let (tx, tr) = (tracer.input(&x).unwrap(), tracer.input(&r).unwrap());
-    let sum = tx.add(&tr).unwrap();
-    let y = sum.layer_norm(&[8], None, None, 1e-5, true).unwrap();
-    let traced = tracer.finish(&[y, sum]).unwrap();
-    let (g, changed) = after("fuse_norm", &traced);
-    let names: Vec<_> = g.nodes.iter().map(|n| n.name()).collect();
-    assert!(changed && names == ["fused_add_layer_norm"], "{names:?}");
-    let run = |fuse_add| {
-        let traced = Traced { graph: traced.graph.clone(), cut: None };
-        let mut c = oneflow_graph::compile(traced, &Config { fuse_add, ..Config::default() }).unwrap();
-        let out = c.run(&[x.clone(), r.clone()], &mut || Ok(())).unwrap();
-        (c.session.n_launches(), out.iter().map(bytes).collect::<Vec<_>>())
-    };
-    let ((one, with), (two, without)) = (run(true), run(false));
-    assert!((one, two) == (1, 2) && with == without);
+    let (x, r, w) = (leaf(&[6, 8], 1), tensor(&[6, 8], 2), leaf(&[8], 3));
+    for kind in ["layer", "rms"] {
+        let tracer = Tracer::begin("norm", None).unwrap();
+        let sum = x.add(&tracer.input(&r).unwrap()).unwrap();
+        let y = match kind {
+            "layer" => sum.layer_norm(&[8], Some(&w), None, 1e-5, true).unwrap(),
+            _ => sum.native_rms_norm(&[8], Some(&w), 1e-5).unwrap()[0].clone(),
+        };
+        // The sum is read twice: a gradient comes to it beside that of the norm.
+        let z = y.matmul(&y.transpose(0, 1).unwrap()).unwrap().matmul(&sum).unwrap();
+        oneflow_autograd::backward(&[z.sum(&[], false).unwrap()], &[None], false, false, None).unwrap();
+        let grads = [&x, &w].map(|t| oneflow_autograd::grad(t).unwrap());
+        let traced = tracer.finish(&[vec![z, sum], grads.to_vec()].concat()).unwrap();
+        let count = |g: &Graph, part: &str| g.nodes.iter().filter(|n| n.name() == part).count();
+        let (g, changed) = after("fuse_norm", &traced);
+        let adds = (count(&traced.graph, "add"), count(&g, "add"));
+        assert!(changed && adds == (2, 0) && count(&g, &format!("fused_add_{kind}_norm")) == 1, "{kind}: {adds:?}");
+        let run = |fuse_add| {
+            let traced = Traced { graph: traced.graph.clone(), cut: None };
+            let mut c = oneflow_graph::compile(traced, &Config { fuse_add, ..Config::default() }).unwrap();
+            let out = c.run(std::slice::from_ref(&r), &mut || Ok(())).unwrap();
+            (c.session.n_launches(), out.iter().map(bytes).collect::<Vec<_>>())
+        };
+        let ((fused, with), (plain, without)) = (run(true), run(false));
+        assert!(fused < plain && with == without, "{kind}: {fused} of {plain} launches");
+    }
 }
 
 #[test]

@@ -464,6 +464,8 @@ def rms_norm(
         )
     if eps is None:
         eps = oneflow.finfo(input.dtype).eps
+    if input.is_floating_point() and (weight is None or weight.dtype == input.dtype):
+        return _oneflow._C.native_rms_norm(input, shape, weight, eps)[0]
     half = input.dtype in (oneflow.bfloat16, oneflow.float16)
     wide = input.float() if half else input
     dims = tuple(range(-len(shape), 0))

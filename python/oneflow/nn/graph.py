@@ -26,9 +26,6 @@ from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_de
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
-# Entries of a parameter group that a program reads from memory, or not at all; the others are constants in it.
-_NOT_TRACED = frozenset(("params", "param_names", "lr", "initial_lr"))
-
 
 # Tracing changes the parameters' gradients for a while: one thread at a time.
 _COMPILING = threading.RLock()
@@ -284,7 +281,7 @@ class Graph:
         if names and self._changes == _MANY_CHANGES:
             warnings.warn(
                 f"{self._name} is compiled again whenever {', '.join(map(repr, sorted(names)))} of its optimizers "
-                f"changes, {_MANY_CHANGES} times so far: of their numbers only the learning rate may change freely",
+                f"changes, {_MANY_CHANGES} times so far: learning rates, momenta, betas and decays may change freely",
                 stacklevel=user_depth(),
             )
 
@@ -294,8 +291,6 @@ class Graph:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
         program = self._program(args, kwargs, tensors)
-        for optimizer, _ in self._optimizers:
-            optimizer.refresh_lr()
         results = program.compiled.run(tensors)
         self._stepped()
         return program.unpack(results)
@@ -344,8 +339,7 @@ class Graph:
             fits = True
             try:
                 while fits:
-                    for optimizer, _ in self._optimizers:
-                        optimizer.refresh_lr()
+                    self._modes()
                     results = program.compiled.run_fed()
                     if results is None:
                         break
@@ -367,8 +361,7 @@ class Graph:
         program.compiled.feed(reader.source, list(range(len(tensors))), prefetch)
         try:
             for _ in range(len(reader)):
-                for optimizer, _ in self._optimizers:
-                    optimizer.refresh_lr()
+                self._modes()
                 results = program.compiled.run_fed()
                 self._stepped()
                 yield program.unpack(results)
@@ -376,12 +369,11 @@ class Graph:
             program.compiled.end_feed()
 
     def _modes(self) -> tuple[Any, ...]:
+        """What a program is for beside its inputs; brings the numbers up to date that optimizers' steps read."""
         settings = [
-            (name, value if not isinstance(value, (list, dict)) else repr(value))
+            (_MODE if name is None else name, value)
             for optimizer, _ in self._optimizers
-            for group in optimizer.param_groups
-            for name, value in group.items()
-            if name not in _NOT_TRACED
+            for name, value in optimizer._constants()
         ]
         return (*[(_MODE, mode) for mode in modes_key()], *settings)
 
@@ -623,3 +615,5 @@ def _name_state(trace: Any, prefix: str, optimizer: Any, named: dict[str, Tensor
                 trace.name(value, f"{prefix}.{names.get(id(param), i)}.{key}")
     for i, (_, lr) in optimizer._lr_tensors.items():
         trace.name(lr, f"{prefix}.lr.{i}")
+    for i, (_, options) in optimizer._live_tensors.items():
+        trace.name(options, f"{prefix}.options.{i}")

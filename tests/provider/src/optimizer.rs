@@ -14,6 +14,9 @@ pub fn update(a: &Args) -> Result<()> {
         *x = a.number(n + k)?.unwrap_or(0.0);
     }
     let scaling = n + rule.n_numbers;
+    if let Some(live) = a.opt_input(scaling + 2)? {
+        hyper.iter_mut().zip(live.floats()).for_each(|(h, v)| *h = v);
+    }
     if a.number(scaling + 1)?.is_some_and(|v| v != 0.0) {
         return Ok(());
     }

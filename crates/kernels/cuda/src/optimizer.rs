@@ -60,6 +60,8 @@ struct Step {
     scale: DeviceNumber,
     found_inf: DeviceNumber,
     hyper: [f64; MAX_HYPER],
+    /// In their place, where they are on the device.
+    live: *const u8,
     maximize: i64,
 }
 impl Argument for Step {}
@@ -84,10 +86,17 @@ pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
         scale: number(l.opt_input(n + rule.n_numbers))?,
         found_inf: number(l.opt_input(n + rule.n_numbers + 1))?,
         hyper: [0.0; MAX_HYPER],
+        live: std::ptr::null(),
         maximize: l.param(2)?.bool() as i64,
     };
     for k in 0..rule.n_numbers {
         step.numbers[k] = number(Some(l.input(n + k)?))?;
+    }
+    if let Some(v) = l.opt_input(n + rule.n_numbers + 2) {
+        if v.numel() != rule.n_hyper || v.dtype != DType::F64 {
+            return Err(Error::runtime(format!("optimizer update: {} of {} options", v.numel(), rule.n_hyper)));
+        }
+        step.live = v.ptr;
     }
     for k in 0..rule.n_hyper {
         step.hyper[k] = l.param(3 + k)?.f64();

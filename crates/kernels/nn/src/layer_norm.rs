@@ -180,6 +180,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let mean = l.opt_input(2).map(|v| Shared::<T::Acc>::new(v.ptr));
     let rstd = Shared::<T::Acc>::new(rstd.ptr);
     let (g, x) = (Shared::<T>::new(g.ptr), Shared::<T>::new(x.ptr));
+    let residual = l.opt_input(5).map(|v| Shared::<T>::new(v.ptr));
     let (gx, isa) = (gx.map(|v| Shared::<T>::new(v.ptr)), isa());
 
     let (block, wanted) = (block_rows(rows), gw.is_some() || gb.is_some());
@@ -211,6 +212,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                                 g: gr.read(g.at(off[0]), gs),
                                 x: xr.read(x.at(off[1]), xs),
                                 gx: if op.is_null() { op } else { or.place(op, os) },
+                                residual: residual.map_or(std::ptr::null(), |p| p.at((i * n) as isize)),
                                 w: w.at(0),
                                 gw: pw,
                                 gb: pb,
@@ -255,6 +257,8 @@ struct Backward<T: Float> {
     x: *const T,
     /// Null where it is not wanted.
     gx: *mut T,
+    /// What is added to it; null where there is nothing.
+    residual: *const T,
     w: *const T::Acc,
     /// Sums to add to; null where they are not wanted.
     gw: *mut T::Acc,
@@ -270,7 +274,7 @@ impl<T: Float> WithSimd for Backward<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Backward { g, x, gx, w, gw, gb, mean, rstd, n, rms, stream } = self;
+        let Backward { g, x, gx, residual, w, gw, gb, mean, rstd, n, rms, stream } = self;
         let stream = stream && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH);
         let (m, s) = (Reg::<S, T>::all_of(mean), Reg::<S, T>::all_of(rstd));
         // SAFETY: rows, parameters and sums hold n elements.
@@ -298,7 +302,10 @@ impl<T: Float> WithSimd for Backward<T> {
                 let gv = T::load::<S>(g.add(i), k);
                 let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
                 let xhat = (T::load::<S>(x.add(i), k) - m) * s;
-                let v = (-xhat).fma(b, gv - a) * s;
+                let mut v = (-xhat).fma(b, gv - a) * s;
+                if !residual.is_null() {
+                    v = v + T::load::<S>(residual.add(i), k);
+                }
                 if stream {
                     T::stream::<S>(v, gx.add(i));
                 } else {

@@ -26,6 +26,14 @@ pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
     }
     // SAFETY: the views are valid by the launch's contract.
     unsafe {
+        if let Some(v) = l.opt_input(n + rule.n_numbers + 2) {
+            if v.numel() != rule.n_hyper {
+                return Err(Error::runtime(format!("optimizer update: {} of {} options", v.numel(), rule.n_hyper)));
+            }
+            for (k, h) in hyper.iter_mut().take(rule.n_hyper).enumerate() {
+                *h = read(&v, k as isize)?;
+            }
+        }
         for (k, x) in numbers.iter_mut().take(rule.n_numbers).enumerate() {
             *x = read(&l.input(n + k)?, 0)?;
         }

@@ -57,7 +57,8 @@ primitives! {
     /// the compute dtype, contiguous), sum? (contiguous, as x). With a residual `sum = x + residual`, rounded to x's dtype, is
     /// what is normalised; on CPU alone. params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
     LAYER_NORM = "layer_norm";
-    /// ins: grad_output, x, mean?, rstd, weight?. outs: grad_x?, grad_weight?, grad_bias?. params as LAYER_NORM.
+    /// ins: grad_output, x, mean?, rstd, weight?, residual? (contiguous, as x: added to grad_x; on CPU alone). outs: grad_x?,
+    /// grad_weight?, grad_bias?. params as LAYER_NORM.
     LAYER_NORM_BACKWARD = "layer_norm_backward";
     /// Per-row cross entropy without holding the probabilities. ins: logits [n, c], target I64 [n], weight? [c].
     /// outs: loss [n] (logits' dtype; zero on ignored rows), logsumexp [n] (compute dtype). params: ignore_index (i64),
@@ -188,8 +189,9 @@ primitives! {
     /// Keeps the lower (upper) triangle of the last two dimensions, zero elsewhere. ins: x. params: diagonal (i64), upper (bool).
     TRIANGLE = "triangle";
     /// One step of an optimizer over many tensors, in place, by a registered `Rule`. `outs`: n params, then n tensors of each state.
-    /// `ins`: n grads, then the rule's numbers (0-dim, any float dtype), grad_scale?, found_inf? (0-dim). params: rule id, n,
-    /// maximize (bool), then the rule's hyper-parameters (f64). Gradients are divided by grad_scale. Nothing changes where found_inf is non-zero.
+    /// `ins`: n grads, then the rule's numbers (0-dim, any float dtype), grad_scale?, found_inf? (0-dim), hyper? (F64, contiguous).
+    /// params: rule id, n, maximize (bool), then the rule's hyper-parameters (f64), in whose place come those in `hyper`. Gradients
+    /// are divided by grad_scale. Nothing changes where found_inf is non-zero.
     UPDATE = "update";
     /// `outs`: n tensors, multiplied in place by `ins[0]` (0-dim), then found_inf (0-dim F32), which becomes one where some element is
     /// not finite and else keeps its value. params: n.

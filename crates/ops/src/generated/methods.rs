@@ -1044,6 +1044,14 @@ pub trait TensorOps {
         bias: Option<&Tensor>,
         eps: f64,
     ) -> Result<[Tensor; 4]>;
+    /// `fused_add_rms_norm(Tensor input, Tensor residual, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor output, Tensor rstd, Tensor sum)`
+    fn fused_add_rms_norm(
+        &self,
+        residual: &Tensor,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]>;
     /// `fused_linear(Tensor input, Tensor weight, Tensor? bias, str activation) -> Tensor`
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor>;
     /// `fused_linear_add(Tensor input, Tensor weight, Tensor? bias, Tensor residual) -> Tensor`
@@ -1331,13 +1339,14 @@ pub trait TensorOps {
         eps: f64,
         cudnn_enable: bool,
     ) -> Result<Tensor>;
-    /// `layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
+    /// `layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, Tensor? residual, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
     fn layer_norm_backward(
         &self,
         input: &Tensor,
         mean: &Tensor,
         rstd: &Tensor,
         weight: Option<&Tensor>,
+        residual: Option<&Tensor>,
         normalized_shape: &[i64],
         affine: bool,
         eps: f64,
@@ -1905,6 +1914,8 @@ pub trait TensorOps {
         dilation: &[i64],
         output_size: &[i64],
     ) -> Result<[Tensor; 2]>;
+    /// `native_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor output, Tensor rstd)`
+    fn native_rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: f64) -> Result<[Tensor; 2]>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
@@ -2226,6 +2237,17 @@ pub trait TensorOps {
     fn reshape(&self, shape: &[i64]) -> Result<Tensor>;
     /// `reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn reshape_as(&self, other: &Tensor) -> Result<Tensor>;
+    /// `rms_norm_backward(Tensor grad_output, Tensor input, Tensor rstd, Tensor? weight, Tensor? residual, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight)`
+    fn rms_norm_backward(
+        &self,
+        input: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        residual: Option<&Tensor>,
+        normalized_shape: &[i64],
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 2]>;
     /// `rnn_layer(Tensor gates_x, Tensor h_0, Tensor? c_0, Tensor w_hh, Tensor? b_hh, Tensor? w_hr, int[] batch_sizes, str mode, bool reverse) -> (Tensor output, Tensor h_n, Tensor c_n, Tensor gates, Tensor cells)`
     fn rnn_layer(
         &self,
@@ -6810,6 +6832,23 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn fused_add_rms_norm(
+        &self,
+        residual: &Tensor,
+        normalized_shape: &[i64],
+        weight: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<[Tensor; 3]> {
+        let call = Call {
+            op: &crate::nn::rms_norm::FUSED_ADD,
+            ins: &[Some(self), Some(residual), weight],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn fused_linear(&self, weight: &Tensor, bias: Option<&Tensor>, activation: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::linear::FUSED,
@@ -7970,13 +8009,14 @@ impl TensorOps for Tensor {
         mean: &Tensor,
         rstd: &Tensor,
         weight: Option<&Tensor>,
+        residual: Option<&Tensor>,
         normalized_shape: &[i64],
         affine: bool,
         eps: f64,
     ) -> Result<[Tensor; 3]> {
         let call = Call {
             op: &crate::nn::layer_norm::BACKWARD,
-            ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight],
+            ins: &[Some(self), Some(input), Some(mean), Some(rstd), weight, residual],
             args: &[Arg::Ints(normalized_shape), Arg::Bool(affine), Arg::Float(eps)],
             dest: Dest::Fresh,
         };
@@ -10108,6 +10148,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn native_rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: f64) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::nn::rms_norm::NATIVE,
+            ins: &[Some(self), weight],
+            args: &[Arg::Ints(normalized_shape), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -11362,6 +11413,26 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::view::shape::RESHAPE_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn rms_norm_backward(
+        &self,
+        input: &Tensor,
+        rstd: &Tensor,
+        weight: Option<&Tensor>,
+        residual: Option<&Tensor>,
+        normalized_shape: &[i64],
+        affine: bool,
+        eps: f64,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::nn::rms_norm::BACKWARD,
+            ins: &[Some(self), Some(input), Some(rstd), weight, residual],
+            args: &[Arg::Ints(normalized_shape), Arg::Bool(affine), Arg::Float(eps)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]
@@ -14270,7 +14341,7 @@ pub mod functions {
         none(&call)
     }
 
-    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, Tensor? live=None, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_update_<'a>(
         params: impl IntoIterator<Item = &'a Tensor>,
@@ -14282,6 +14353,7 @@ pub mod functions {
         step: Option<&'a Tensor>,
         x2: Option<&'a Tensor>,
         x3: Option<&'a Tensor>,
+        live: Option<&'a Tensor>,
         rule: &str,
         hyper: &[f64],
         maximize: bool,
@@ -14306,6 +14378,7 @@ pub mod functions {
         ins.push(step);
         ins.push(x2);
         ins.push(x3);
+        ins.push(live);
         ins.push(None);
         ins.push(None);
         let call = Call {
@@ -14326,7 +14399,7 @@ pub mod functions {
         none(&call)
     }
 
-    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
+    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, Tensor? live=None, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_update__with<'a>(
         params: impl IntoIterator<Item = &'a Tensor>,
@@ -14338,6 +14411,7 @@ pub mod functions {
         step: Option<&'a Tensor>,
         x2: Option<&'a Tensor>,
         x3: Option<&'a Tensor>,
+        live: Option<&'a Tensor>,
         rule: &str,
         hyper: &[f64],
         maximize: bool,
@@ -14364,6 +14438,7 @@ pub mod functions {
         ins.push(step);
         ins.push(x2);
         ins.push(x3);
+        ins.push(live);
         ins.push(grad_scale);
         ins.push(found_inf);
         let call = Call {

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 
 /// The number of leading (outer) dims; the trailing ones match `normalized_shape`.
-fn outer(x: &[i64], shape: &[i64], name: &str) -> Result<usize> {
+pub(super) fn outer(x: &[i64], shape: &[i64], name: &str) -> Result<usize> {
     if shape.is_empty() || shape.len() > x.len() || x[x.len() - shape.len()..] != *shape {
         return Err(Error::runtime(format!(
             "{name}(): Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size {x:?}"
@@ -12,17 +12,41 @@ fn outer(x: &[i64], shape: &[i64], name: &str) -> Result<usize> {
     Ok(x.len() - shape.len())
 }
 
-fn check_affine(t: Option<&Tensor>, shape: &[i64], what: &str) -> Result<()> {
+pub(super) fn check_affine(t: Option<&Tensor>, shape: &[i64], name: &str, what: &str) -> Result<()> {
     match t {
         Some(t) if t.sizes() != shape => Err(Error::runtime(format!(
-            "layer_norm(): Expected {what} to be of same shape as normalized_shape, but got {what} of shape {:?} and normalized_shape = {shape:?}",
+            "{name}(): Expected {what} to be of same shape as normalized_shape, but got {what} of shape {:?} and normalized_shape = {shape:?}",
             t.sizes()
         ))),
         _ => Ok(()),
     }
 }
 
-fn not_axes(c: &Call<'_>) -> u32 {
+pub(super) fn check_residual(name: &str, x: &Tensor, r: &Tensor) -> Result<()> {
+    if r.sizes() == x.sizes() && r.dtype() == x.dtype() {
+        return Ok(());
+    }
+    Err(Error::runtime(format!(
+        "{name}(): the residual {}{:?} is not like the input {}{:?}",
+        r.dtype(),
+        r.sizes(),
+        x.dtype(),
+        x.sizes()
+    )))
+}
+
+/// A gradient's kernel adds to what it gives, on the host.
+pub(super) fn check_sum(c: &Call<'_>, at: usize) -> Result<()> {
+    match c.opt(at) {
+        Some(r) if !r.device().is_cpu() => {
+            Err(Error::not_implemented(format!("{}(): this device normalises and adds apart", c.name())))
+        }
+        Some(r) => check_residual(c.name(), c.t(1)?, r),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn not_axes(c: &Call<'_>) -> u32 {
     let n = c.t(0).map_or(0, Tensor::ndim);
     let k = c.ints(0).map_or(n, <[i64]>::len);
     (n.saturating_sub(k)..n).fold(0, |m, d| m | 1 << d)
@@ -54,8 +78,8 @@ pub static NATIVE: OpDef = OpDef {
                 x.dtype().scalar_type_name()
             )));
         }
-        check_affine(c.opt(1), shape, "weight")?;
-        check_affine(c.opt(2), shape, "bias")?;
+        check_affine(c.opt(1), shape, "layer_norm", "weight")?;
+        check_affine(c.opt(2), shape, "layer_norm", "bias")?;
         outs.push(x.dtype(), x.device(), x.sizes())?;
         let mut stat = Dims::from_slice(&x.sizes()[..n]);
         stat.resize(x.ndim(), 1);
@@ -82,8 +106,16 @@ pub static NATIVE: OpDef = OpDef {
             let shape = c.arg(0).ints().unwrap_or(&[]);
             let eps = c.arg(1).float().unwrap_or(1e-5);
             let (want_w, want_b) = (out.needs(1), out.needs(2));
-            let [gx, gw, gb] =
-                c.g()?.layer_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), shape, want_w || want_b, eps)?;
+            let [gx, gw, gb] = c.g()?.layer_norm_backward(
+                c.x(0)?,
+                c.y(1)?,
+                c.y(2)?,
+                c.opt_x(1),
+                None,
+                shape,
+                want_w || want_b,
+                eps,
+            )?;
             out.set(0, || Ok(gx))?;
             out.set(1, || Ok(gw))?;
             out.set(2, || Ok(gb))
@@ -104,9 +136,10 @@ pub static NATIVE: OpDef = OpDef {
 
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse(
-        "layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+        "layer_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, Tensor? residual, int[] normalized_shape, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     ),
-    doc: "Gradients of layer norm; those of weight and bias are empty unless `affine`.",
+    doc: "Gradients of layer norm; those of weight and bias are empty unless `affine`. The compiler lets `residual` be added to that of
+the input.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let (x, shape) = (c.t(1)?, c.ints(0)?);
@@ -120,12 +153,13 @@ pub static BACKWARD: OpDef = OpDef {
         prim: &LAYER_NORM_BACKWARD,
         lower: |c, _, l| {
             let (x, shape) = (c.t(1)?, c.ints(0)?);
+            check_sum(c, 5)?;
             let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
             l.input(0).input(1);
             for i in 2..4 {
                 l.input_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), c.t(i)?.offset());
             }
-            l.opt_input(4, c.opt(4).is_some()).output(0);
+            l.opt_input(4, c.opt(4).is_some()).opt_input(5, c.opt(5).is_some()).output(0);
             if c.bool(1) {
                 l.output(1).output(2)
             } else {
@@ -150,7 +184,10 @@ pub static BACKWARD: OpDef = OpDef {
         };
         let gx =
             gy.sub(&gy.mean(&inner, true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&inner, true)?)?)?.mul(&inv)?;
-        outs.give(gx);
+        outs.give(match c.opt(5) {
+            Some(r) => gx.add(r)?,
+            None => gx,
+        });
         if c.bool(1) {
             let (gw, gb) = (g.mul(&normed)?, g.clone());
             outs.give(if lead.is_empty() { gw } else { gw.sum(&lead, false)? });
@@ -167,7 +204,8 @@ pub static BACKWARD: OpDef = OpDef {
         let n = x.ndim() - c.ints(0)?.len();
         for i in 0..n {
             let s = Sbp::S(i as u8);
-            let ins = c.ins.iter().flatten().enumerate().map(|(k, _)| if k < 4 { s } else { Sbp::B }).collect();
+            let present = c.ins.iter().enumerate().filter(|(_, t)| t.is_some());
+            let ins = present.map(|(k, _)| if k == 4 { Sbp::B } else { s }).collect();
             rows.push(Row { ins, outs: SmallVec::from_slice(&[s, Sbp::P_SUM, Sbp::P_SUM]) });
         }
         Ok(())
@@ -185,15 +223,7 @@ pub static FUSED_ADD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let (x, r) = (c.t(0)?, c.t(1)?);
-        if r.sizes() != x.sizes() || r.dtype() != x.dtype() {
-            return Err(Error::runtime(format!(
-                "fused_add_layer_norm(): the residual {}{:?} is not like the input {}{:?}",
-                r.dtype(),
-                r.sizes(),
-                x.dtype(),
-                x.sizes()
-            )));
-        }
+        check_residual(c.name(), x, r)?;
         let ins = [c.ins[0], c.opt(2), c.opt(3)];
         (NATIVE.infer)(&Call::new(&NATIVE, &ins, c.args), outs)?;
         outs.push(x.dtype(), x.device(), x.sizes())

@@ -7,6 +7,7 @@ pub mod embedding_bag;
 pub mod group_norm;
 pub mod layer_norm;
 pub mod loss;
+pub mod rms_norm;
 pub mod softmax;
 
 use crate::prelude::*;

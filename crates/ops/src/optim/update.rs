@@ -8,8 +8,16 @@ fn len(c: &Call<'_>, arg: usize) -> usize {
 }
 
 /// Lists lie first among the inputs: parameters, gradients, states. `numbers` are the inputs after them, without the two
-/// that loss scaling adds.
-fn lower(c: &Call<'_>, l: &mut Lowered, rule: &Rule, n_lists: usize, maximize: bool, hyper: &[f64]) -> Result<()> {
+/// that loss scaling adds; where `live` is one, the last of them holds the options that a program reads anew each step.
+fn lower(
+    c: &Call<'_>,
+    l: &mut Lowered,
+    rule: &Rule,
+    n_lists: usize,
+    maximize: bool,
+    hyper: &[f64],
+    live: usize,
+) -> Result<()> {
     let n = len(c, 0);
     let lens: SmallVec<[usize; 5]> = (0..n_lists).map(|i| len(c, i)).collect();
     if lens[2..].iter().filter(|m| **m > 0).count() != rule.n_states && n > 0 {
@@ -30,7 +38,7 @@ fn lower(c: &Call<'_>, l: &mut Lowered, rule: &Rule, n_lists: usize, maximize: b
         l.input(k);
     }
     let scaling = c.ins.len() - 2;
-    if scaling - start < rule.n_numbers {
+    if scaling - live - start < rule.n_numbers {
         return Err(Error::runtime(format!("{}(): rule {:?} reads more numbers", c.name(), rule.name)));
     }
     for k in start..start + rule.n_numbers {
@@ -38,6 +46,9 @@ fn lower(c: &Call<'_>, l: &mut Lowered, rule: &Rule, n_lists: usize, maximize: b
         l.input(k);
     }
     l.opt_input(scaling, c.opt(scaling).is_some()).opt_input(scaling + 1, c.opt(scaling + 1).is_some());
+    if live > 0 && c.opt(scaling - 1).is_some() {
+        l.input(scaling - 1);
+    }
     l.param(rule.id()).param(n as i64).param(maximize);
     hyper.iter().for_each(|h| {
         l.param(*h);
@@ -47,15 +58,17 @@ fn lower(c: &Call<'_>, l: &mut Lowered, rule: &Rule, n_lists: usize, maximize: b
 
 pub static UPDATE_OP: OpDef = OpDef {
     sig: Sig::parse(
-        "_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+        "_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, Tensor? live=None, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
     ),
-    doc: "One step of a named rule over a list of parameters, in place. Lists of states that a rule does not have are empty.",
+    doc: "One step of a named rule over a list of parameters, in place. Lists of states that a rule does not have are empty.
+
+A program reads `live`, a vector of float64, in place of `hyper`, which it would hold as constants.",
     infer: |c, _| check_lists(c, 5).map(drop),
     kernel: Kernel::Prim {
         prim: &UPDATE,
         lower: |c, _, l| {
             let Arg::Floats(hyper) = c.arg(6) else { return Err(Error::type_("hyper must be a list of floats")) };
-            lower(c, l, Rule::by_name(c.str(5)?)?, 5, c.bool(7), hyper)
+            lower(c, l, Rule::by_name(c.str(5)?)?, 5, c.bool(7), hyper, 1)
         },
     },
     ..BASE
@@ -63,7 +76,7 @@ pub static UPDATE_OP: OpDef = OpDef {
 
 fn lower_adam(c: &Call<'_>, l: &mut Lowered, decoupled: bool) -> Result<()> {
     let hyper = [c.float(4)?, c.float(5)?, c.float(7)?, c.float(6)?, decoupled as u8 as f64, 1.0];
-    lower(c, l, &rules::ADAM, 4, c.bool(8), &hyper)
+    lower(c, l, &rules::ADAM, 4, c.bool(8), &hyper, 0)
 }
 
 pub static ADAMW: OpDef = OpDef {
@@ -102,9 +115,9 @@ pub static SGD_OP: OpDef = OpDef {
             let (momentum, decay) = (c.float(3)?, c.float(5)?);
             let flag = |i| c.bool(i) as u8 as f64;
             if len(c, 2) == 0 {
-                return lower(c, l, &rules::SGD, 3, c.bool(7), &[decay]);
+                return lower(c, l, &rules::SGD, 3, c.bool(7), &[decay], 0);
             }
-            lower(c, l, &rules::SGD_MOMENTUM, 3, c.bool(7), &[decay, momentum, c.float(4)?, flag(6), flag(8)])
+            lower(c, l, &rules::SGD_MOMENTUM, 3, c.bool(7), &[decay, momentum, c.float(4)?, flag(6), flag(8)], 0)
         },
     },
     ..BASE

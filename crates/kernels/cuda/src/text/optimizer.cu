@@ -17,6 +17,8 @@ struct Step {
     Number numbers[MAX_NUMBERS];
     Number scale, found_inf;
     f64 hyper[MAX_HYPER];
+    // In their place, where they are on the device.
+    const f64* live;
     i64 maximize;
 };
 D f64 read(Number x, f64 absent) {
@@ -34,7 +36,7 @@ extern "C" __global__ void entry(const __grid_constant__ Table t, const __grid_c
     const int k = blockIdx.y;
     f64 x[MAX_NUMBERS], constants[MAX_SCALARS];
     for (int i = 0; i < MAX_NUMBERS; i++) x[i] = read(of.numbers[i], 0.0);
-    scalars(of.hyper, x, constants);
+    scalars(of.live ? of.live : of.hyper, x, constants);
     C c[MAX_SCALARS];
     for (int i = 0; i < MAX_SCALARS; i++) c[i] = (C)constants[i];
     const C factor = (C)((of.maximize ? -1.0 : 1.0) / read(of.scale, 1.0));
