@@ -90,10 +90,11 @@ fn tap_offset(weight: &Image, k: Three) -> isize {
     (0..3).map(|d| k[d] * weight.strides[2 + d]).sum()
 }
 
-/// The taps that reach positions `phase + stride * j`, in terms of j.
+/// The taps that reach positions `phase + stride * j`, in terms of j, in the order they read.
 fn phase_taps(window: &Window, weight: &Image, phase: Three) -> Vec<Tap> {
     window
         .taps()
+        .rev()
         .filter_map(|k| {
             let at: Three = std::array::from_fn(|d| phase[d] + window.padding[d] - k[d] * window.dilation[d]);
             let reaches = (0..3).all(|d| at[d].rem_euclid(window.stride[d]) == 0);

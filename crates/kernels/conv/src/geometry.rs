@@ -125,7 +125,7 @@ impl Window {
     }
 
     /// Positions of the window, the last dimension fastest.
-    pub fn taps(&self) -> impl Iterator<Item = Three> + use<> {
+    pub fn taps(&self) -> impl DoubleEndedIterator<Item = Three> + use<> {
         let [d, h, w] = self.kernel;
         (0..d * h * w).map(move |i| [(i / (h * w)) as isize, (i / w % h) as isize, (i % w) as isize])
     }

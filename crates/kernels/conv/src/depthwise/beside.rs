@@ -118,11 +118,13 @@ impl<T: Stored> WithSimd for Line<'_, T> {
                                     *sum = madd(T::load::<S>(x.offset(u as isize * step * next)), by, *sum);
                                 }
                             }
-                            _ => {
-                                for (t, u) in (0..run.len()).flat_map(|t| (0..TOGETHER).map(move |u| (t, u))) {
+                            (taps, false) => {
+                                for t in 0..taps {
                                     let by = load_sum::<Reg<S, T>>(by.add(t * channels), k);
-                                    let x = x.offset((u as isize * step + t as isize) * next);
-                                    sum[u] = madd(T::load_partial::<S>(x, k), by, sum[u]);
+                                    for (u, sum) in sum.iter_mut().enumerate() {
+                                        let x = x.offset((u as isize * step + t as isize) * next);
+                                        *sum = madd(T::load_partial::<S>(x, k), by, *sum);
+                                    }
                                 }
                             }
                         }

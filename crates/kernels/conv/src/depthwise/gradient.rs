@@ -92,7 +92,8 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
                     for id in 0..d {
                         let mut ih = 0;
                         while ih < h {
-                            let (g, from) = (grad.at::<T>(n, group * n_out + o, [id, ih, 0]), from.add((id * lh + ih) * lw));
+                            let (g, from) =
+                                (grad.at::<T>(n, group * n_out + o, [id, ih, 0]), from.add((id * lh + ih) * lw));
                             ih += match h - ih {
                                 ROWS.. => self.rows::<S, ROWS>(from, g, &mut near),
                                 4.. => self.rows::<S, 4>(from, g, &mut near),

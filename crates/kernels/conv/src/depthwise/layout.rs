@@ -5,7 +5,7 @@ use crate::correlate::reach;
 use crate::geometry::Three;
 use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::Reg;
-use oneflow_kernels_prim::{Num, Register, Simd};
+use oneflow_kernels_prim::{Register, Simd};
 use std::any::TypeId;
 
 /// Rows of outputs computed together, at most.
@@ -78,7 +78,7 @@ impl Layout {
         (0..3).map(|d| self.step[d] * self.len[d]).product()
     }
 
-    /// Numbers that `fill` needs behind the plane: a row, and what is read and written behind a row's end.
+    /// Numbers behind the plane: what is read there, and a row that `fill` widens.
     pub fn spare(&self) -> usize {
         self.inputs[2] + 2 * super::SLACK
     }
@@ -97,35 +97,28 @@ impl Layout {
     #[inline(always)]
     pub unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
         let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
-        let width = Reg::<S, T>::WIDTH;
         let whole = TypeId::of::<T>() == TypeId::of::<T::Acc>();
         let wide: *mut T::Acc = dst.wrapping_add(self.n_elements() + super::SLACK);
-        let mut line = dst;
-        // In the order they lie: what is written behind a line is written again.
-        for phase in 0..sd * sh * sw {
-            let [pd, ph, pw] = [phase / (sh * sw), phase / sw % sh, phase % sw];
-            // Position i of the line is element `first + i * sw` of the row.
-            let first = pw as isize + self.start[2];
-            let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
-            let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
-            for i in 0..ld * lh {
-                let id = ((i / lh) * sd + pd) as isize + self.start[0];
-                let ih = ((i % lh) * sh + ph) as isize + self.start[1];
-                let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
-                let n = if inside { end - before } else { 0 };
-                // SAFETY: only positions inside the plane are read; the lines lie in the buffer, with room behind.
+        for (d, h) in (0..sd * ld).flat_map(|d| (0..sh * lh).map(move |h| (d, h))) {
+            let (id, ih) = (d as isize + self.start[0], h as isize + self.start[1]);
+            let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
+            let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
+            for phase in 0..sw {
+                let line = dst.wrapping_add(self.place([d, h, phase]));
+                // Position i of the line is element `first + i * sw` of the row.
+                let first = phase as isize + self.start[2];
+                let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
+                let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
+                // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
                 unsafe {
-                    let zero = Reg::<S, T>::splat(0.0);
-                    if n == 0 {
-                        (0..lw).step_by(width).for_each(|i| zero.store(line.add(i)));
-                        line = line.add(lw);
+                    if !inside || before == end {
+                        zeros::<Reg<S, T>>(line, lw);
                         continue;
                     }
-                    (0..before).step_by(width).for_each(|i| zero.store(line.add(i)));
-                    (end..lw).step_by(width).for_each(|i| zero.store(line.add(i)));
-                    let row = src.offset(id * strides[0] + ih * strides[1]);
+                    zeros::<Reg<S, T>>(line, before);
+                    zeros::<Reg<S, T>>(line.add(end), lw - end);
                     let from = row.wrapping_offset((first + (before * sw) as isize) * strides[2]);
-                    let to = line.add(before);
+                    let (n, to) = (end - before, line.add(before));
                     match (sw as isize * strides[2], strides[2]) {
                         (1, _) => copy_row::<T, S>(from, n, to),
                         (2, 1) if whole => every_other(from.cast::<T::Acc>(), n, to),
@@ -135,9 +128,18 @@ impl Layout {
                         }
                         (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
                     }
-                    line = line.add(lw);
                 }
             }
         }
+    }
+}
+
+/// # Safety
+/// There are `n` numbers.
+#[inline(always)]
+unsafe fn zeros<R: Register>(to: *mut R::Elem, n: usize) {
+    for i in (0..n).step_by(R::WIDTH) {
+        // SAFETY: by the caller.
+        unsafe { R::splat(0.0).store_partial(to.add(i), R::WIDTH.min(n - i)) };
     }
 }

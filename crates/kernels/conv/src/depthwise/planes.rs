@@ -221,8 +221,7 @@ impl Correlation<'_> {
     #[inline(always)]
     pub unsafe fn first_sum<T: Stored>(&self, channel: usize) -> T::Acc {
         // SAFETY: by the caller.
-        self.bias.map_or(T::Acc::ZERO, |(b, stride)| unsafe {
-            (*b.cast::<T>().offset(channel as isize * stride)).widen()
-        })
+        self.bias
+            .map_or(T::Acc::ZERO, |(b, stride)| unsafe { (*b.cast::<T>().offset(channel as isize * stride)).widen() })
     }
 }
