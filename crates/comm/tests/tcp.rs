@@ -22,13 +22,23 @@ fn threads<R: Send>(
     timeout: Duration,
     f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
+    on_hosts(&vec![HERE; n], timeout, f)
+}
+
+/// As `threads`, with an address for each rank: ranks with one address share memory.
+fn on_hosts<R: Send>(
+    hosts: &[IpAddr],
+    timeout: Duration,
+    f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let n = hosts.len();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
     std::thread::scope(|scope| {
         let (f, store) = (&f, &store);
         let threads: Vec<_> = (0..n)
             .map(|rank| {
                 scope.spawn(move || {
-                    let group = tcp::join(store.clone(), HERE, rank, n, 1, LONG)?;
+                    let group = tcp::join(store.clone(), hosts[rank], rank, n, 1, LONG)?;
                     group.set_timeout(timeout);
                     f(group)
                 })
@@ -41,8 +51,12 @@ fn threads<R: Send>(
 #[test]
 fn every_operation_on_one_and_four_ranks() {
     check_all(&*tcp::single(LONG).unwrap()).unwrap();
-    for (rank, result) in threads(4, LONG, |group| check_all(&*group)).into_iter().enumerate() {
-        result.unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    let there = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    // In memory, and half in memory and half by sockets.
+    for hosts in [[HERE; 4], [HERE, there, HERE, there]] {
+        for (rank, result) in on_hosts(&hosts, LONG, |group| check_all(&*group)).into_iter().enumerate() {
+            result.unwrap_or_else(|e| panic!("rank {rank} of {hosts:?}: {e}"));
+        }
     }
 }
 

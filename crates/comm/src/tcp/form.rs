@@ -14,6 +14,7 @@ use oneflow_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::mesh::timespec;
+use super::shm::Shm;
 use crate::engine::comm_id;
 use crate::store::Store;
 
@@ -27,12 +28,16 @@ pub(super) struct Site {
 /// The connections of one pair of ranks.
 pub(super) struct Lanes {
     pub data: TcpStream,
+    /// Carries what `data` would, where both ranks are on one host.
+    pub shm: Option<Shm>,
     pub p2p: TcpStream,
     pub control: TcpStream,
 }
 
 const N_LANES: usize = 3;
-const MAGIC: u32 = 0x3150_464f;
+const MAGIC: u32 = 0x3250_464f;
+/// `0` keeps the ranks of one host on sockets.
+const SWITCH: &str = "ONEFLOW_COMM_SHM";
 /// Strangers that are connected but have not said who they are.
 const MAX_STRANGERS: usize = 256;
 
@@ -49,40 +54,58 @@ pub(super) fn connect(
     let listener =
         TcpListener::bind((site.local_ip, 0)).map_err(|e| fail(format!("cannot listen on {}: {e}", site.local_ip)))?;
     let address = listener.local_addr().map_err(|e| fail(e.to_string()))?;
-    let me =
-        Hello { generation: site.generation, comm: comm_id(name), secret: random(), from: 0, to: rank, size, lane: 0 };
+    let (generation, comm, secret) = (site.generation, comm_id(name), random());
+    let me = Hello { generation, comm, secret, from: 0, to: rank, size, lane: 0, shm: (0, 0), shm_secret: 0 };
     let key = |r: usize| format!("group/{name}/{r}");
     site.store.set(&key(rank), format!("{address} {:016x}", me.secret).as_bytes()).map_err(|e| fail(e.to_string()))?;
 
-    let mut found: Vec<[Option<TcpStream>; N_LANES]> = (0..size).map(|_| [None, None, None]).collect();
-    for (peer, lanes) in found.iter_mut().enumerate().take(rank) {
+    let mut found: Vec<Found> = (0..size).map(|_| Found::default()).collect();
+    for (peer, found) in found.iter_mut().enumerate().take(rank) {
         let left = deadline.saturating_duration_since(Instant::now());
         let known = site.store.wait(&[&key(peer)], left).and_then(|()| site.store.get(&key(peer)));
         let known = known.map_err(|e| fail(format!("rank {peer} did not come: {e}")))?;
         let (address, secret) =
             parse_address(&known).ok_or_else(|| fail(format!("rank {peer} published a malformed address")))?;
-        for (lane, slot) in lanes.iter_mut().enumerate() {
-            let hello = Hello { secret, from: rank, to: peer, lane, ..me };
-            let stream = introduce(address, &hello, deadline);
-            *slot = Some(stream.map_err(|cause| fail(format!("rank {peer} at {address}: {cause}")))?);
+        // Who listens on this rank's own address runs on its host. Without the memory the sockets serve as well.
+        let here = address.ip() == site.local_ip && std::env::var(SWITCH).as_deref() != Ok("0");
+        let offer = here.then(|| Shm::offer(size, random()).ok()).flatten();
+        for (lane, slot) in found.streams.iter_mut().enumerate() {
+            let mut hello = Hello { secret, from: rank, to: peer, lane, ..me };
+            if let Some(offer) = offer.as_ref().filter(|_| lane == 0) {
+                (hello.shm, hello.shm_secret) = (offer.place(), offer.secret);
+            }
+            let (stream, shared) = introduce(address, &hello, deadline)
+                .map_err(|cause| fail(format!("rank {peer} at {address}: {cause}")))?;
+            *slot = Some(stream);
+            found.takes |= shared;
         }
+        found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
     }
     accept(&listener, &me, &mut found, deadline).map_err(fail)?;
     // Everybody who needed the address has used it.
     let _ = site.store.delete(&key(rank));
 
     let mut lanes = Vec::with_capacity(size);
-    for (peer, streams) in found.into_iter().enumerate() {
-        let [Some(data), Some(p2p), Some(control)] = streams else {
+    for (peer, found) in found.into_iter().enumerate() {
+        let [Some(data), Some(p2p), Some(control)] = found.streams else {
             lanes.push(None);
             continue;
         };
         for stream in [&data, &p2p, &control] {
             tune(stream).map_err(|e| fail(format!("connection to rank {peer}: {e}")))?;
         }
-        lanes.push(Some(Lanes { data, p2p, control }));
+        lanes.push(Some(Lanes { data, shm: found.shm, p2p, control }));
     }
     Ok(lanes)
+}
+
+/// What there is of the connections with one peer.
+#[derive(Default)]
+struct Found {
+    streams: [Option<TcpStream>; N_LANES],
+    shm: Option<Shm>,
+    /// The peer has mapped what it was offered.
+    takes: bool,
 }
 
 /// The first words of a connection.
@@ -95,28 +118,33 @@ struct Hello {
     to: usize,
     size: usize,
     lane: usize,
+    /// Shared memory: the process and its descriptor, zeros for none.
+    shm: (u32, u32),
+    shm_secret: u64,
 }
 
 impl Hello {
-    const LEN: usize = 44;
+    const LEN: usize = 60;
 
     fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        let words = [self.generation, self.comm, self.secret];
+        let words = [self.generation, self.comm, self.secret, self.shm_secret];
         words.iter().enumerate().for_each(|(i, w)| out[4 + 8 * i..12 + 8 * i].copy_from_slice(&w.to_le_bytes()));
-        let halves = [self.from, self.to, self.size, self.lane];
+        let halves = [self.from as u32, self.to as u32, self.size as u32, self.lane as u32, self.shm.0, self.shm.1];
         halves.iter().enumerate().for_each(|(i, h)| {
-            out[28 + 4 * i..32 + 4 * i].copy_from_slice(&(*h as u32).to_le_bytes());
+            out[36 + 4 * i..40 + 4 * i].copy_from_slice(&h.to_le_bytes());
         });
         out
     }
 
     fn decode(raw: &[u8; Self::LEN]) -> Option<Hello> {
         let at = |at: usize, n: usize| raw[at..at + n].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
-        let half = |i: usize| at(28 + 4 * i, 4) as usize;
-        let (generation, comm, secret) = (at(4, 8), at(12, 8), at(20, 8));
-        let hello = Hello { generation, comm, secret, from: half(0), to: half(1), size: half(2), lane: half(3) };
+        let half = |i: usize| at(36 + 4 * i, 4) as usize;
+        let (generation, comm, secret, shm_secret) = (at(4, 8), at(12, 8), at(20, 8), at(28, 8));
+        let (from, to, size, lane) = (half(0), half(1), half(2), half(3));
+        let shm = (half(4) as u32, half(5) as u32);
+        let hello = Hello { generation, comm, secret, from, to, size, lane, shm, shm_secret };
         (at(0, 4) == u64::from(MAGIC)).then_some(hello)
     }
 }
@@ -125,9 +153,12 @@ impl Hello {
 const WELCOME: u8 = 0;
 const WRONG_GENERATION: u8 = 1;
 const WRONG_GROUP: u8 = 2;
+/// Welcome, and the offered memory is mapped.
+const WELCOME_SHARED: u8 = 3;
 const ANSWER_LEN: usize = 9;
 
-fn introduce(address: SocketAddr, hello: &Hello, deadline: Instant) -> Result<TcpStream, String> {
+/// Connects and says who this is. Also tells whether the offered memory was taken.
+fn introduce(address: SocketAddr, hello: &Hello, deadline: Instant) -> Result<(TcpStream, bool), String> {
     let left = || match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err("timed out".to_owned()),
         left => Ok(left),
@@ -141,23 +172,19 @@ fn introduce(address: SocketAddr, hello: &Hello, deadline: Instant) -> Result<Tc
     stream.read_exact(&mut answer).map_err(|e| format!("no answer to the greeting: {e}"))?;
     let theirs = answer[1..].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
     match answer[0] {
-        WELCOME => Ok(stream),
+        kind @ (WELCOME | WELCOME_SHARED) => Ok((stream, kind == WELCOME_SHARED)),
         WRONG_GENERATION => Err(format!("it is of generation {theirs}, this process of {}", hello.generation)),
         _ => Err("it refused the greeting: another job or another group answers there".to_owned()),
     }
 }
 
 /// Waits until all lanes of all higher ranks are there. Strangers are heard, refused, and cannot hold anything up.
-fn accept(
-    listener: &TcpListener,
-    me: &Hello,
-    found: &mut [[Option<TcpStream>; N_LANES]],
-    deadline: Instant,
-) -> Result<(), String> {
+fn accept(listener: &TcpListener, me: &Hello, found: &mut [Found], deadline: Instant) -> Result<(), String> {
     listener.set_nonblocking(true).map_err(|e| e.to_string())?;
     let mut strangers: Vec<(TcpStream, Vec<u8>)> = Vec::new();
     loop {
-        let missing: Vec<usize> = (me.to + 1..me.size).filter(|&r| found[r].iter().any(Option::is_none)).collect();
+        let absent = |r: &usize| found[*r].streams.iter().any(Option::is_none);
+        let missing: Vec<usize> = (me.to + 1..me.size).filter(absent).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -185,15 +212,20 @@ fn accept(
                 waiting.push((stream, heard));
                 continue;
             };
-            let verdict = judge(me, Hello::decode(&raw).as_ref());
+            let hello = Hello::decode(&raw);
+            let verdict = judge(me, hello.as_ref());
+            let offered = hello.filter(|hello| verdict.is_ok() && hello.shm != (0, 0));
+            let shm = offered.and_then(|h| Shm::accept(h.shm.0, h.shm.1, me.size, h.shm_secret).ok());
             let mut answer = [0; ANSWER_LEN];
-            answer[0] = verdict.map_or_else(|refusal| refusal, |_| WELCOME);
+            let welcome = if shm.is_some() { WELCOME_SHARED } else { WELCOME };
+            answer[0] = verdict.map_or_else(|refusal| refusal, |_| welcome);
             answer[1..].copy_from_slice(&me.generation.to_le_bytes());
             // The answer fits any socket's empty buffer: no partial write.
             if stream.write_all(&answer).is_ok()
                 && let Ok((from, lane)) = verdict
             {
-                found[from][lane] = Some(stream);
+                found[from].streams[lane] = Some(stream);
+                found[from].shm = found[from].shm.take().or(shm);
             }
         }
         strangers = waiting;
@@ -249,10 +281,13 @@ mod tests {
 
     #[test]
     fn only_members_of_this_very_group_are_let_in() {
-        let me = Hello { generation: 3, comm: 5, secret: 7, from: 0, to: 1, size: 4, lane: 0 };
+        let (shm, shm_secret) = ((4321, 17), u64::MAX - 5);
+        let me = Hello { generation: 3, comm: 5, secret: 7, from: 0, to: 1, size: 4, lane: 0, shm, shm_secret };
         let peer = Hello { from: 2, lane: 1, ..me };
         let sent = |hello: Hello| judge(&me, Hello::decode(&hello.encode()).as_ref());
         assert_eq!(sent(peer), Ok((2, 1)));
+        let heard = Hello::decode(&peer.encode()).unwrap();
+        assert_eq!((heard.shm, heard.shm_secret), (shm, shm_secret));
         assert_eq!(sent(Hello { generation: 2, ..peer }), Err(WRONG_GENERATION));
         for bad in [
             Hello { secret: 8, ..peer },

@@ -3,21 +3,26 @@
 use std::io::{ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 
-use super::form::{self, Site};
+use super::form::{self, Lanes, Site};
 use super::monitor::{Link, Monitor};
+use super::shm::Shm;
 use crate::engine::{PointToPoint, Transport};
 use crate::request::{Header, Stamp};
 
 /// The connections of this rank with the others of one group.
 pub(crate) struct Mesh {
     rank: usize,
-    data: Vec<Option<TcpStream>>,
+    data: Vec<Option<Lane>>,
+    /// Nanoseconds to look for bytes in shared memory before sleeping: less where the others were not so quick lately, since
+    /// who spins on a core that they need makes both wait.
+    spin: AtomicU32,
     monitor: Arc<Monitor>,
     /// `None` in a world of one, where no sub-group needs a peer either.
     site: Option<Arc<Site>>,
@@ -39,25 +44,79 @@ impl Mesh {
         let mut links = Vec::with_capacity(size);
         for lanes in lanes {
             let (stream, link) = match lanes {
-                Some(lanes) => (Some(lanes.data), Some(Link { p2p: lanes.p2p, control: lanes.control })),
+                Some(Lanes { data, shm, p2p, control }) => {
+                    (Some(Lane { socket: data, shm, closed: AtomicBool::new(false) }), Some(Link { p2p, control }))
+                }
                 None => (None, None),
             };
             data.push(stream);
             links.push(link);
         }
         let monitor = Monitor::start(name, rank, links)?;
-        Ok(Mesh { rank, data, monitor, site })
+        Ok(Mesh { rank, data, spin: AtomicU32::new(SPIN.end), monitor, site })
     }
 
-    fn stream(&self, peer: usize) -> Result<&TcpStream, String> {
+    fn lane(&self, peer: usize) -> Result<&Lane, String> {
         self.data[peer].as_ref().ok_or_else(|| format!("no connection to rank {peer}"))
+    }
+}
+
+/// The longest is a little more than waking a sleeper takes.
+const SPIN: std::ops::Range<u32> = 1_000..32_000;
+
+/// The way to one peer.
+struct Lane {
+    /// Carries the bytes; beside shared memory it only wakes sleepers and tells of deaths.
+    socket: TcpStream,
+    shm: Option<Shm>,
+    /// The peer of a shared lane has closed its end of the socket.
+    closed: AtomicBool,
+}
+
+impl Lane {
+    /// Sends what fits now of header and payload from position `at` on.
+    fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
+        let Some(shm) = &self.shm else { return send_some(&self.socket, header, data, at) };
+        let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
+        self.ring(shm);
+        Ok(n)
+    }
+
+    fn receive(&self, target: &mut [u8]) -> std::io::Result<usize> {
+        let Some(shm) = &self.shm else { return (&self.socket).read(target) };
+        let n = shm.read(target)?;
+        self.ring(shm);
+        Ok(n)
+    }
+
+    fn ring(&self, shm: &Shm) {
+        if shm.must_ring() {
+            // A full socket wakes its reader anyway, and a closed one is found by whoever sleeps on it.
+            let _ = send(&self.socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+    }
+
+    /// After a sleep: takes the rings off the socket.
+    fn wake_up(&self) {
+        let Some(shm) = &self.shm else { return };
+        shm.wake_up();
+        let mut rings = [0; 64];
+        loop {
+            match (&self.socket).read(&mut rings) {
+                Ok(n) if n == rings.len() => {}
+                Ok(n) if n > 0 => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                _ => return self.closed.store(true, Ordering::Relaxed),
+            }
+        }
     }
 }
 
 /// One message on its way out: header, then payload.
 struct Out<'a> {
     peer: usize,
-    stream: &'a TcpStream,
+    lane: &'a Lane,
     header: [u8; Header::LEN],
     data: &'a [u8],
     at: usize,
@@ -66,7 +125,7 @@ struct Out<'a> {
 /// One message on its way in.
 struct In<'a, 'b> {
     peer: usize,
-    stream: &'a TcpStream,
+    lane: &'a Lane,
     header: [u8; Header::LEN],
     data: &'b mut [u8],
     at: usize,
@@ -80,7 +139,7 @@ impl Out<'_> {
     /// Sends what the socket takes now.
     fn progress(&mut self) -> std::io::Result<()> {
         while !self.done() {
-            self.at += match send_some(self.stream, &self.header, self.data, self.at) {
+            self.at += match self.lane.send(&self.header, self.data, self.at) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 other => other?,
             };
@@ -101,7 +160,7 @@ impl In<'_, '_> {
                 true => &mut self.header[self.at..],
                 false => &mut self.data[self.at - Header::LEN..],
             };
-            match (&mut &*self.stream).read(target) {
+            match self.lane.receive(target) {
                 Ok(0) => return Err(Trouble::Lost),
                 Ok(n) => self.at += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -136,12 +195,13 @@ impl Transport for Mesh {
         let mut outs = Vec::with_capacity(sends.len());
         for &(peer, data) in sends {
             let header = Header { stamp: *stamp, bytes: data.len() as u64 }.encode();
-            outs.push(Out { peer, stream: self.stream(peer)?, header, data, at: 0 });
+            outs.push(Out { peer, lane: self.lane(peer)?, header, data, at: 0 });
         }
         let mut ins = Vec::with_capacity(recvs.len());
         for (peer, data) in recvs {
-            ins.push(In { peer: *peer, stream: self.stream(*peer)?, header: [0; Header::LEN], data, at: 0 });
+            ins.push(In { peer: *peer, lane: self.lane(*peer)?, header: [0; Header::LEN], data, at: 0 });
         }
+        let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
         loop {
             for out in outs.iter_mut().filter(|out| !out.done()) {
                 out.progress().map_err(|_| self.monitor.why_lost(out.peer))?;
@@ -152,11 +212,11 @@ impl Transport for Mesh {
                     Trouble::Desync(text) => text,
                 })?;
             }
-            let wake = self.monitor.lane_wake();
-            let mut fds = vec![PollFd::new(&wake, PollFlags::IN)];
-            fds.extend(outs.iter().filter(|o| !o.done()).map(|o| PollFd::new(o.stream, PollFlags::OUT)));
-            fds.extend(ins.iter().filter(|i| !i.done()).map(|i| PollFd::new(i.stream, PollFlags::IN)));
-            if fds.len() == 1 {
+            let waiting = || {
+                let sends = outs.iter().filter(|o| !o.done()).map(|o| (o.peer, o.lane, PollFlags::OUT));
+                sends.chain(ins.iter().filter(|i| !i.done()).map(|i| (i.peer, i.lane, PollFlags::IN)))
+            };
+            if waiting().next().is_none() {
                 return Ok(());
             }
             // After the attempt: what a peer sent before it failed still counts.
@@ -171,10 +231,43 @@ impl Transport for Mesh {
                 missing.dedup();
                 return Err(format!("timed out waiting for rank(s) {missing:?}"));
             }
+            if waiting().any(|(_, lane, _)| lane.shm.is_some()) {
+                let spin = self.spin.load(Ordering::Relaxed);
+                let now = outs.iter().map(|o| o.at).sum::<usize>() + ins.iter().map(|i| i.at).sum::<usize>();
+                if std::mem::replace(&mut moved, now) != now {
+                    if quiet_since.take().is_some() && !dozing {
+                        self.spin.store((spin * 2).min(SPIN.end), Ordering::Relaxed);
+                    }
+                    dozing = false;
+                    continue;
+                }
+                // Nothing was left in memory of what it wrote.
+                if let Some((peer, ..)) = waiting().find(|(_, lane, _)| lane.closed.load(Ordering::Relaxed)) {
+                    return Err(self.monitor.why_lost(peer));
+                }
+                let quiet: &Instant = quiet_since.get_or_insert_with(Instant::now);
+                if !dozing && quiet.elapsed() < Duration::from_nanos(spin.into()) {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                if !std::mem::replace(&mut dozing, true) {
+                    self.spin.store((spin / 2).max(SPIN.start), Ordering::Relaxed);
+                    waiting().filter_map(|(_, lane, _)| lane.shm.as_ref()).for_each(Shm::fall_asleep);
+                    continue;
+                }
+            }
+            let wake = self.monitor.lane_wake();
+            let mut fds = vec![PollFd::new(&wake, PollFlags::IN)];
+            fds.extend(waiting().map(|(_, lane, flags)| {
+                // In shared memory room, too, is announced by a ring.
+                PollFd::new(&lane.socket, if lane.shm.is_some() { PollFlags::IN } else { flags })
+            }));
             match poll(&mut fds, Some(&timespec(left))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(format!("poll: {e}")),
             }
+            dozing = false;
+            waiting().for_each(|(_, lane, _)| lane.wake_up());
         }
     }
 
@@ -194,7 +287,7 @@ impl Transport for Mesh {
     fn close(&self) {
         self.monitor.close();
         // Peers that still wait for this rank see the end at once, even while handles of the group live on.
-        self.data.iter().flatten().for_each(|stream| drop(stream.shutdown(Shutdown::Write)));
+        self.data.iter().flatten().for_each(|lane| drop(lane.socket.shutdown(Shutdown::Write)));
     }
 
     fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self> {
@@ -226,4 +319,33 @@ pub(super) fn send_some(
 pub(super) fn timespec(duration: Duration) -> Timespec {
     let tv_sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::store::{MemoryStore, Store};
+
+    #[test]
+    fn ranks_of_one_host_share_memory() {
+        let host = |n| IpAddr::V4(Ipv4Addr::new(127, 0, 0, n));
+        let hosts = [host(1), host(2), host(1)];
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let form = |rank: usize| {
+            let site = Arc::new(Site { store: store.clone(), local_ip: hosts[rank], generation: 1 });
+            Mesh::form(Some(site), "world", rank, hosts.len(), Duration::from_secs(60)).unwrap()
+        };
+        std::thread::scope(|s| {
+            let form = &form;
+            let ranks: Vec<_> = (0..hosts.len()).map(|rank| s.spawn(move || form(rank))).collect();
+            for (rank, mesh) in ranks.into_iter().map(|t| t.join().unwrap()).enumerate() {
+                for (peer, lane) in mesh.data.iter().enumerate() {
+                    let shared = lane.as_ref().map(|lane| lane.shm.is_some());
+                    assert_eq!(shared, (peer != rank).then(|| hosts[peer] == hosts[rank]), "{rank} and {peer}");
+                }
+            }
+        });
+    }
 }

@@ -1,12 +1,14 @@
-//! Ranks as processes, each connected with every other by TCP.
+//! Ranks as processes, each connected with every other by TCP, and on one host by shared memory.
 //!
 //! Three connections per pair: one for collectives, used by whoever runs one, one for point-to-point messages and one for
-//! goodbyes and aborts, both served by a monitor thread. So a dead or failing rank is known at once, whatever the others
+//! goodbyes and aborts, both served by a monitor thread. On one host the bytes of collectives go through memory instead,
+//! and their connection only wakes sleepers. So a dead or failing rank is known at once, whatever the others
 //! are doing. There is no encryption; a rank listens only where the store is reached, so on one host only on loopback.
 
 mod form;
 mod mesh;
 mod monitor;
+mod shm;
 
 use std::net::IpAddr;
 use std::sync::Arc;

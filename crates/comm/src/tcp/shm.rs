@@ -1,0 +1,250 @@
+//! The collective lane between two ranks of one host: two rings of bytes in memory that both have mapped.
+//!
+//! What passes through a ring is the byte stream that would pass through a socket. Who finds nothing to do spins for a
+//! moment and then sleeps on the lane's socket, into which the other side rings. The memory has no name: it is gone when
+//! both processes are, however they ended. Its size is sealed and every position in it is checked, so that a broken peer
+//! gives an error here and no fault.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Keeps the words that two ranks write apart.
+#[repr(C, align(128))]
+struct Apart<T>(T);
+
+/// Of one direction: bytes written and bytes read since the beginning.
+#[repr(C)]
+struct Ring {
+    head: Apart<AtomicU64>,
+    tail: Apart<AtomicU64>,
+}
+
+/// What stands before the bytes of the two rings.
+#[repr(C)]
+struct Head {
+    /// Known to those two ranks alone.
+    secret: AtomicU64,
+    /// Written by side 0 and by side 1.
+    rings: [Ring; 2],
+    /// A side that sleeps until the other has rung.
+    asleep: [Apart<AtomicU32>; 2],
+}
+
+const HEAD: usize = size_of::<Head>().next_multiple_of(4096);
+/// Bytes that become visible to the other side at once: it copies the first while the next are written.
+const STRIDE: usize = 64 << 10;
+/// Bytes of the rings of all pairs together that one rank of a group touches.
+const BUDGET: usize = 32 << 20;
+const NAME: &str = "oneflow lane";
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// One rank's end of a lane.
+pub(super) struct Shm {
+    head: NonNull<Head>,
+    bytes: usize,
+    /// 0 made the memory, 1 was offered it.
+    side: usize,
+    capacity: usize,
+}
+
+// SAFETY: the memory stays mapped as long as the value lives; all words in it are atomics, and bytes of a ring are touched
+// by the one side that the positions give them to.
+unsafe impl Send for Shm {}
+// SAFETY: as above. One exchange at a time uses a lane: the group's collective turn.
+unsafe impl Sync for Shm {}
+
+/// Memory that a peer may map, with what it must know for that.
+pub(super) struct Offer {
+    pub lane: Shm,
+    pub fd: OwnedFd,
+    pub secret: u64,
+}
+
+fn capacity(n_ranks: usize) -> usize {
+    (BUDGET / (2 * n_ranks)).clamp(STRIDE, 1 << 20).next_power_of_two()
+}
+
+fn broken(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, what)
+}
+
+impl Shm {
+    /// Makes a lane for a peer in a group of `n_ranks`.
+    pub fn offer(n_ranks: usize, secret: u64) -> Result<Offer> {
+        let capacity = capacity(n_ranks);
+        let fd = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, (HEAD + 2 * capacity) as u64)?;
+        fcntl_add_seals(&fd, SEALS)?;
+        let lane = Shm::map(&fd, capacity, 0)?;
+        lane.head().secret.store(secret, Ordering::Release);
+        Ok(Offer { lane, fd, secret })
+    }
+
+    /// The other end of what the process `pid` offers under its descriptor `fd`.
+    pub fn accept(pid: u32, fd: u32, n_ranks: usize, secret: u64) -> Result<Shm> {
+        let path = format!("/proc/{pid}/fd/{fd}");
+        // In another namespace the number may be that of anything: nothing else is opened.
+        if !std::fs::read_link(&path)?.to_string_lossy().contains(NAME) {
+            return Err(broken("no lane"));
+        }
+        let file = File::options().read(true).write(true).open(&path)?;
+        let capacity = capacity(n_ranks);
+        let whole = (HEAD + 2 * capacity) as u64;
+        if file.metadata()?.len() != whole || !fcntl_get_seals(&file)?.contains(SEALS) {
+            return Err(broken("a lane of another size"));
+        }
+        let lane = Shm::map(&file, capacity, 1)?;
+        match lane.head().secret.load(Ordering::Acquire) == secret {
+            true => Ok(lane),
+            false => Err(broken("another group's lane")),
+        }
+    }
+
+    fn map(fd: &impl std::os::fd::AsFd, capacity: usize, side: usize) -> Result<Shm> {
+        let bytes = HEAD + 2 * capacity;
+        // SAFETY: a fresh mapping at an address of the system's choice; the file's size is sealed, so every byte exists.
+        let at = unsafe {
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd.as_fd(), 0)
+        }?;
+        let head = NonNull::new(at.cast::<Head>()).ok_or_else(|| broken("no memory"))?;
+        Ok(Shm { head, bytes, side, capacity })
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: mapped, zeroed or written as a `Head`, whose fields are atomics: any bytes are valid values.
+        unsafe { self.head.as_ref() }
+    }
+
+    /// First byte of the ring that `side` writes.
+    fn data(&self, side: usize) -> *mut u8 {
+        // SAFETY: inside the mapping, which has room for two rings behind the head.
+        unsafe { self.head.as_ptr().cast::<u8>().add(HEAD + side * self.capacity) }
+    }
+
+    /// Bytes in a ring; more than it holds is the other side's nonsense.
+    fn filled(&self, head: u64, tail: u64) -> Result<usize> {
+        match head.wrapping_sub(tail) {
+            n if n <= self.capacity as u64 => Ok(n as usize),
+            _ => Err(broken("the lane's positions are out of range")),
+        }
+    }
+
+    /// Writes what there is room for now, up to a stride.
+    pub fn write(&self, data: &[u8]) -> Result<usize> {
+        let ring = &self.head().rings[self.side];
+        let head = ring.head.0.load(Ordering::Relaxed);
+        let room = self.capacity - self.filled(head, ring.tail.0.load(Ordering::Acquire))?;
+        let at = head as usize & (self.capacity - 1);
+        let n = data.len().min(room).min(STRIDE).min(self.capacity - at);
+        if n == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        // SAFETY: `n` bytes from `at` on lie in the ring, and until `head` says so the other side does not touch them.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.data(self.side).add(at), n) };
+        ring.head.0.store(head.wrapping_add(n as u64), Ordering::Release);
+        Ok(n)
+    }
+
+    /// Reads what has come, up to a stride.
+    pub fn read(&self, data: &mut [u8]) -> Result<usize> {
+        let other = 1 - self.side;
+        let ring = &self.head().rings[other];
+        let tail = ring.tail.0.load(Ordering::Relaxed);
+        let filled = self.filled(ring.head.0.load(Ordering::Acquire), tail)?;
+        let at = tail as usize & (self.capacity - 1);
+        let n = data.len().min(filled).min(STRIDE).min(self.capacity - at);
+        if n == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        // SAFETY: `head` says that the other side has written these bytes, and until `tail` says so it writes no others there.
+        unsafe { std::ptr::copy_nonoverlapping(self.data(other).add(at), data.as_mut_ptr(), n) };
+        ring.tail.0.store(tail.wrapping_add(n as u64), Ordering::Release);
+        Ok(n)
+    }
+
+    /// This side is about to sleep. Between this and the sleep it looks once more whether there is something to do.
+    pub fn fall_asleep(&self) {
+        self.head().asleep[self.side].0.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn wake_up(&self) {
+        self.head().asleep[self.side].0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the other side must be rung for, after a read or write of this one.
+    pub fn must_ring(&self) -> bool {
+        // Either this sees that the other sleeps, or the other, which looks after it has said so, sees what was done.
+        fence(Ordering::SeqCst);
+        let asleep = &self.head().asleep[1 - self.side].0;
+        asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::SeqCst) != 0
+    }
+}
+
+impl Offer {
+    /// Where the other rank finds the memory.
+    pub fn place(&self) -> (u32, u32) {
+        (std::process::id(), self.fd.as_raw_fd() as u32)
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // SAFETY: the very mapping that `map` made; nobody holds a reference into it.
+        let _ = unsafe { munmap(self.head.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Shm, Shm) {
+        let offer = Shm::offer(2, 77).unwrap();
+        let (pid, fd) = offer.place();
+        assert!(Shm::accept(pid, fd, 2, 78).is_err(), "another secret");
+        assert!(Shm::accept(pid, fd, 64, 77).is_err(), "another size");
+        assert!(Shm::accept(pid, 0, 2, 77).is_err(), "no lane");
+        let other = Shm::accept(pid, fd, 2, 77).unwrap();
+        (offer.lane, other)
+    }
+
+    #[test]
+    fn bytes_come_in_order_both_ways_at_once() {
+        let (a, b) = pair();
+        let sent: Vec<u8> = (0..5_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let side = |lane: &Shm| {
+            let (mut out, mut got) = (0, vec![0; sent.len()]);
+            let mut at = 0;
+            while out < sent.len() || at < got.len() {
+                // Odd lengths, so that pieces wrap around the ring's end anywhere.
+                out += lane.write(&sent[out..(out + 70_001).min(sent.len())]).unwrap_or(0);
+                let end = (at + 33_333).min(got.len());
+                at += lane.read(&mut got[at..end]).unwrap_or(0);
+            }
+            assert!(got == sent);
+        };
+        std::thread::scope(|s| {
+            s.spawn(|| side(&a));
+            s.spawn(|| side(&b));
+        });
+    }
+
+    #[test]
+    fn a_sleeper_is_rung_for_once_and_nonsense_is_an_error() {
+        let (a, b) = pair();
+        assert!(!a.must_ring());
+        b.fall_asleep();
+        assert!(a.must_ring() && !a.must_ring());
+        assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        a.head().rings[0].head.0.store(u64::MAX / 2, Ordering::Release);
+        assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(a.write(&[0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+}
