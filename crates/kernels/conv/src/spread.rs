@@ -9,7 +9,7 @@ use crate::geometry::{Image, Three, Window};
 use crate::region::SPARE;
 use crate::stored::Stored;
 use crate::winograd::part;
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
@@ -203,6 +203,7 @@ impl<T: Stored> Work<'_, T> {
                             c_rs: ker.nr as isize,
                             alpha: T::Acc::ONE,
                             onto: Onto::Nothing,
+                            ahead: Ahead::NOTHING,
                         };
                         ker.table[0][of.len() - 1][width / ker.lanes - 1](&t);
                         dispatch(prim::isa(), AddRuns { tile, ld: ker.nr, rows: &rows[of], runs: &runs, to: planes });

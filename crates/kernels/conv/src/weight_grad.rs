@@ -11,7 +11,7 @@ use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
 use crate::stored::{CopyRows, Seg, Stored};
 use crate::winograd::WinogradGrad;
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::{self as prim, dispatch};
 use std::ops::Range;
@@ -257,6 +257,7 @@ impl<T: Stored> Work<'_, T> {
                         c_rs: ld as isize,
                         alpha: 1.0,
                         onto: Onto::c(add),
+                        ahead: Ahead::NOTHING,
                     };
                     // SAFETY: as below; sums of bfloat16 are f32.
                     unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };
@@ -273,6 +274,7 @@ impl<T: Stored> Work<'_, T> {
                     c_rs: ld as isize,
                     alpha: T::Acc::ONE,
                     onto: Onto::c(add),
+                    ahead: Ahead::NOTHING,
                 };
                 // SAFETY: panels and sums are whole in their buffers.
                 unsafe { ker.table[0][rows.len() - 1][n_registers - 1](&tile) };

@@ -2,7 +2,7 @@
 
 use crate::elem::{Acc, Elem, Reg};
 use crate::isa::Isa;
-use crate::kernel::{Kernels, Tile};
+use crate::kernel::{Ahead, Kernels, Onto, Tile};
 use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::scratch::{Slot, with as with_scratch};
 use oneflow_base::{bf16, f16};
@@ -122,7 +122,8 @@ impl<T: Float> Kit<T> {
                 c: c.at(0, col),
                 c_rs: c.rs,
                 alpha,
-                add,
+                onto: Onto::c(add),
+                ahead: Ahead::NOTHING,
             };
             // SAFETY: by the caller.
             unsafe { ker.table[1][rows - 1][registers - 1](&tile) };
@@ -181,7 +182,19 @@ impl<T: Float> Kit<T> {
             let registers = (n - col).min(ker.nr).div_ceil(ker.lanes);
             let (ptr, b_rs) = b.panel(first + col, ker.nr);
             let (to, c_rs) = (c.at(0, col), c.rs);
-            let tile = Tile { k, a: a.ptr, a_rs: a.rs, a_cs: a.cs, b: ptr, b_rs, c: to, c_rs, alpha, add };
+            let tile = Tile {
+                k,
+                a: a.ptr,
+                a_rs: a.rs,
+                a_cs: a.cs,
+                b: ptr,
+                b_rs,
+                c: to,
+                c_rs,
+                alpha,
+                onto: Onto::c(add),
+                ahead: Ahead::NOTHING,
+            };
             // SAFETY: by the caller.
             unsafe { ker.table[1][rows - 1][registers - 1](&tile) };
         }

@@ -5,7 +5,7 @@
 use crate::args::{GemmArgs, Mat};
 use crate::byte_row;
 use crate::isa::Isa;
-use crate::kernel::{Kernels, Tile, pair_kernels, quad_kernels};
+use crate::kernel::{Ahead, Kernels, Onto, Tile, pair_kernels, quad_kernels};
 use crate::scratch::{self, Slot};
 use oneflow_kernels_prim::{Simd, WithSimd, dispatch};
 use std::ops::Range;
@@ -106,7 +106,8 @@ unsafe fn blocks<T: Byte, const STEPS: usize>(
                                     c: sums.as_mut_ptr(),
                                     c_rs: kernels.nr as isize,
                                     alpha: 1,
-                                    add: false,
+                                    onto: Onto::Nothing,
+                                    ahead: Ahead::NOTHING,
                                 });
                                 let store = Store {
                                     sums: &sums,

@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result, bf16, f16};
 
-use crate::args::{Batch, GemmArgs, Mat};
+use crate::args::{Batch, Epilogue, GemmArgs, Mat};
 use crate::bytes::{self, Byte};
 use crate::elem::{Acc, Elem};
 use crate::finish::{Operand, Post, Sums, finish};
 use crate::gemv::gemv;
 use crate::integer::{self, Int};
 use crate::isa::Isa;
-use crate::kernel::{Kernels, Tile, prefetch};
+use crate::kernel::{Ahead, Kernels, Onto, Tile, prefetch};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, GAP, Mode, Panel, Strip};
 use crate::packed::Panels;
 use crate::par::Parallel;
@@ -190,7 +190,7 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Job<'_, M, C> {
                 alpha: Acc::of(args.alpha),
                 beta: Acc::of(args.beta),
                 packed,
-                plain: args.epilogue.is_none(),
+                bare: Epilogue { bias: None, ..args.epilogue }.is_none(),
                 post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
                 mode: PhantomData,
             };
@@ -220,8 +220,8 @@ struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
     beta: Sum<M>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
-    /// No epilogue.
-    plain: bool,
+    /// No epilogue, or a bias alone.
+    bare: bool,
     post: Post<C>,
     mode: PhantomData<M>,
 }
@@ -302,6 +302,14 @@ unsafe fn pack_columns<M: Mode>(isa: Isa, (k, n): (usize, usize), b: Mat, part: 
     }
 }
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+/// Bytes between lines that share a set of the first cache, and how many lines a set holds.
+const SAME_SET: usize = 4096;
+const WAYS: usize = 8;
+/// An operand of at most this size stays in the second cache beside the tiles that read it.
+const NEAR_BYTES: usize = 400 << 10;
+
 /// Most rows whose sums are kept outside C at a time: it bounds that buffer.
 const SUM_ROWS: usize = 1024;
 
@@ -338,6 +346,22 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         })
     }
 
+    /// Whether the kernels read A where it lies. Rows of neighbours cost them no more than a packed panel, unless the lines of
+    /// a tile's rows fall into one set of the first cache; columns of neighbours do while all of it stays in the second cache.
+    fn reads_a(&self, rows: usize, cols: usize) -> bool {
+        let apart = !(self.a.rs as usize * size_of::<M::S>()).is_multiple_of(SAME_SET);
+        let few_ways = self.kernels.mr <= WAYS;
+        let near = size_of::<M::S>() * self.k * rows <= NEAR_BYTES;
+        let in_order = self.a.cs == 1 && (apart || few_ways) || self.a.rs == 1 && near;
+        M::DIRECT && (in_order || cols <= 2 * self.kernels.nr)
+    }
+
+    /// Whether the kernels read B where it lies: packing pays when what is packed is read a few times, and from afar.
+    fn reads_b(&self, rows: usize, cols: usize) -> bool {
+        let near = size_of::<M::S>() * self.k * cols <= NEAR_BYTES;
+        M::DIRECT && self.packed.is_null() && self.b.cs == 1 && (near || rows <= 2 * self.kernels.mr)
+    }
+
     unsafe fn compute(&self, rows: Range<usize>, cols: Range<usize>) {
         let ker = self.kernels;
         let passes = Even::new(self.k.div_ceil(M::KU), ker.kc);
@@ -349,9 +373,8 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
             }
             return;
         }
-        // Packing pays when the packed data is read a few times.
-        let direct_a = M::DIRECT && cols.len() <= 2 * ker.nr;
-        let direct_b = self.packed.is_null() && M::DIRECT && self.b.cs == 1 && rows.len() <= 2 * ker.mr;
+        let direct_a = self.reads_a(rows.len(), cols.len());
+        let direct_b = self.reads_b(rows.len(), cols.len());
         // A block of few rows is read once: keep its panel in L1 rather than packing all of B first.
         let nc = if rows.len() <= ker.mr { ker.nr } else { ker.nc };
         let blocks = Even::new(cols.len().div_ceil(ker.nr), nc / ker.nr);
@@ -428,7 +451,7 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
             let packed_a: *mut M::P = packed_a.cast();
             for block in 0..blocks.parts {
                 let block = blocks.get(block);
-                let first_row = panels.get(block.start).start;
+                let (first_row, end) = (panels.get(block.start).start, panels.get(block.end - 1).end);
                 let panel = |index: usize| {
                     let r = panels.get(index);
                     let gaps = (index - block.start) * GAP;
@@ -450,17 +473,18 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
                         let strip = self.strip(src, (self.a.rs, self.a.cs), height, step, pass.k);
                         M::pack_panels(self.isa, strip, &panels);
                     }
+                    let mut tile_idx = 0;
                     for col in pass.cols.clone().step_by(ker.nr) {
                         for (row, height, packed) in block.clone().map(panel) {
-                            self.tile(
-                                pass,
-                                step,
-                                row,
-                                height,
-                                col,
-                                if direct_a { None } else { Some(packed) },
-                                rows.start,
-                            );
+                            let at = [row, height, col];
+                            let packed = (!direct_a).then_some(packed.cast_const());
+                            let ahead = match packed {
+                                Some(_) => self.block_ahead(rows.start + end..rows.end, step, tile_idx),
+                                None if col == pass.cols.start => self.rows_ahead(pass, row + height),
+                                None => Ahead::NOTHING,
+                            };
+                            self.tile(pass, step, at, packed, rows.start, ahead);
+                            tile_idx += 1;
                         }
                     }
                 }
@@ -468,16 +492,33 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         });
     }
 
+    /// The next tile's rows of A, where they follow one another.
+    fn rows_ahead(&self, pass: &Pass<M>, row: usize) -> Ahead {
+        if self.a.cs != 1 || self.a.rs as usize != pass.k {
+            return Ahead::NOTHING;
+        }
+        Ahead { at: self.a.at(row, 0).cast_const().cast(), step: (self.kernels.mr * size_of::<M::S>()) as isize }
+    }
+
+    /// A line of every step of the next block of A, of the rows that are left: another one for each tile of this block.
+    fn block_ahead(&self, left: Range<usize>, step: usize, tile_idx: usize) -> Ahead {
+        let first = tile_idx * LINE / size_of::<M::S>();
+        if self.a.rs != 1 || first >= self.kernels.mc.min(left.len()) {
+            return Ahead::NOTHING;
+        }
+        let at = self.a.at(left.start + first, step * M::KU).cast_const().cast();
+        Ahead { at, step: self.a.cs * (M::KU * size_of::<M::S>()) as isize }
+    }
+
     #[inline]
     unsafe fn tile(
         &self,
         pass: &Pass<M>,
         step: usize,
-        row: usize,
-        height: usize,
-        col: usize,
+        [row, height, col]: [usize; 3],
         packed_a: Option<*const M::P>,
         first_row: usize,
+        ahead: Ahead,
     ) {
         let ker = self.kernels;
         let width = ker.nr.min(pass.cols.end - col);
@@ -486,15 +527,23 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         // Where the kernel leaves its sums: C, the block's sums, or a tile on the stack.
         let c = self.post.c.at(row, col);
         let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); 14 * 32]);
-        let in_c = pass.sums.is_null() && whole && self.sums_in_c() && (!pass.last || self.plain);
+        let in_c = pass.sums.is_null() && whole && self.sums_in_c();
         let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
-        let (dst, dst_rs, add) = if in_c {
-            (c.cast::<Sum<M>>(), self.post.c.rs, !pass.first || self.beta != Acc::ZERO)
+        let add = !pass.first || self.beta != Acc::ZERO;
+        let (in_c, onto) = match &self.post.bias {
+            Some(bias) if pass.last => {
+                let kernel_adds = self.bare && !add && bias.rs == 0 && bias.cs == 1;
+                (in_c && kernel_adds, Onto::Row(bias.at(0, col).cast_const().cast()))
+            }
+            _ => (in_c && (!pass.last || self.bare), Onto::c(add)),
+        };
+        let (dst, dst_rs, onto) = if in_c {
+            (c.cast::<Sum<M>>(), self.post.c.rs, onto)
         } else if !pass.sums.is_null() {
             let offset = (row - first_row) as isize * pass.sums_rs + (col - pass.cols.start) as isize;
-            (pass.sums.wrapping_offset(offset), pass.sums_rs, !pass.first)
+            (pass.sums.wrapping_offset(offset), pass.sums_rs, Onto::c(!pass.first))
         } else {
-            (stack.0.as_mut_ptr().cast(), ker.nr as isize, false)
+            (stack.0.as_mut_ptr().cast(), ker.nr as isize, Onto::Nothing)
         };
         let (a, a_rs, a_cs, direct_a) = match packed_a {
             Some(ptr) => (ptr, 1, height as isize, 0),
@@ -505,7 +554,7 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         } else {
             (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
         };
-        let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, add };
+        let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, onto, ahead };
         if !in_c && pass.last && self.post.c.cs == 1 {
             // The kernel asks for the place of its sums; what is written is needed right after.
             for written in [Some(self.post.c), self.post.kept].into_iter().flatten() {

@@ -17,8 +17,36 @@ pub struct Tile<P, A> {
     pub c: *mut A,
     pub c_rs: isize,
     pub alpha: A,
-    /// Add to C instead of replacing it.
-    pub add: bool,
+    pub onto: Onto<A>,
+    pub ahead: Ahead,
+}
+
+/// Memory that later tiles read, asked for an address a step.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    pub at: *const u8,
+    /// Bytes.
+    pub step: isize,
+}
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), step: 0 };
+}
+
+/// What the sums of a tile are added to.
+#[derive(Clone, Copy)]
+pub enum Onto<A> {
+    Nothing,
+    C,
+    /// The same numbers, one a column, for all rows.
+    Row(*const A),
+}
+
+impl<A> Onto<A> {
+    /// C where `add`.
+    pub fn c(add: bool) -> Onto<A> {
+        if add { Onto::C } else { Onto::Nothing }
+    }
 }
 
 pub type KernelFn<P, A> = unsafe fn(&Tile<P, A>);
@@ -67,30 +95,69 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
         let (mut a, mut b) = (t.a, t.b);
         let a_rs = if DIRECT_A { t.a_rs } else { 1 };
         let a_cs = if DIRECT_A { t.a_cs } else { MR as isize };
+        let mut left = t.k;
         if t.k >= PREFETCH_FROM {
-            // The tile of C is needed at the end; ask for its lines now.
-            for i in 0..MR {
-                let row = t.c.wrapping_offset(i as isize * t.c_rs);
+            // The tile of C is needed at the end. A line or two a step leaves room for those of A and B.
+            let mut row = t.c;
+            for _ in 0..MR {
                 for line in 0..(NV * S::LANES * size_of::<S::A>()).div_ceil(64) {
                     prefetch(row.wrapping_byte_add(64 * line));
                 }
                 prefetch(row.wrapping_add(NV * S::LANES - 1));
+                row = row.wrapping_offset(t.c_rs);
+                step::<S, MR, NV>(&mut acc, a, a_rs, b);
+                (a, b) = (a.offset(a_cs), b.offset(t.b_rs));
+            }
+            left -= MR;
+        }
+        // An address that is there costs less than none: no page table has to be walked in vain.
+        let Ahead { at: mut ahead, step: ahead_step } =
+            if t.ahead.at.is_null() { Ahead { at: t.a.cast(), step: 0 } } else { t.ahead };
+        for _ in 0..left {
+            prefetch(ahead);
+            ahead = ahead.wrapping_byte_offset(ahead_step);
+            step::<S, MR, NV>(&mut acc, a, a_rs, b);
+            (a, b) = (a.offset(a_cs), b.offset(t.b_rs));
+        }
+        match t.onto {
+            Onto::Nothing => store::<S, MR, NV>(t, &acc, |_, _| None),
+            Onto::C => store::<S, MR, NV>(t, &acc, |c, _| Some(c)),
+            Onto::Row(p) => store::<S, MR, NV>(t, &acc, |_, j| Some(p.add(j * S::LANES))),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn step<S: Simd, const MR: usize, const NV: usize>(
+    acc: &mut [[S::V; NV]; MR],
+    a: *const S::P,
+    a_rs: isize,
+    b: *const S::P,
+) {
+    // SAFETY: the caller's pointers cover a step of the panels, and the tier is there.
+    unsafe {
+        let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
+        for (i, row) in acc.iter_mut().enumerate() {
+            let av = S::splat(a.offset(i as isize * a_rs));
+            for j in 0..NV {
+                row[j] = S::madd(av, bv[j], row[j]);
             }
         }
-        for _ in 0..t.k {
-            let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
-            for (i, row) in acc.iter_mut().enumerate() {
-                let av = S::splat(a.offset(i as isize * a_rs));
-                for j in 0..NV {
-                    row[j] = S::madd(av, bv[j], row[j]);
-                }
-            }
-            a = a.offset(a_cs);
-            b = b.offset(t.b_rs);
-        }
-        for (i, row) in acc.iter().enumerate() {
-            for (j, &v) in row.iter().enumerate() {
-                S::update(t.c.offset(i as isize * t.c_rs).add(j * S::LANES), v, t.alpha, t.add);
+    }
+}
+
+#[inline(always)]
+unsafe fn store<S: Simd, const MR: usize, const NV: usize>(
+    t: &Tile<S::P, S::A>,
+    acc: &[[S::V; NV]; MR],
+    plus: impl Fn(*const S::A, usize) -> Option<*const S::A>,
+) {
+    for (i, row) in acc.iter().enumerate() {
+        for (j, &v) in row.iter().enumerate() {
+            // SAFETY: the caller's pointers cover the tile of C and what is added, and the tier is there.
+            unsafe {
+                let c = t.c.offset(i as isize * t.c_rs).add(j * S::LANES);
+                S::update(c, v, t.alpha, plus(c, j));
             }
         }
     }
@@ -118,7 +185,8 @@ unsafe fn gather<S: Simd, const MR: usize, const NV: usize>(t: &Gather<'_, S::P,
         }
         for (row, at) in acc.iter().zip(rows) {
             for (j, &v) in row.iter().enumerate() {
-                S::update(t.c.offset(at[1]).add(j * S::LANES), v, t.alpha, t.add);
+                let c = t.c.offset(at[1]).add(j * S::LANES);
+                S::update(c, v, t.alpha, t.add.then_some(c.cast_const()));
             }
         }
     }

@@ -37,8 +37,8 @@ pub use primitive::register;
 pub mod micro {
     pub use crate::block::{Block, Float, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
     pub use crate::elem::{Acc, Elem, Reg};
-    pub use crate::kernel::{Gather, KernelFn, Kernels, Tile, bf16_kernels, f32_kernels, f64_kernels};
-    pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
+    pub use crate::kernel::{Ahead, Gather, KernelFn, Kernels, Onto, Tile, bf16_kernels, f32_kernels, f64_kernels};
+    pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
 }
 

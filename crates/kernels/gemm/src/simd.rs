@@ -20,8 +20,8 @@ pub(crate) unsafe trait Simd {
     unsafe fn splat(p: *const Self::P) -> Self::VP;
     unsafe fn load(p: *const Self::P) -> Self::VP;
     unsafe fn madd(a: Self::VP, b: Self::VP, c: Self::V) -> Self::V;
-    /// `*c = alpha * v + (add ? *c : 0)`
-    unsafe fn update(c: *mut Self::A, v: Self::V, alpha: Self::A, add: bool);
+    /// `*c = alpha * v + (plus ? *plus : 0)`
+    unsafe fn update(c: *mut Self::A, v: Self::V, alpha: Self::A, plus: Option<*const Self::A>);
 }
 
 /// Plain arrays of four, which the compiler turns into whatever the build targets.
@@ -56,10 +56,10 @@ macro_rules! portable {
                 std::array::from_fn(|i| a[i] * b[i] + c[i])
             }
             #[inline(always)]
-            unsafe fn update(c: *mut $t, v: [$t; 4], alpha: $t, add: bool) {
-                // SAFETY: the caller's pointer is writable, and readable when `add`, for four elements.
+            unsafe fn update(c: *mut $t, v: [$t; 4], alpha: $t, plus: Option<*const $t>) {
+                // SAFETY: the caller's pointers are writable and readable for four elements.
                 unsafe {
-                    let old = if add { Self::load(c) } else { [0.0; 4] };
+                    let old = plus.map_or([0.0; 4], |p| Self::load(p));
                     c.cast::<[$t; 4]>().write_unaligned(std::array::from_fn(|i| alpha * v[i] + old[i]));
                 }
             }
@@ -99,10 +99,10 @@ unsafe impl Simd for PortablePairs {
         std::array::from_fn(|i| c[i].wrapping_add(product(a[i], b[i])).wrapping_add(product(a[i] >> 16, b[i] >> 16)))
     }
     #[inline(always)]
-    unsafe fn update(c: *mut i32, v: [i32; 4], alpha: i32, add: bool) {
-        // SAFETY: the caller's pointer is writable, and readable when `add`, for four sums.
+    unsafe fn update(c: *mut i32, v: [i32; 4], alpha: i32, plus: Option<*const i32>) {
+        // SAFETY: the caller's pointers are writable and readable for four sums.
         unsafe {
-            let old = if add { c.cast::<[i32; 4]>().read_unaligned() } else { [0; 4] };
+            let old = plus.map_or([0; 4], |p| p.cast::<[i32; 4]>().read_unaligned());
             let new = std::array::from_fn(|i| alpha.wrapping_mul(v[i]).wrapping_add(old[i]));
             c.cast::<[i32; 4]>().write_unaligned(new);
         }
@@ -151,11 +151,11 @@ mod x86 {
                     unsafe { $fma(a, b, c) }
                 }
                 #[inline(always)]
-                unsafe fn update(c: *mut $t, v: $v, alpha: $t, add: bool) {
-                    // SAFETY: the tier is there and the pointer valid for a register.
+                unsafe fn update(c: *mut $t, v: $v, alpha: $t, plus: Option<*const $t>) {
+                    // SAFETY: the tier is there and the pointers valid for a register.
                     unsafe {
-                        let new = if add { $fma(v, $set1(alpha), $load(c)) } else { $mul(v, $set1(alpha)) };
-                        $store(c, new);
+                        let alpha = $set1(alpha);
+                        $store(c, plus.map_or_else(|| $mul(v, alpha), |p| $fma(v, alpha, $load(p))));
                     }
                 }
             }
@@ -247,11 +247,11 @@ mod x86 {
                     unsafe { $madd }
                 }
                 #[inline(always)]
-                unsafe fn update(c: *mut i32, v: $v, alpha: i32, add: bool) {
-                    // SAFETY: the tier is there and the pointer valid for a register.
+                unsafe fn update(c: *mut i32, v: $v, alpha: i32, plus: Option<*const i32>) {
+                    // SAFETY: the tier is there and the pointers valid for a register.
                     unsafe {
                         let new = $mul(v, $set1(alpha));
-                        $store(c.cast(), if add { $add(new, $load(c.cast())) } else { new });
+                        $store(c.cast(), plus.map_or(new, |p| $add(new, $load(p.cast()))));
                     }
                 }
             }
@@ -328,9 +328,9 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn update(c: *mut f32, v: __m512, alpha: f32, add: bool) {
+        unsafe fn update(c: *mut f32, v: __m512, alpha: f32, plus: Option<*const f32>) {
             // SAFETY: the caller's contract is the same.
-            unsafe { Avx512F32::update(c, v, alpha, add) }
+            unsafe { Avx512F32::update(c, v, alpha, plus) }
         }
     }
 }
@@ -351,7 +351,7 @@ unsafe fn chains<S: Simd, const CHAINS: usize>(n: usize, p: *const S::P, sink: *
             }
         }
         for c in acc {
-            S::update(sink, c, one, true);
+            S::update(sink, c, one, Some(sink.cast_const()));
         }
     }
 }

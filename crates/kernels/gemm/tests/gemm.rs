@@ -231,7 +231,8 @@ fn sums_outside_c_are_kept_in_parts() {
 
 #[test]
 fn integers_match() {
-    let shapes = [(0, 3, 2), (3, 4, 0), (1, 1, 1), (7, 300, 33), (33, 5, 9), (128, 128, 128), (1, 300, 78), (1, 70, 515)];
+    let shapes =
+        [(0, 3, 2), (3, 4, 0), (1, 1, 1), (7, 300, 33), (33, 5, 9), (128, 128, 128), (1, 300, 78), (1, 70, 515)];
     for &isa in Isa::available() {
         for (m, n, k) in shapes {
             for (beta, b) in [(0.0, Order::Rows), (2.0, Order::Columns), (0.0, Order::Columns), (2.0, Order::Gaps)] {

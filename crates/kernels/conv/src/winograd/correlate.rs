@@ -13,7 +13,7 @@ use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
 use crate::stored::Stored;
 use crate::weights::{Tap, Weight};
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, dispatch};
@@ -275,6 +275,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
                         c_rs: width as isize,
                         alpha: T::Acc::ONE,
                         onto: Onto::Nothing,
+                        ahead: Ahead::NOTHING,
                     };
                     ker.table[1][rows.len() - 1][width / ker.lanes - 1](&t);
                 }

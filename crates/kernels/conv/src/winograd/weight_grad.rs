@@ -11,7 +11,7 @@ use crate::region::{Region, SPARE};
 use crate::store::tile_len;
 use crate::stored::Stored;
 use crate::weight_grad::{WeightGrad, store};
-use oneflow_kernels_gemm::micro::{Acc, Kernels, Mode, Onto, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, dispatch};
@@ -236,6 +236,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
                     c_rs: width as isize,
                     alpha: T::Acc::ONE,
                     onto: Onto::c(add),
+                    ahead: Ahead::NOTHING,
                 };
                 // SAFETY: panels and sums are whole in their buffers.
                 unsafe { ker.table[1][rows.len() - 1][width / ker.lanes - 1](&tile) };
