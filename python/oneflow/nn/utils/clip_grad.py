@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._beside import beside
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def _place(tensor: Tensor) -> Any:
+    return tensor.placement if tensor.is_global else tensor.device
+
+
+def _near(number: Tensor, tensor: Tensor) -> Tensor:
+    """A 0-dim tensor on another's device or placement: gradients of pipeline stages lie on several."""
+    if not tensor.is_global:
+        return number.to(tensor.device)
+    return number if number.is_global and number.placement == tensor.placement else beside(tensor, number)
 
 
 @oneflow.no_grad()
@@ -36,8 +49,15 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return oneflow.tensor(0.0)
-    norms = oneflow.stack([_oneflow._C.vector_norm(tensor, norm_type).to(tensors[0].device) for tensor in tensors])
-    total = _oneflow._C.vector_norm(norms, norm_type)
+    places: dict[Any, list[Tensor]] = {}
+    for tensor in tensors:
+        norm = _oneflow._C.vector_norm(tensor, norm_type)
+        places.setdefault(_place(tensor), []).append(norm)
+    # One number travels from each place.
+    norms = [_oneflow._C.vector_norm(oneflow.stack(norms), norm_type) for norms in places.values()]
+    total = norms[0]
+    if len(norms) > 1:
+        total = _oneflow._C.vector_norm(oneflow.stack([_near(norm, tensors[0]) for norm in norms]), norm_type)
     if error_if_nonfinite and not math.isfinite(float(total.item())):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -63,8 +83,12 @@ def clip_grads_with_norm_(
     """
     # Multiplying by a coefficient clamped to one avoids a branch on a device value.
     coefficient = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    near: dict[Any, Tensor] = {}
     for grad in _gradients(parameters):
-        grad.mul_(coefficient.to(grad.device))
+        place = _place(grad)
+        if place not in near:
+            near[place] = _near(coefficient, grad)
+        grad.mul_(near[place])
 
 
 @oneflow.no_grad()
