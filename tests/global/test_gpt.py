@@ -138,6 +138,24 @@ def test_two_processes(one_rank: list[float], name: str, tmp_path: Path) -> None
             assert losses == pytest.approx(one_rank, rel=1e-5)
 
 
+MESH = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_gpt
+for traced in (False, True):
+    losses = test_gpt.train_mesh(traced)
+    assert losses == test_gpt.pytest.approx({one_rank!r}, rel=1e-5), losses
+"""
+
+
+def test_both_axes_of_a_mesh_of_processes(one_rank: list[float], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(MESH.format(tests=str(Path(__file__).parent), one_rank=one_rank))
+    command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "4", str(script)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.slow
 def test_the_script_takes_its_layout_from_an_argument_and_resumes_in_another(tmp_path: Path) -> None:
     """The example's own file, unedited: alone, over two processes, and from one's checkpoint to the other."""
