@@ -4,7 +4,7 @@ use crate::correlate::Correlation;
 use crate::depthwise::{self, Depthwise};
 use crate::direct::Direct;
 use crate::geometry::{Image, Three, Window};
-use crate::merge::Merged;
+use crate::merge::{Merged, is_finite};
 use crate::spread::Spread;
 use crate::stored::{Stored, by_float};
 use crate::weight_grad::WeightGrad;
@@ -40,9 +40,10 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     window.skip_lines(&mut src, dst.spatial());
     let bias = bias(l.opt_input(2));
     by_float!("conv", x.dtype, T => {
-        let mut merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
+        let merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
         // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         unsafe {
+            let mut merged = merged.filter(|_| is_finite::<T>(&src));
             match &mut merged {
                 Some(merged) => {
                     let (weight, window) = merged.spread(&weight, &window);
@@ -119,9 +120,10 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     }
     let bias = bias(l.opt_input(2));
     by_float!("conv_backward_input", g.dtype, T => {
-        let mut merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
+        let merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
         // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
         unsafe {
+            let mut merged = merged.filter(|_| is_finite::<T>(&src));
             match &mut merged {
                 Some(merged) => {
                     let (weight, window) = merged.spread(&weight, &window);

@@ -7,16 +7,17 @@
 
 use crate::correlate::{Correlation, reach};
 use crate::geometry::{Block, Blocks, Image, Three};
+use crate::paired::Pairs;
 use crate::region::{Region, SPARE};
 use crate::store::{Store, tile_len};
 use crate::stored::Stored;
 use crate::weights::Weight;
 use crate::winograd::part;
 use oneflow_base::bf16;
-use oneflow_kernels_gemm::micro::{Acc, Bf16Pairs, Gather, Kernels, Mode, Slot, bf16_kernels, with_scratch};
+use oneflow_kernels_gemm::micro::{Acc, Gather, Kernels, Mode, Slot, bf16_kernels, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Simd, WithSimd};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -78,86 +79,6 @@ impl<T: Stored> Operands<T> for Whole {
     }
 }
 
-/// Two channels of bfloat16 side by side.
-pub struct Pairs;
-
-impl Operands<bf16> for Pairs {
-    type P = u32;
-    const TOGETHER: usize = 2;
-    fn kernels(isa: Isa) -> &'static Kernels<u32, f32> {
-        Bf16Pairs::kernels(isa)
-    }
-    unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<u32>) {
-        let ker = <bf16 as Stored>::Mode::kernels(isa);
-        let pairs = weight.channels.div_ceil(2);
-        Pool.run(weight.n.div_ceil(ker.nr), &|i| {
-            let n = ker.nr.min(weight.n - i * ker.nr);
-            let padded = n.next_multiple_of(ker.lanes);
-            let ptr = weight.ptr.cast::<bf16>().wrapping_offset((i * ker.nr) as isize * weight.n_stride).cast();
-            let to = dst.at((i * ker.nr * weight.taps.len() * pairs) as isize);
-            with_scratch(Slot::A, weight.k() * padded * size_of::<f32>() + SPARE, |rows| {
-                // SAFETY: the caller's weight; panels have their own parts.
-                unsafe { Weight { ptr, n, ..*weight }.pack::<bf16>(isa, Shared::new(rows)) };
-                for t in 0..weight.taps.len() {
-                    let from = rows.cast::<f32>().wrapping_add(t * weight.channels * padded).cast_const();
-                    let to = to.wrapping_add(t * pairs * padded);
-                    dispatch(prim::isa(), PairRows { from, rows: weight.channels, width: padded, to });
-                }
-            })
-        })
-    }
-    unsafe fn region(
-        region: &Region,
-        isa: Isa,
-        (src, channels, first, start): (&Image, Range<usize>, usize, Three),
-        dst: *mut u32,
-        tile: *mut f32,
-    ) {
-        let [n, d, h, w] = region.len;
-        let line = Region { len: [1, 1, 1, w], ..*region };
-        let len = w * region.ld;
-        with_scratch(Slot::C, len * size_of::<f32>() + SPARE, |room| {
-            let room: *mut f32 = room.cast();
-            let mut to: *mut bf16 = dst.cast();
-            for n in first..first + n {
-                for d in start[0]..start[0] + d as isize {
-                    for h in start[1]..start[1] + h as isize {
-                        // SAFETY: the caller's image; the lines follow each other in the region.
-                        unsafe {
-                            line.fill::<bf16>(isa, src, channels.clone(), n, [d, h, start[2]], room, tile);
-                            dispatch(prim::isa(), Narrow { from: room, n: len, to });
-                            to = to.add(len);
-                        }
-                    }
-                }
-            }
-        })
-    }
-}
-
-/// Neighbours, which are bfloat16 numbers, as such; `n` is whole registers.
-struct Narrow {
-    from: *const f32,
-    n: usize,
-    to: *mut bf16,
-}
-
-impl WithSimd for Narrow {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        for i in (0..self.n).step_by(<S::F32 as Register>::WIDTH) {
-            // SAFETY: by the caller.
-            unsafe {
-                <bf16 as oneflow_kernels_gemm::micro::Elem>::store::<S>(
-                    Register::load(self.from.add(i)),
-                    self.to.add(i),
-                )
-            }
-        }
-    }
-}
-
 /// Rows of bfloat16 numbers, two and two as the halves of one row.
 pub struct PairRows {
     pub from: *const f32,
@@ -205,8 +126,7 @@ impl Direct<'_> {
     pub unsafe fn run<T: Stored>(&self) {
         // SAFETY: by the caller; pairs are taken of bfloat16 alone.
         unsafe {
-            // Few channels lie densely, which no pair does.
-            match pairs::<T>().is_some() && self.phases[0].weight.channels >= 16 {
+            match pairs::<T>().is_some() {
                 true => self.run_as::<bf16, Pairs>(),
                 false => self.run_as::<T, Whole>(),
             }
@@ -289,32 +209,45 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
     unsafe fn run(&self, block: Block, cols: Range<usize>) {
         let (of, ker, c) = (self.of, self.ker, &self.of.phases[0]);
         let extent = |d: usize| (block.len[d + 1] - 1) * c.step[d] as usize + self.reach[d] as usize + 1;
-        let region = Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes);
+        let region =
+            Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes, O::TOGETHER);
         let whole = self.positions(&block);
         let ld = cols.len().next_multiple_of(ker.lanes);
+        let in_place = self.in_place(&cols);
         let rooms = [(region.n_elements() + ker.nr) / O::TOGETHER + 16, tile_len(ker.nr)];
-        let n_sums = whole.n_positions() * ld + ker.nr;
+        let n_sums = if in_place { 0 } else { whole.n_positions() * ld + ker.nr };
         let n = rooms.iter().sum::<usize>().next_multiple_of(16) + n_sums;
         with_scratch(Slot::A, n * size_of::<T::Acc>() + SPARE, |scratch| {
             let region_at: *mut O::P = scratch.cast();
             // SAFETY: the parts lie in the scratch one after the other; the caller's contract covers the images.
             unsafe {
                 let tile = scratch.cast::<T::Acc>().add(rooms[0]);
-                let sums = scratch.cast::<T::Acc>().add(n - n_sums);
+                let first = self.g * c.weight.n + cols.start;
+                let sums = match in_place {
+                    true => of.dst.at::<T::Acc>(0, first, [0; 3]),
+                    false => scratch.cast::<T::Acc>().add(n - n_sums),
+                };
                 let start = std::array::from_fn(|d| block.start[d + 1] as isize * c.step[d] + self.least[d]);
                 let channels = self.g * c.weight.channels..(self.g + 1) * c.weight.channels;
                 if c.weight.channels > 0 {
                     O::region(&region, self.isa, (&of.src, channels, block.start[0], start), region_at, tile);
                 }
                 for phase in 0..of.phases.len() {
-                    let classes = self.classes(phase, &block, &whole, &region, ld);
+                    let classes = self.classes(phase, &block, &whole, &region, if in_place { None } else { Some(ld) });
                     self.multiply(phase, &region, region_at, &classes, cols.clone(), (sums, ld));
                 }
-                let channel = self.g * c.weight.n;
-                let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
-                store.block::<T>(whole, channel + cols.start..channel + cols.end, (sums, ld), tile);
+                if !in_place {
+                    let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
+                    store.block::<T>(whole, first..first + cols.len(), (sums, ld), tile);
+                }
             }
         })
+    }
+
+    /// Whether the sums are the result as they are: channels side by side, in whole registers.
+    fn in_place(&self, cols: &Range<usize>) -> bool {
+        let (same, dst) = (TypeId::of::<T>() == TypeId::of::<T::Acc>(), &self.of.dst);
+        same && self.of.phases[0].bias.is_none() && dst.strides[1] == 1 && cols.len().is_multiple_of(self.ker.lanes)
     }
 
     /// The positions of the image that a block of every phase's positions stands for.
@@ -330,7 +263,8 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
     /// How many taps lie side by side in the region and the weights: a line of the window, where channels are few.
     fn side_by_side(&self, phase: usize, region: &Region) -> usize {
         let (taps, channels) = (self.of.phases[phase].weight.taps, region.channels as isize);
-        let Some(first) = taps.first().filter(|_| region.ld == region.channels) else { return 1 };
+        let dense = region.ld == region.channels.next_multiple_of(O::TOGETHER);
+        let Some(first) = taps.first().filter(|_| dense) else { return 1 };
         let line = taps.iter().take_while(|t| t.shift[..2] == first.shift[..2]).count();
         let near = taps.chunks(line).all(|l| {
             let at = |(i, t): (usize, &crate::weights::Tap)| {
@@ -341,8 +275,9 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
         if near && channels > 0 { line } else { 1 }
     }
 
-    /// Rows of one phase, [in the region, in the sums], by the runs of taps they see inside the image.
-    fn classes(&self, phase: usize, block: &Block, whole: &Block, region: &Region, ld: usize) -> Vec<Class> {
+    /// Rows of one phase, [in the region, in the sums], by the runs of taps they see inside the image. Sums lie `ld` apart, or
+    /// are those of the image.
+    fn classes(&self, phase: usize, block: &Block, whole: &Block, region: &Region, ld: Option<usize>) -> Vec<Class> {
         let (of, c) = (self.of, &self.of.phases[phase]);
         let (taps, line) = (c.weight.taps, self.side_by_side(phase, region));
         let runs: Vec<_> = taps.iter().step_by(line).collect();
@@ -371,9 +306,12 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
             }
             let runs = seen[0][at[1]] & seen[1][at[2]] & seen[2][at[3]];
             let from = region.offset(at[0], std::array::from_fn(|d| at[d + 1] as isize * c.step[d]));
-            let [_, ld_, lh, lw] = whole.len;
-            let sum = (((at[0] * ld_ + to[0]) * lh + to[1]) * lw + to[2]) * ld;
-            let row = [from / O::TOGETHER as isize, sum as isize];
+            let [_, len_d, lh, lw] = whole.len;
+            let sum = match ld {
+                Some(ld) => ((((at[0] * len_d + to[0]) * lh + to[1]) * lw + to[2]) * ld) as isize,
+                None => of.dst.offset(whole.start[0] + at[0], 0, std::array::from_fn(|d| whole.start[d + 1] + to[d])),
+            };
+            let row = [from / O::TOGETHER as isize, sum];
             match classes.iter_mut().find(|c| c.runs == runs) {
                 Some(class) => class.rows.push(row),
                 None => classes.push(Class { runs, rows: vec![row] }),
@@ -393,7 +331,7 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
     ) {
         let (ker, weight) = (self.ker, &self.of.phases[phase].weight);
         let line = self.side_by_side(phase, region);
-        let per_run = (line * weight.channels).div_ceil(O::TOGETHER);
+        let per_run = line * weight.channels.div_ceil(O::TOGETHER);
         let (n_runs, k) = (weight.taps.len() / line, weight.taps.len() / line * per_run);
         let packed = self.packed.wrapping_add(self.firsts[phase]);
         let at = |run: usize| {

@@ -1,12 +1,15 @@
 //! Groups of few channels that lie side by side, taken together: a weight with zeros between the groups fills the registers.
 //!
-//! An infinity or a NaN reaches every channel of the groups it is merged with.
+//! An infinity or a NaN times a zero between the groups would reach channels of other groups: images with one are not merged.
 
 use crate::depthwise::FEW;
 use crate::geometry::{Image, Window};
 use crate::pool::by_channel;
 use crate::stored::Stored;
-use oneflow_kernels_gemm::micro::Acc;
+use oneflow_kernels_gemm::micro::{Acc, Reg};
+use oneflow_kernels_prim::rows::split;
+use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Channels from which on registers are full.
 const FULL: usize = 16;
@@ -31,6 +34,9 @@ impl<T: Stored> Merged<T> {
         }
         let most = FULL.div_ceil(per_group.min(n_in));
         let m = (1..=most).rev().find(|m| groups.is_multiple_of(*m))?;
+        if m == 1 {
+            return None;
+        }
         let mut merged = *weight;
         merged.sizes[1] *= m;
         let mut step = 1;
@@ -40,7 +46,7 @@ impl<T: Stored> Merged<T> {
         }
         let mut data = vec![T::narrow(T::Acc::ZERO); step as usize];
         merged.ptr = data.as_mut_ptr().cast();
-        (m > 1).then_some(Merged { data, m, weight: merged, groups: groups / m })
+        Some(Merged { data, m, weight: merged, groups: groups / m })
     }
 
     /// Calls `f(where the weight has an element, where the merged one has it)`.
@@ -81,5 +87,57 @@ impl<T: Stored> Merged<T> {
     pub unsafe fn gather(&self, weight: &Image) {
         // SAFETY: by the caller.
         self.each(weight, |to, from| unsafe { *to = self.data[from] });
+    }
+}
+
+/// Whether all numbers of an image, whose channels lie side by side, are finite.
+///
+/// # Safety
+/// The image holds `T`.
+pub unsafe fn is_finite<T: Stored>(image: &Image) -> bool {
+    let [n, c, d, h, w] = image.sizes;
+    let finite = AtomicBool::new(true);
+    split(n * d * h, (w * c) as f64 * 0.05, &|r| {
+        for i in r {
+            let from = image.at::<T>(i / (d * h), 0, [i / h % d, i % h, 0]);
+            // Positions that follow each other are one run.
+            let (runs, len) = if image.strides[4] == c as isize { (1, w * c) } else { (w, c) };
+            for run in 0..runs {
+                let from = from.wrapping_offset(run as isize * image.strides[4]);
+                if !dispatch(isa(), Finite::<T> { from, n: len }) {
+                    return finite.store(false, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    finite.into_inner()
+}
+
+/// Whether neighbours are finite.
+struct Finite<T> {
+    from: *const T,
+    n: usize,
+}
+
+impl<T: Stored> WithSimd for Finite<T> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> bool {
+        let (zero, width) = (Reg::<S, T>::splat(0.0), Reg::<S, T>::WIDTH);
+        // Zero times anything else is no number.
+        let mut sums = [zero; 4];
+        let whole = self.n / (4 * width) * (4 * width);
+        for i in (0..whole).step_by(4 * width) {
+            for (u, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the caller's image.
+                *sum = unsafe { T::load::<S>(self.from.add(i + u * width)) } * zero + *sum;
+            }
+        }
+        for i in (whole..self.n).step_by(width) {
+            let n = width.min(self.n - i);
+            // SAFETY: as above.
+            sums[0] = unsafe { T::load_partial::<S>(self.from.add(i), n) } * zero + sums[0];
+        }
+        T::number((sums[0] + sums[1] + (sums[2] + sums[3])).sum()) == 0.0
     }
 }

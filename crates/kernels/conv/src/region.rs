@@ -24,12 +24,13 @@ pub struct Region {
 }
 
 impl Region {
-    pub fn new(len: [usize; 4], channels: usize, lanes: usize) -> Region {
+    /// `unit` channels are one packed element.
+    pub fn new(len: [usize; 4], channels: usize, lanes: usize, unit: usize) -> Region {
         // Few channels lie densely, so that windows read long runs.
-        let mut ld = if channels < lanes { channels } else { channels.next_multiple_of(lanes) };
+        let mut ld = channels.next_multiple_of(if channels < lanes { unit } else { unit * lanes });
         // The rows of a tile do not all fall into one set of the first cache.
         if ld.is_multiple_of(512) {
-            ld += lanes;
+            ld += unit * lanes;
         }
         Region { len, channels, ld }
     }
@@ -60,28 +61,49 @@ impl Region {
         dst: *mut T::Acc,
         tile: *mut T::Acc,
     ) {
-        let [n, ld, lh, lw] = self.len;
+        let line = |at: *const T, width: usize, to: *mut T::Acc| {
+            // SAFETY: the line lies in the image, and in the region.
+            unsafe { self.line::<T>(isa, src, at, width, to, tile) }
+        };
+        // SAFETY: by the caller.
+        unsafe { self.lines::<T, T::Acc>(src, (channels.start, first, start), dst, self.ld, line) }
+    }
+
+    /// Calls `line(first position in the image, positions, where to)` for all lines; sets to zero what lies outside. Positions
+    /// lie `ld` packed elements apart.
+    ///
+    /// # Safety
+    /// As `fill`; all bits of zero are a packed element.
+    pub unsafe fn lines<T, P>(
+        &self,
+        src: &Image,
+        (channel, first, start): (usize, usize, Three),
+        dst: *mut P,
+        ld: usize,
+        line: impl Fn(*const T, usize, *mut P),
+    ) {
+        let [n, len_d, lh, lw] = self.len;
         let inside = |d: usize, at: isize| (0..src.sizes[2 + d] as isize).contains(&at);
         // The part of a line that lies in the image.
         let w0 = start[2].clamp(0, src.sizes[4] as isize);
         let w1 = (start[2] + lw as isize).clamp(w0, src.sizes[4] as isize);
         let (left, width) = ((w0 - start[2]).clamp(0, lw as isize) as usize, (w1 - w0) as usize);
-        let mut line = dst;
+        let mut to = dst;
         for n in first..first + n {
-            for d in start[0]..start[0] + ld as isize {
+            for d in start[0]..start[0] + len_d as isize {
                 for h in start[1]..start[1] + lh as isize {
                     // SAFETY: the line lies in the region; the positions copied lie in the image.
                     unsafe {
                         if width > 0 && inside(0, d) && inside(1, h) {
-                            std::ptr::write_bytes(line, 0, left * self.ld);
-                            let at = src.at::<T>(n, channels.start, [d as usize, h as usize, w0 as usize]);
-                            self.line::<T>(isa, src, at, width, line.add(left * self.ld), tile);
+                            std::ptr::write_bytes(to, 0, left * ld);
+                            let at = src.at::<T>(n, channel, [d as usize, h as usize, w0 as usize]);
+                            line(at, width, to.add(left * ld));
                             let end = left + width;
-                            std::ptr::write_bytes(line.add(end * self.ld), 0, (lw - end) * self.ld);
+                            std::ptr::write_bytes(to.add(end * ld), 0, (lw - end) * ld);
                         } else {
-                            std::ptr::write_bytes(line, 0, lw * self.ld);
+                            std::ptr::write_bytes(to, 0, lw * ld);
                         }
-                        line = line.add(lw * self.ld);
+                        to = to.add(lw * ld);
                     }
                 }
             }

@@ -6,14 +6,17 @@
 use crate::depthwise::{self, FEW};
 use crate::direct::{PairRows, pairs};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
+use crate::lines_grad::LinesGrad;
 use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
 use crate::stored::{CopyRows, Seg, Stored};
 use crate::winograd::WinogradGrad;
+use oneflow_base::DType;
 use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::{GemmArgs, Isa, Mat, Parallel, Pool, gemm};
 use oneflow_kernels_prim::{self as prim, dispatch};
+use std::any::TypeId;
 use std::ops::Range;
 
 pub struct WeightGrad {
@@ -41,6 +44,14 @@ impl WeightGrad {
         if let Some(winograd) = WinogradGrad::<T>::new(self) {
             // SAFETY: the contract is the same.
             return unsafe { winograd.run() };
+        }
+        // SAFETY: the contract is the same.
+        if unsafe { self.multiply::<T>() } {
+            return;
+        }
+        if let Some(lines) = LinesGrad::<T>::new(self) {
+            // SAFETY: the contract is the same.
+            return unsafe { lines.run() };
         }
         let isa = Isa::active();
         let ker = T::Mode::kernels(isa);
@@ -82,6 +93,47 @@ impl WeightGrad {
 }
 
 impl WeightGrad {
+    /// A single tap that reads every position: a product of matrices, image by image where positions of all are not one line.
+    ///
+    /// # Safety
+    /// As `run`.
+    unsafe fn multiply<T: Stored>(&self) -> bool {
+        let (grad, src, w, weight) = (&self.grad, &self.src, &self.window, &self.weight);
+        let (n_out, n_in) = (weight.sizes[0] / w.groups, weight.sizes[1]);
+        let plain = w.kernel == [1; 3] && w.stride == [1; 3] && w.padding == [0; 3];
+        let (Some(g_step), Some(x_step)) = (grad.position_step(), src.position_step()) else { return false };
+        let n = grad.spatial().iter().product::<usize>();
+        if !plain || n_out.min(n_in) <= FEW || grad.numel() == 0 || grad.spatial() != src.spatial() {
+            return false;
+        }
+        let chained = [(grad, g_step), (src, x_step)].iter().all(|(i, step)| i.strides[0] == n as isize * step);
+        let (images, k) = if chained { (1, grad.sizes[0] * n) } else { (grad.sizes[0], n) };
+        let whole = TypeId::of::<T>() == TypeId::of::<T::Acc>();
+        let dtype_c = if whole { T::DTYPE } else { DType::F32 };
+        let mut sums = vec![T::Acc::ZERO; if whole { 0 } else { n_out * n_in }];
+        for g in 0..w.groups {
+            let to = weight.at::<T>(g * n_out, 0, [0; 3]);
+            let c = match whole {
+                true => Mat::new(to, weight.strides[0], weight.strides[1]),
+                false => Mat::new(sums.as_mut_ptr(), n_in as isize, 1),
+            };
+            for i in 0..images {
+                let a = Mat::new(grad.at::<T>(i, g * n_out, [0; 3]), grad.strides[1], g_step);
+                let b = Mat::new(src.at::<T>(i, g * n_in, [0; 3]), x_step, src.strides[1]);
+                let beta = if i > 0 { 1.0 } else { 0.0 };
+                let args = GemmArgs { dtype_c, beta, ..GemmArgs::new(T::DTYPE, (n_out, n_in, k), a, b, c) };
+                // SAFETY: the caller's images. Every float dtype has a product.
+                let done = unsafe { gemm(&args, &Pool) };
+                debug_assert!(done.is_ok(), "{done:?}");
+            }
+            for (i, sum) in sums.iter().enumerate() {
+                // SAFETY: the weight has the element.
+                unsafe { *weight.at::<T>(g * n_out + i / n_in, i % n_in, [0; 3]) = T::narrow(*sum) };
+            }
+        }
+        true
+    }
+
     /// If a group is one channel of each, or few channels of planes.
     fn depthwise<'a>(&'a self, taps: &'a [Three]) -> Option<depthwise::Gradient<'a>> {
         let (window, [n_out, n_in, ..]) = (&self.window, self.weight.sizes);
@@ -122,7 +174,7 @@ impl<T: Stored> Work<'_, T> {
         let w = &self.c.window;
         let extent =
             |d: usize| (len[d + 1] - 1) * w.stride[d] as usize + (w.kernel[d] - 1) * w.dilation[d] as usize + 1;
-        Region::new([len[0], extent(0), extent(1), extent(2)], channels, self.ker.lanes)
+        Region::new([len[0], extent(0), extent(1), extent(2)], channels, self.ker.lanes, 1)
     }
 
     /// Sums of one group's `ins` and `outs`, [outs, taps, ins].

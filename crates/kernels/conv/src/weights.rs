@@ -34,7 +34,7 @@ impl Weight<'_> {
     }
 
     /// The first weight of a channel's taps and how far they reach, where that is near and nothing else is contiguous.
-    fn near_taps(&self) -> Option<(isize, usize)> {
+    pub fn near_taps(&self) -> Option<(isize, usize)> {
         let offsets = || self.taps.iter().map(|t| t.weight);
         let (first, last) = (offsets().min()?, offsets().max()?);
         let span = last.abs_diff(first).saturating_add(1);

@@ -246,6 +246,36 @@ fn few_channels() {
     }
 }
 
+/// A number that is not finite stays in its group.
+#[test]
+fn groups_are_apart() {
+    oneflow_kernels_conv::register();
+    let case = Case { n: 2, c: 24, o: 24, groups: 12, dims: vec![[9, 3, 1, 1, 1], [8, 3, 1, 1, 1]] };
+    for (dtype, last) in FLOATS.into_iter().flat_map(|d| [(d, false), (d, true)]) {
+        let of = |sizes: &[i64], salt| {
+            let mut b = if last { channels_last(dtype, sizes) } else { Buf::new(dtype, sizes, Lay::Plain) };
+            let f = noise(salt);
+            (0..b.len()).for_each(|i| b.set(i, f(i)));
+            b
+        };
+        let (mut x, w, mut g) = (of(&case.x(), 1), of(&case.w(), 2), of(&case.y(), 3));
+        let plane = 9 * 8;
+        x.set(5 * plane + 30, f64::INFINITY);
+        g.set(5 * plane + 30, f64::NAN);
+        let (y, gx, gw) = (g.clone(), x.clone(), w.clone());
+        let params = case.params();
+        run(&CONV, &[Some(&y)], &[Some(&x), Some(&w), None], &params).unwrap();
+        run(&CONV_BACKWARD_INPUT, &[Some(&gx)], &[Some(&g), Some(&w), None], &params).unwrap();
+        run(&CONV_BACKWARD_WEIGHT, &[Some(&gw)], &[Some(&g), Some(&x)], &params).unwrap();
+        for (b, per_channel, channels) in [(&y, plane, 24), (&gx, plane, 24), (&gw, 18, 24)] {
+            for (i, v) in b.values().into_iter().enumerate() {
+                let group = i / per_channel % channels / 2;
+                assert!(group == 2 || v.is_finite(), "{dtype:?} last {last}: element {i} is {v}");
+            }
+        }
+    }
+}
+
 #[test]
 fn threads() {
     oneflow_kernels_conv::register();

@@ -6,7 +6,6 @@ use crate::geometry::Three;
 use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::Reg;
 use oneflow_kernels_prim::{Register, Simd};
-use std::any::TypeId;
 
 /// Rows of outputs computed together, at most.
 pub const ROWS: usize = 8;
@@ -97,7 +96,6 @@ impl Layout {
     #[inline(always)]
     pub unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
         let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
-        let whole = TypeId::of::<T>() == TypeId::of::<T::Acc>();
         let wide: *mut T::Acc = dst.wrapping_add(self.n_elements() + super::SLACK);
         for (d, h) in (0..sd * ld).flat_map(|d| (0..sh * lh).map(move |h| (d, h))) {
             let (id, ih) = (d as isize + self.start[0], h as isize + self.start[1]);
@@ -121,11 +119,7 @@ impl Layout {
                     let (n, to) = (end - before, line.add(before));
                     match (sw as isize * strides[2], strides[2]) {
                         (1, _) => copy_row::<T, S>(from, n, to),
-                        (2, 1) if whole => every_other(from.cast::<T::Acc>(), n, to),
-                        (2, 1) => {
-                            copy_row::<T, S>(from, 2 * n - 1, wide);
-                            every_other(wide, n, to);
-                        }
+                        (2, 1) => every_other::<T, S>(from, n, to, wide),
                         (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
                     }
                 }

@@ -4,10 +4,11 @@ use super::layout::{Column, Layout, ROWS};
 use super::rows::{column, store_row};
 use super::{Depthwise, SLACK};
 use crate::correlate::Correlation;
-use crate::stored::Stored;
+use crate::stored::{Stored, store};
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
+use std::ops::Range;
 
 /// The padded planes of a group, and where the taps of every phase read them.
 pub struct Planes<'a> {
@@ -48,19 +49,16 @@ impl<'a> Planes<'a> {
             with_scratch(Slot::A, room, |scratch| {
                 let from: *mut T::Acc = scratch.cast();
                 let lines = from.wrapping_add(n_from);
-                for i in r {
-                    dispatch(isa(), Group::<T> { of: self, n: i / c.groups, g: i % c.groups, from, lines });
-                }
+                dispatch(isa(), Groups::<T> { of: self, r, from, lines });
             });
         });
     }
 }
 
-/// The outputs of one group of one image.
-struct Group<'a, T: Stored> {
+/// The outputs of some groups: of all of an image, then of the next.
+struct Groups<'a, T: Stored> {
     of: &'a Planes<'a>,
-    n: usize,
-    g: usize,
+    r: Range<usize>,
     from: *mut T::Acc,
     lines: *mut T::Acc,
 }
@@ -71,49 +69,64 @@ struct Reader<A> {
     weights: Vec<A>,
 }
 
-impl<T: Stored> WithSimd for Group<'_, T> {
+impl<T: Stored> WithSimd for Groups<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let (layout, Depthwise { src, phases, .. }) = (&self.of.layout, self.of.of);
-        let c = &phases[0];
-        let strides = [src.strides[2], src.strides[3], src.strides[4]];
-        for i in 0..if layout.shifts.is_empty() { 0 } else { c.weight.channels } {
-            let plane = src.at::<T>(self.n, self.g * c.weight.channels + i, [0; 3]);
-            // SAFETY: the caller's images; the buffer holds the planes and what is written behind them.
-            unsafe { layout.fill::<T, S>(plane, strides, self.from.add(i * layout.n_elements())) };
-        }
+        let (layout, phases) = (&self.of.layout, self.of.of.phases);
         let mut readers: Vec<Reader<T::Acc>> =
             phases.iter().map(|_| Reader { columns: vec![], weights: vec![] }).collect();
-        for o in 0..c.weight.n {
-            for ((reader, columns), phase) in readers.iter_mut().zip(&self.of.columns).zip(*phases) {
-                reader.columns.clear();
-                reader.weights.clear();
-                for (i, column) in (0..c.weight.channels).flat_map(|i| columns.iter().map(move |c| (i, c))) {
-                    reader.columns.push((i * layout.n_elements() + column.place, column.taps.len()));
-                    // SAFETY: the caller's weight.
-                    reader.weights.extend(column.taps.iter().map(|t| unsafe { phase.weight::<T>(self.g, [o, i, *t]) }));
-                }
-            }
-            let rows = layout.outputs[1];
-            // SAFETY: the caller's images.
+        for i in self.r.clone() {
+            let (n, g) = (i / phases[0].groups, i % phases[0].groups);
+            // SAFETY: the caller's images; the buffer holds the planes and what is written behind them.
             unsafe {
-                match rows {
-                    ROWS.. => self.output::<S, ROWS>(o, &readers),
-                    4.. => self.output::<S, 4>(o, &readers),
-                    _ => self.output::<S, 1>(o, &readers),
+                self.fill::<S>(n, g);
+                for o in 0..phases[0].weight.n {
+                    self.read(g, o, &mut readers);
+                    match layout.outputs[1] {
+                        ROWS.. => self.output::<S, ROWS>(n, g, o, &readers),
+                        4.. => self.output::<S, 4>(n, g, o, &readers),
+                        _ => self.output::<S, 1>(n, g, o, &readers),
+                    }
                 }
             }
         }
     }
 }
 
-impl<T: Stored> Group<'_, T> {
+impl<T: Stored> Groups<'_, T> {
+    /// Copies the planes of a group.
+    #[inline(always)]
+    unsafe fn fill<S: Simd>(&self, n: usize, g: usize) {
+        let (layout, Depthwise { src, phases, .. }) = (&self.of.layout, self.of.of);
+        let channels = if layout.shifts.is_empty() { 0 } else { phases[0].weight.channels };
+        let strides = [src.strides[2], src.strides[3], src.strides[4]];
+        for i in 0..channels {
+            let plane = src.at::<T>(n, g * channels + i, [0; 3]);
+            // SAFETY: by the caller.
+            unsafe { layout.fill::<T, S>(plane, strides, self.from.add(i * layout.n_elements())) };
+        }
+    }
+
+    /// What the phases of one channel of outputs read.
+    unsafe fn read(&self, g: usize, o: usize, readers: &mut [Reader<T::Acc>]) {
+        let phases = self.of.of.phases;
+        for ((reader, columns), phase) in readers.iter_mut().zip(&self.of.columns).zip(phases) {
+            reader.columns.clear();
+            reader.weights.clear();
+            for (i, column) in (0..phase.weight.channels).flat_map(|i| columns.iter().map(move |c| (i, c))) {
+                reader.columns.push((i * self.of.layout.n_elements() + column.place, column.taps.len()));
+                // SAFETY: the caller's weight.
+                reader.weights.extend(column.taps.iter().map(|t| unsafe { phase.weight::<T>(g, [o, i, *t]) }));
+            }
+        }
+    }
+
     /// One channel of outputs, `R` rows of every phase at a time; the last ones may be computed twice.
     #[inline(always)]
-    unsafe fn output<S: Simd, const R: usize>(&self, o: usize, readers: &[Reader<T::Acc>]) {
+    unsafe fn output<S: Simd, const R: usize>(&self, n: usize, g: usize, o: usize, readers: &[Reader<T::Acc>]) {
         let (layout, Depthwise { dst, phases, every, .. }) = (&self.of.layout, self.of.of);
-        let (channel, [d, h, w]) = (self.g * phases[0].weight.n + o, layout.outputs);
+        let (channel, [d, h, w]) = (g * phases[0].weight.n + o, layout.outputs);
         // SAFETY: by the caller.
         let bias = Reg::<S, T>::all_of(unsafe { phases[0].first_sum::<T>(channel) });
         let [_, n_rows, n_columns] = dst.spatial();
@@ -146,12 +159,10 @@ impl<T: Stored> Group<'_, T> {
                                 if row(r) >= n_rows {
                                     continue;
                                 }
-                                let to = dst.at::<T>(self.n, channel, [at_d, row(r), i]);
-                                let n = width.min(w - i);
-                                match step {
-                                    1 if n == width => T::store::<S>(sum, to),
-                                    1 => T::store_partial::<S>(sum, to, n),
-                                    step => T::scatter::<S>(sum, to, step, n),
+                                let to = dst.at::<T>(n, channel, [at_d, row(r), i]);
+                                match (step, width.min(w - i)) {
+                                    (1, n) => store::<S, T>(sum, to, n),
+                                    (step, n) => T::scatter::<S>(sum, to, step, n),
                                 }
                             }
                         }
@@ -161,7 +172,7 @@ impl<T: Stored> Group<'_, T> {
                     // SAFETY: as above.
                     unsafe {
                         mix(self.lines.add(r * ld), w + SLACK, (every[2], w), whole);
-                        store_row::<T, S>(whole, n_columns, dst.at::<T>(self.n, channel, [at_d, row(r), 0]), step);
+                        store_row::<T, S>(whole, n_columns, dst.at::<T>(n, channel, [at_d, row(r), 0]), step);
                     }
                 }
             }

@@ -2,8 +2,10 @@
 
 use super::layout::{ROWS, TAPS};
 use crate::stored::{Stored, madd};
+use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::Reg;
 use oneflow_kernels_prim::{Register, Simd};
+use std::any::TypeId;
 
 /// Widens `n` neighbours; a row of a register or more without a mask.
 ///
@@ -46,19 +48,31 @@ pub unsafe fn store_row<T: Stored, S: Simd>(from: *const T::Acc, n: usize, to: *
     }
 }
 
-/// `n` numbers, every other one of the source.
+/// Widens `n` numbers, every other one of the source; other half types than bfloat16 by way of `wide`.
 ///
 /// # Safety
-/// The elements lie in memory that does not overlap.
+/// The elements lie in memory that does not overlap; `wide` has twice as many.
 #[inline(always)]
-pub unsafe fn every_other<A: Copy>(from: *const A, n: usize, to: *mut A) {
-    // SAFETY: by the caller.
+pub unsafe fn every_other<T: Stored, S: Simd>(from: *const T, n: usize, to: *mut T::Acc, wide: *mut T::Acc) {
+    // SAFETY: by the caller; bfloat16 is the upper half of f32, a pair of it 32 bits.
     unsafe {
-        let from = std::slice::from_raw_parts(from, 2 * n - 1);
-        let to = std::slice::from_raw_parts_mut(to, n);
-        let (pairs, _) = from.as_chunks::<2>();
-        pairs.iter().zip(&mut *to).for_each(|(pair, to)| *to = pair[0]);
-        to[n - 1] = from[2 * n - 2];
+        if TypeId::of::<T>() == TypeId::of::<bf16>() {
+            let pairs = std::slice::from_raw_parts(from.cast::<[[u8; 2]; 2]>(), n - 1);
+            let halves = std::slice::from_raw_parts_mut(to.cast::<u32>(), n - 1);
+            halves.iter_mut().zip(pairs).for_each(|(to, [low, _])| *to = (u16::from_ne_bytes(*low) as u32) << 16);
+        } else {
+            let from = match TypeId::of::<T>() == TypeId::of::<T::Acc>() {
+                true => from.cast(),
+                false => {
+                    copy_row::<T, S>(from, 2 * n - 1, wide);
+                    wide.cast_const()
+                }
+            };
+            let (pairs, _) = std::slice::from_raw_parts(from, 2 * n - 1).as_chunks::<2>();
+            let to = std::slice::from_raw_parts_mut(to, n - 1);
+            pairs.iter().zip(to).for_each(|(pair, to)| *to = pair[0]);
+        }
+        *to.add(n - 1) = (*from.add(2 * n - 2)).widen();
     }
 }
 

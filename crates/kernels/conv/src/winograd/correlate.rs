@@ -67,8 +67,10 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let (size, edge) = (self.size as f64, (self.size / 2 * self.size.div_ceil(2)) as f64);
         let inside = |n: f64| (size * n - edge).max(1.0);
         let sum = n * d * inside(h) * inside(w) * c * k;
-        let transforms = (n_tiles * 24.0 * (c + k) + 12.0 * c * k) * self.ker.lanes as f64;
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>() * sum
+        // Where every weight at the points is read for a few tiles alone, it is the memory that counts.
+        let per_weight = if n_tiles >= k { 12.0 } else { 40.0 };
+        let transforms = (n_tiles * 24.0 * (c + k) + per_weight * c * k) * self.ker.lanes as f64;
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>(0.45) * sum
     }
 
     /// # Safety
@@ -91,9 +93,10 @@ impl<'a, T: Stored> Winograd<'a, T> {
         self.c.weight.channels.next_multiple_of(self.ker.lanes) + self.ker.lanes
     }
 
-    fn blocks(&self) -> Blocks {
-        let per_tile = POINTS * (self.row_len() + self.ker.nr) * size_of::<T::Acc>();
-        Blocks::new(self.tiles, (BLOCK_BYTES / per_tile).clamp(self.ker.mr, 256))
+    /// Blocks of tiles of which `per_tile` numbers a point are near.
+    fn blocks(&self, per_tile: usize) -> Blocks {
+        let bytes = POINTS * per_tile * size_of::<T::Acc>();
+        Blocks::new(self.tiles, (BLOCK_BYTES / bytes).clamp(self.ker.mr, 256))
     }
 
     fn rooms(&self, blocks: &Blocks) -> Rooms {
@@ -108,7 +111,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
 
     fn region(&self, [n, d, h, w]: [usize; 4]) -> Region {
         let extra = self.size - 1;
-        Region::new([n, d, h * self.out + extra, w * self.out + extra], self.c.weight.channels, self.ker.lanes)
+        Region::new([n, d, h * self.out + extra, w * self.out + extra], self.c.weight.channels, self.ker.lanes, 1)
     }
 
     /// Where a panel's weights at the points begin: all panels before it are whole.
@@ -118,7 +121,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
 
     unsafe fn by_tiles(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        let (blocks, panels) = (self.blocks(self.row_len() + self.ker.nr), self.c.weight.n.div_ceil(self.ker.nr));
         let rooms = self.rooms(&blocks);
         let n_data = POINTS * blocks.largest() * self.row_len();
         // Few blocks leave threads idle: they share out the panels and make the tiles again.
@@ -159,7 +162,8 @@ impl<'a, T: Stored> Winograd<'a, T> {
 
     unsafe fn by_outputs(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        // The tiles of all blocks pass by a panel's weights: the fewer blocks the less often these are read.
+        let (blocks, panels) = (self.blocks(2 * self.ker.nr), self.c.weight.n.div_ceil(self.ker.nr));
         let rooms = self.rooms(&blocks);
         let mut firsts = vec![0];
         (0..blocks.len()).for_each(|i| firsts.push(firsts[i] + blocks.get(i).n_positions()));

@@ -27,10 +27,10 @@ fn outputs(taps: usize) -> Option<usize> {
     (2..=5).contains(&taps).then(|| IN + 1 - taps)
 }
 
-/// The share of the sum's multiply-adds up to which Winograd's gain: the sum may go in pairs, which his products cannot, since
-/// values at the points need more digits.
-fn worth<T: Stored>() -> f64 {
-    if pairs::<T>().is_some() { 0.75 } else { 0.9 }
+/// The share of the sum's multiply-adds up to which Winograd's gain. The sum may go in pairs, where it is `in_pairs`; his
+/// products cannot, since values at the points need more digits.
+fn worth<T: Stored>(in_pairs: f64) -> f64 {
+    if pairs::<T>().is_some() { in_pairs } else { 0.9 }
 }
 
 /// Part `i` of `0..n` cut into all but equal parts of at most `most`.

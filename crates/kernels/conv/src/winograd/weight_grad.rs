@@ -90,7 +90,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         let [n, _, d, h, w] = self.c.grad.sizes.map(|n| n as f64);
         let sum = (self.size * self.size) as f64 * n * d * h * w * c * k;
         let transforms = (n_tiles * 24.0 * (c + k) + 24.0 * c * k) * self.ker.lanes as f64;
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>() * sum
+        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>(0.75) * sum
     }
 
     fn n_in(&self) -> usize {
@@ -177,7 +177,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
         let padding = self.c.window.padding;
         for (panels, dst, border) in [(ins, v, true), (outs, u, false)] {
             let extra = if border { self.size - 1 } else { 0 };
-            let region = Region::new([n, d, h * self.out + extra, w * self.out + extra], panels.n, self.ker.lanes);
+            let region = Region::new([n, d, h * self.out + extra, w * self.out + extra], panels.n, self.ker.lanes, 1);
             let start = if border { std::array::from_fn(|i| at[i] - padding[i]) } else { at };
             let room = region.n_elements() + self.ker.nr;
             with_scratch(Slot::A, (room + tile_len(self.ker.nr)) * size + SPARE, |scratch| {
