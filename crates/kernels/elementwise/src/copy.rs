@@ -1,12 +1,12 @@
 //! COPY: strided moves by element size, transposes in blocks, casts through the compute dtype.
 
-use crate::io::Io;
+use crate::io::{Io, is_narrow};
 use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use crate::transpose;
 use oneflow_base::{Category, DType, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Cx, Launch, View};
+use oneflow_kernels_prim::{Cx, Launch, Simd, View, WithSimd, dispatch, isa};
 
 pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {
     let (src, out) = (l.input(0)?, l.output(0)?);
@@ -27,9 +27,11 @@ pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {
         }
         match (src.dtype.category(), out.dtype.category()) {
             (Category::Complex, _) | (_, Category::Complex) => complex(src, out),
-            _ => match src.dtype.compute() {
-                DType::F32 => cast::<f32>(src, out),
-                DType::F64 => cast::<f64>(src, out),
+            // Integers become floats as they are read, and are rounded once.
+            _ => match (src.dtype.compute(), out.dtype.compute()) {
+                (DType::F32, _) | (DType::I64, DType::F32) => cast::<f32>(src, out),
+                (DType::F64, _) | (DType::I64, DType::F64) => cast::<f64>(src, out),
+                _ if is_narrow(src.dtype) && is_narrow(out.dtype) => cast::<i32>(src, out),
                 _ => cast::<i64>(src, out),
             },
         }
@@ -175,6 +177,8 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
         unsafe {
             if so == 1 && ss == 1 {
                 std::ptr::copy(from, to, n);
+            } else if so == 1 && ss == -1 {
+                dispatch(isa(), Reversed(from, to, n));
             } else {
                 for i in 0..n as isize {
                     to.offset(i * so).write_unaligned(from.offset(i * ss).read_unaligned());
@@ -197,6 +201,23 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
             walk.next();
         }
     });
+}
+
+/// A run that ends with the first element of the source.
+struct Reversed<E>(*const E, *mut E, usize);
+impl<E: Copy> WithSimd for Reversed<E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Reversed(from, to, n) = self;
+        // SAFETY: the caller's runs, which do not overlap.
+        unsafe {
+            let first = from.wrapping_sub(n.saturating_sub(1));
+            for i in 0..n {
+                to.add(i).write_unaligned(first.add(n - 1 - i).read_unaligned());
+            }
+        }
+    }
 }
 
 /// Bytes from one place to another: past the caches where they would not fit.

@@ -47,6 +47,19 @@ impl Compute for i64 {
     }
 }
 
+/// What tensors of up to 32 bits compute in where all of a launch has no more.
+impl Compute for i32 {
+    const DTYPE: DType = DType::I32;
+    #[inline(always)]
+    fn word(w: &[Word]) -> i32 {
+        w.first().map_or(0, |w| w.i64() as i32)
+    }
+    #[inline(always)]
+    fn tile(expr: &Expr, isa: Isa) -> Option<Tile<i32>> {
+        expr.tile_i32(isa)
+    }
+}
+
 macro_rules! complex_compute {
     ($($t:ident, $dtype:ident, $tile:ident;)*) => {$(
         impl Compute for Cx<$t> {
@@ -80,21 +93,24 @@ pub trait Elem<T>: Copy {
 #[repr(transparent)]
 pub struct Bool(u8);
 
-#[inline(always)]
-fn f32_to_i32(v: f32) -> i32 {
-    if (-2147483648.0..2147483648.0).contains(&v) { v as i32 } else { i32::MIN }
+/// Branches that the compiler turns into masks, so that loops of casts become vectors.
+macro_rules! truncations {
+    ($($name:ident: $from:ty => $to:ty, |$v:ident| $inside:expr;)*) => {$(
+        #[inline(always)]
+        fn $name($v: $from) -> $to {
+            let inside = $inside;
+            let safe = if inside { $v } else { 0.0 };
+            // SAFETY: the number is in range.
+            let truncated = unsafe { safe.to_int_unchecked::<$to>() };
+            if inside { truncated } else { <$to>::MIN }
+        }
+    )*};
 }
-#[inline(always)]
-fn f64_to_i32(v: f64) -> i32 {
-    if v > -2147483649.0 && v < 2147483648.0 { v as i32 } else { i32::MIN }
-}
-#[inline(always)]
-fn f32_to_i64(v: f32) -> i64 {
-    if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
-}
-#[inline(always)]
-fn f64_to_i64(v: f64) -> i64 {
-    if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
+truncations! {
+    f32_to_i32: f32 => i32, |v| v >= -2147483648.0 && v < 2147483648.0;
+    f64_to_i32: f64 => i32, |v| v > -2147483649.0 && v < 2147483648.0;
+    f32_to_i64: f32 => i64, |v| v >= -9223372036854775808.0 && v < 9223372036854775808.0;
+    f64_to_i64: f64 => i64, |v| v >= -9223372036854775808.0 && v < 9223372036854775808.0;
 }
 
 macro_rules! ints {
@@ -132,12 +148,29 @@ macro_rules! ints {
     )*};
 }
 ints! {
-    u8: f32_to_i64, f64_to_i64;
+    // A float of 2^31 and more is a multiple of 256, whose low byte is zero as that of the least number is.
+    u8: f32_to_i32, f64_to_i64;
     i8: f32_to_i32, f64_to_i32;
     i16: f32_to_i32, f64_to_i32;
     i32: f32_to_i32, f64_to_i32;
     i64: f32_to_i64, f64_to_i64;
 }
+
+macro_rules! narrow_ints {
+    ($($t:ty)*) => {$(
+        impl Elem<i32> for $t {
+            #[inline(always)]
+            fn read(self) -> i32 {
+                self as i32
+            }
+            #[inline(always)]
+            fn write(v: i32) -> $t {
+                v as $t
+            }
+        }
+    )*};
+}
+narrow_ints!(u8 i8 i16 i32);
 
 macro_rules! elems {
     ($($t:ty, $c:ty: |$r:ident| $read:expr, |$w:ident| $write:expr;)*) => {$(
@@ -158,6 +191,7 @@ elems! {
     Bool, f32: |r| r.0 as f32, |w| Bool((w != 0.0) as u8);
     Bool, f64: |r| r.0 as f64, |w| Bool((w != 0.0) as u8);
     Bool, i64: |r| r.0 as i64, |w| Bool((w != 0) as u8);
+    Bool, i32: |r| r.0 as i32, |w| Bool((w != 0) as u8);
     f16, f32: |r| r.to_f32(), |w| f16::from_f32(w);
     f16, f64: |r| r.to_f32() as f64, |w| f16::from_f32(w as f32);
     f16, i64: |r| f32_to_i64(r.to_f32()), |w| f16::from_f32(w as f32);
@@ -401,6 +435,34 @@ macro_rules! io {
 io!(f32, load_half::<f16, false>, load_half::<bf16, true>, store_half::<f16, false>, store_half::<bf16, true>);
 io!(f64, load_as::<f16, f64>, load_as::<bf16, f64>, store_as::<f16, f64>, store_as::<bf16, f64>);
 io!(i64, load_as::<f16, i64>, load_as::<bf16, i64>, store_as::<f16, i64>, store_as::<bf16, i64>);
+
+impl Io for i32 {
+    fn load(dtype: DType) -> Result<Load<i32>> {
+        Ok(match dtype {
+            DType::Bool => load_as::<Bool, i32>,
+            DType::U8 => load_as::<u8, i32>,
+            DType::I8 => load_as::<i8, i32>,
+            DType::I16 => load_as::<i16, i32>,
+            DType::I32 => load_as::<i32, i32>,
+            _ => return Err(unsupported(dtype)),
+        })
+    }
+    fn store(dtype: DType) -> Result<Store<i32>> {
+        Ok(match dtype {
+            DType::Bool => store_as::<Bool, i32>,
+            DType::U8 => store_as::<u8, i32>,
+            DType::I8 => store_as::<i8, i32>,
+            DType::I16 => store_as::<i16, i32>,
+            DType::I32 => store_as::<i32, i32>,
+            _ => return Err(unsupported(dtype)),
+        })
+    }
+}
+
+/// Whether a dtype's numbers are integers of at most 32 bits.
+pub fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32)
+}
 
 macro_rules! complex_io {
     ($($t:ty),*) => {$(

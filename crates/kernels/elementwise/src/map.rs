@@ -3,7 +3,7 @@
 //! Contiguous operands of the compute dtype, and scalars among them, go straight to the compiled tile; everything else takes
 //! the general walk.
 
-use crate::io::{Io, by_number};
+use crate::io::{Io, by_number, is_narrow};
 use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use oneflow_base::{DType, Error, Result};
@@ -20,82 +20,132 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     let Some(expr) = l.expr else {
         return Err(Error::runtime("elementwise launch: the expression is missing"));
     };
-    let dtype = l.param(0)?.dtype();
+    let (dtype, isa) = (l.param(0)?.dtype(), isa());
+    let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
+    views.push(l.output(0)?);
+    for i in 0..expr.arity {
+        views.push(l.input(i)?);
+    }
+    let all = |f: &dyn Fn(DType) -> bool| views.iter().all(|v| f(v.dtype));
+    if let Some(i) = expr.nonzero
+        && dtype == DType::I64
+    {
+        // SAFETY: the launch's contract.
+        unsafe { refuse_zero(expr, views[1 + i])? };
+    }
     // SAFETY: the launch's contract.
-    unsafe { by_number!(dtype, run(l, expr)) }
+    unsafe {
+        match dtype {
+            // Half types in registers, where the formula is compiled for them and their elements lie side by side.
+            DType::F32 if views[0].dtype != DType::F32 && all(&|d| d == views[0].dtype) => {
+                if let Some(tile) = expr.tile_half(views[0].dtype, isa)
+                    && direct(&views, tile, &params::<f32>(l))
+                {
+                    return Ok(());
+                }
+            }
+            DType::I64 if all(&is_narrow) && l.params[1..].iter().all(|w| i32::try_from(w.i64()).is_ok()) => {
+                let bytes = all(&|d| matches!(d, DType::Bool | DType::U8))
+                    && l.params[1..].iter().all(|w| u8::try_from(w.i64()).is_ok());
+                if bytes && let Some(tile) = expr.tile_u8(isa) {
+                    let params = params::<i32>(l).map(|p| p as u8);
+                    if (views[0].dtype != DType::Bool || views[0].is_contiguous()) && direct(&views, tile, &params) {
+                        if views[0].dtype == DType::Bool {
+                            truths(&views[0]);
+                        }
+                        return Ok(());
+                    }
+                }
+                if expr.tile_i32(isa).is_some() {
+                    return run::<i32>(l, expr, &views);
+                }
+            }
+            _ => {}
+        }
+        by_number!(dtype, run(l, expr, &views))
+    }
 }
 
-unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr) -> Result<()> {
-    let Some(tile) = T::tile(expr, isa()) else {
-        return Err(no_kernel(expr, T::DTYPE));
-    };
-    let out = l.output(0)?;
+/// The launch's scalars.
+fn params<T: Io>(l: &Launch<'_>) -> [T; MAX_PARAMS] {
     let mut params = [T::default(); MAX_PARAMS];
     for (p, w) in params.iter_mut().zip(l.params[1..].chunks(T::WORDS)) {
         *p = T::word(w);
     }
-    // The whole as one run: the way of almost every call.
-    let mut ptrs = [std::ptr::null::<T>(); MAX_INPUTS];
-    let mut steps = [0usize; MAX_INPUTS];
-    let mut linear = out.dtype == T::DTYPE && out.is_contiguous();
-    for i in 0..expr.arity {
-        let v = l.input(i)?;
-        if !linear {
-            continue;
-        }
-        ptrs[i] = v.ptr.cast();
-        if v.dtype != T::DTYPE {
-            linear = false;
-        } else if v.is_contiguous() {
-            steps[i] = 1;
-        } else {
-            linear = v.strides.iter().all(|s| *s == 0);
-        }
-    }
-    if let Some(i) = expr.nonzero
-        && T::DTYPE == DType::I64
-    {
-        // SAFETY: the launch's contract.
-        unsafe { refuse_zero(expr, l.input(i)?)? };
-    }
-    let n = out.numel();
-    let bytes = n * size_of::<T>();
-    if linear {
-        let dst = out.ptr.cast::<T>();
-        if bytes * (1 + expr.arity) < INLINE_BYTES {
-            // SAFETY: all operands hold `n` elements (one where the step is 0); aliasing is as the launch's contract says.
-            unsafe { tile(n, ptrs.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
-        } else {
-            // SAFETY: as above.
-            unsafe { parallel(n, tile, &ptrs[..expr.arity], &steps, dst, &params) };
-        }
+    params
+}
+
+/// Bytes that are not zero become one.
+unsafe fn truths(v: &View<'_>) {
+    let (all, n) = (Shared::<u8>::new(v.ptr), v.numel());
+    rows::split(n.div_ceil(INLINE_BYTES), INLINE_BYTES as f64 * 0.03, &|r| {
+        let (a, b) = (r.start * INLINE_BYTES, n.min(r.end * INLINE_BYTES));
+        // SAFETY: the view is contiguous; pieces are disjoint.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(all.at(a as isize), b - a) };
+        bytes.iter_mut().for_each(|b| *b = (*b).min(1));
+    });
+}
+
+unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr, views: &[View<'_>]) -> Result<()> {
+    let Some(tile) = T::tile(expr, isa()) else {
+        return Err(no_kernel(expr, T::DTYPE));
+    };
+    let params = params::<T>(l);
+    // SAFETY: the launch's contract.
+    if views.iter().all(|v| v.dtype == T::DTYPE) && unsafe { direct(views, tile, &params) } {
         return Ok(());
-    }
-    if n == 0 {
-        return Ok(());
-    }
-    let ins: SmallVec<[View<'_>; 4]> = (0..expr.arity).map(|i| l.input(i)).collect::<Result<_>>()?;
-    if out.dtype == T::DTYPE && ins.iter().all(|v| v.dtype == T::DTYPE) {
-        let strides: SmallVec<[&[i64]; 4]> =
-            std::iter::once(out.strides).chain(ins.iter().map(|v| v.strides)).collect();
-        let nest = Nest::new(out.sizes, &strides);
-        let inner = nest.inner_strides();
-        if inner[0] == 1 && inner.iter().all(|s| matches!(s, 0 | 1)) && nest.inner() >= SHORT {
-            // SAFETY: the launch's contract.
-            unsafe { by_rows(&nest, tile, &ins, out.ptr, &params) };
-            return Ok(());
-        }
     }
     let f = |n: usize, ins: &[*const T], steps: &[usize], outs: &[*mut T]| {
         // SAFETY: the walk hands out `n` valid elements of every operand.
         unsafe { tile(n, ins.as_ptr(), steps.as_ptr(), outs[0], params.as_ptr()) }
     };
     // SAFETY: the launch's contract.
-    unsafe { for_each_tile(&[out], &ins, &f) }
+    unsafe { for_each_tile(&views[..1], &views[1..], &f) }
+}
+
+/// Operands of one dtype that the tile can use where they lie: as one run, the way of almost every call, or as rows. The
+/// output is the first. Answers whether they could be.
+unsafe fn direct<T: Copy + Default, P: Sync>(views: &[View<'_>], tile: Tile<T, P>, params: &[P; MAX_PARAMS]) -> bool {
+    let (out, ins) = (&views[0], &views[1..]);
+    let n = out.numel();
+    if n == 0 {
+        return true;
+    }
+    let mut ptrs = [std::ptr::null::<T>(); MAX_INPUTS];
+    let mut steps = [0usize; MAX_INPUTS];
+    let mut linear = out.is_contiguous();
+    for (i, v) in ins.iter().enumerate() {
+        ptrs[i] = v.ptr.cast();
+        if v.is_contiguous() {
+            steps[i] = 1;
+        } else {
+            linear &= v.strides.iter().all(|s| *s == 0);
+        }
+    }
+    if linear {
+        let dst = out.ptr.cast::<T>();
+        if n * size_of::<T>() * views.len() < INLINE_BYTES {
+            // SAFETY: all operands hold `n` elements (one where the step is 0); aliasing is as the launch's contract says.
+            unsafe { tile(n, ptrs.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+        } else {
+            // SAFETY: as above.
+            unsafe { parallel(n, tile, &ptrs[..ins.len()], &steps, dst, params) };
+        }
+        return true;
+    }
+    let strides: SmallVec<[&[i64]; 4]> = views.iter().map(|v| v.strides).collect();
+    let nest = Nest::new(out.sizes, &strides);
+    let inner = nest.inner_strides();
+    if inner[0] == 1 && inner.iter().all(|s| matches!(s, 0 | 1)) && nest.inner() >= SHORT {
+        // SAFETY: the launch's contract.
+        unsafe { by_rows(&nest, tile, ins, out.ptr, params) };
+        return true;
+    }
+    false
 }
 
 /// Rows that every operand walks by one or stays on, used where they lie: a bias, a column.
-unsafe fn by_rows<T: Io>(nest: &Nest, tile: Tile<T>, ins: &[View<'_>], out: *mut u8, params: &[T; MAX_PARAMS]) {
+unsafe fn by_rows<T: Copy, P: Sync>(nest: &Nest, tile: Tile<T, P>, ins: &[View<'_>], out: *mut u8, params: &[P; MAX_PARAMS]) {
     /// Elements of a piece of a row.
     const PIECE: usize = 16 << 10;
     let (n, inner, arity) = (nest.inner(), nest.inner_strides(), ins.len());
@@ -142,13 +192,13 @@ unsafe fn by_rows<T: Io>(nest: &Nest, tile: Tile<T>, ins: &[View<'_>], out: *mut
 
 /// One run cut into pieces of whole cache lines for the pool. Where it is cut does not change an element.
 #[inline(never)]
-unsafe fn parallel<T: Io>(
+unsafe fn parallel<T: Copy + Default, P: Sync>(
     n: usize,
-    tile: Tile<T>,
+    tile: Tile<T, P>,
     ptrs: &[*const T],
     steps: &[usize; MAX_INPUTS],
     dst: *mut T,
-    params: &[T; MAX_PARAMS],
+    params: &[P; MAX_PARAMS],
 ) {
     const GRAIN: usize = 4096;
     let pieces = n.div_ceil(GRAIN);
@@ -178,13 +228,13 @@ unsafe fn parallel<T: Io>(
 }
 
 /// Through a few cache lines and then past the caches: in small steps, so that loads and stores to memory alternate.
-unsafe fn streamed<T: Io>(
+unsafe fn streamed<T: Copy + Default, P>(
     n: usize,
-    tile: Tile<T>,
+    tile: Tile<T, P>,
     at: &mut [*const T],
     steps: &[usize; MAX_INPUTS],
     dst: *mut T,
-    params: &[T; MAX_PARAMS],
+    params: &[P; MAX_PARAMS],
 ) {
     const STEP: usize = 128;
     let mut buf = [T::default(); STEP];

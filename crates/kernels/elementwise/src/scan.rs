@@ -126,7 +126,7 @@ unsafe fn run<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, dim: usize) -> Res
     Ok(())
 }
 
-/// Runs scanned side by side: their additions do not wait for each other.
+/// Runs scanned side by side: their additions do not wait for each other. Those of integers take a cycle.
 const SIDE: usize = 4;
 
 struct Job<T: Reduce> {
@@ -168,7 +168,7 @@ impl<T: Reduce> Job<T> {
                 for (k, b) in buf.iter_mut().enumerate().take(at.len()) {
                     (self.load)(self.src.at(offset(k, 0)), self.along[0], m, b.as_mut_ptr());
                 }
-                if at.len() == SIDE {
+                if at.len() == SIDE && T::DTYPE != DType::I64 {
                     let next = |s: &mut T::Wide, v: &mut T| {
                         *s = T::join_wide::<F>(*s, v.widen());
                         *v = T::narrow(*s);

@@ -12,7 +12,7 @@
 //!
 //! Knows no views: the shells of the elementwise crate walk memory and call the tiles.
 
-use crate::lanes::{Cx, I64, Ints, Isa, Lanes, Num, Register, Sym, text};
+use crate::lanes::{Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Sym, U8, text};
 use oneflow_base::DType;
 use std::mem::MaybeUninit;
 use std::sync::RwLock;
@@ -47,13 +47,31 @@ pub trait ComplexFormula<const N: usize> {
 /// # Safety (of the pointee)
 /// `ins` and `steps` hold arity entries, steps are 0 or 1; inputs are readable and `out` writable for `n` elements (one where the step is
 /// 0); `p` points at `MAX_PARAMS` scalars. `out` may be exactly an input with step 1, and overlaps inputs in no other way.
-pub type Tile<T> = unsafe fn(n: usize, ins: *const *const T, steps: *const usize, out: *mut T, p: *const T);
+pub type Tile<T, P = T> = unsafe fn(n: usize, ins: *const *const T, steps: *const usize, out: *mut T, p: *const P);
 
 /// A formula on one number: inputs and scalars.
 type Reference<T> = fn(&[T], &[T]) -> T;
 
 /// One tile for each `Isa`.
-type Tiles<T> = [Tile<T>; 3];
+type Tiles<T, P = T> = [Tile<T, P>; 3];
+
+/// What a formula on all numbers is compiled for beyond floats and wide integers: the bits of bfloat16 and float16 numbers,
+/// which are computed in f32, integers of 32 bits, and bytes.
+#[derive(Clone, Copy)]
+struct Narrow {
+    bf16: Option<Tiles<u16, f32>>,
+    f16: Option<Tiles<u16, f32>>,
+    i32: Option<Tiles<i32>>,
+    u8: Option<Tiles<u8>>,
+}
+
+impl Narrow {
+    const NONE: Narrow = Narrow { bf16: None, f16: None, i32: None, u8: None };
+
+    const fn ints<F: Eval<N, I32> + Eval<N, U8>, const N: usize>() -> Narrow {
+        Narrow { i32: Some(int_tiles::<I32, F, N>()), u8: Some(int_tiles::<U8, F, N>()), ..Narrow::NONE }
+    }
+}
 
 /// A formula on complex numbers, compiled one number at a time. Made by `complex!`.
 #[derive(Clone, Copy)]
@@ -78,6 +96,7 @@ pub struct Expr {
     f32: Option<Tiles<f32>>,
     f64: Option<Tiles<f64>>,
     i64: Option<Tiles<i64>>,
+    narrow: Narrow,
     complex: Option<Complex>,
     eval_f32: Option<Reference<f32>>,
     eval_f64: Option<Reference<f64>>,
@@ -94,7 +113,12 @@ impl Expr {
     /// An expression of a formula on floats and integers.
     pub const fn num<F: NumFormula<N>, const N: usize>(name: &'static str) -> Expr {
         Expr {
-            i64: Some(int_tiles::<AsNum<F>, N>()),
+            i64: Some(int_tiles::<I64, AsNum<F>, N>()),
+            narrow: Narrow {
+                bf16: Some(AsNum::<F>::BF16),
+                f16: Some(AsNum::<F>::F16),
+                ..Narrow::ints::<AsNum<F>, N>()
+            },
             eval_i64: Some(eval_int::<AsNum<F>, N>),
             text: text_of::<AsNum<F>, N>,
             ..Expr::floats::<AsNum<F>, N>(name)
@@ -109,7 +133,8 @@ impl Expr {
             nonzero: None,
             f32: None,
             f64: None,
-            i64: Some(int_tiles::<AsInt<F>, N>()),
+            i64: Some(int_tiles::<I64, AsInt<F>, N>()),
+            narrow: Narrow::ints::<AsInt<F>, N>(),
             complex: None,
             eval_f32: None,
             eval_f64: None,
@@ -130,6 +155,7 @@ impl Expr {
             f32: Some(F::F32),
             f64: Some(F::F64),
             i64: None,
+            narrow: Narrow::NONE,
             complex: None,
             eval_f32: Some(eval_float::<f32, F, N>),
             eval_f64: Some(eval_float::<f64, F, N>),
@@ -154,6 +180,7 @@ impl Expr {
             f32: None,
             f64: None,
             i64: None,
+            narrow: Narrow::NONE,
             complex: Some(c),
             eval_f32: None,
             eval_f64: None,
@@ -201,6 +228,28 @@ impl Expr {
     #[inline]
     pub fn tile_i64(&self, isa: Isa) -> Option<Tile<i64>> {
         self.i64.as_ref().map(|t| t[isa as usize])
+    }
+
+    /// Of 32-bit integers. Wrapped to the width of a tensor of up to 32 bits, results are those of `tile_i64` where all
+    /// launch scalars fit.
+    #[inline]
+    pub fn tile_i32(&self, isa: Isa) -> Option<Tile<i32>> {
+        self.narrow.i32.as_ref().map(|t| t[isa as usize])
+    }
+    /// As `tile_i32`, of bytes without a sign.
+    #[inline]
+    pub fn tile_u8(&self, isa: Isa) -> Option<Tile<u8>> {
+        self.narrow.u8.as_ref().map(|t| t[isa as usize])
+    }
+    /// Of the bits of a half type, computed in f32 and rounded once.
+    #[inline]
+    pub fn tile_half(&self, dtype: DType, isa: Isa) -> Option<Tile<u16, f32>> {
+        let tiles = match dtype {
+            DType::BF16 => &self.narrow.bf16,
+            DType::F16 => &self.narrow.f16,
+            _ => &None,
+        };
+        tiles.as_ref().map(|t| t[isa as usize])
     }
 
     #[inline]
@@ -345,10 +394,12 @@ impl<F: IntFormula<N>, const N: usize, L: Ints> Eval<N, L> for AsInt<F> {
     }
 }
 
-/// The float tiles of a formula.
+/// The float tiles of a formula. Only those that are named are compiled.
 trait EvalSimd<const N: usize> {
     const F32: Tiles<f32>;
     const F64: Tiles<f64>;
+    const BF16: Tiles<u16, f32>;
+    const F16: Tiles<u16, f32>;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -359,11 +410,23 @@ where
 {
     const F32: Tiles<f32> = [tile::<f32, F, N>, tile_avx2::<crate::F32x8, F, N>, tile_avx512::<crate::F32x16, F, N>];
     const F64: Tiles<f64> = [tile::<f64, F, N>, tile_avx2::<crate::F64x4, F, N>, tile_avx512::<crate::F64x8, F, N>];
+    const BF16: Tiles<u16, f32> = [
+        half_tile::<f32, F, N, true>,
+        half_tile_avx2::<crate::F32x8, F, N, true>,
+        half_tile_avx512::<crate::F32x16, F, N, true>,
+    ];
+    const F16: Tiles<u16, f32> = [
+        half_tile::<f32, F, N, false>,
+        half_tile_avx2::<crate::F32x8, F, N, false>,
+        half_tile_avx512::<crate::F32x16, F, N, false>,
+    ];
 }
 #[cfg(not(target_arch = "x86_64"))]
 impl<F: Eval<N, f32> + Eval<N, f64>, const N: usize> EvalSimd<N> for F {
     const F32: Tiles<f32> = [tile::<f32, F, N>; 3];
     const F64: Tiles<f64> = [tile::<f64, F, N>; 3];
+    const BF16: Tiles<u16, f32> = [half_tile::<f32, F, N, true>; 3];
+    const F16: Tiles<u16, f32> = [half_tile::<f32, F, N, false>; 3];
 }
 
 /// The loop of every float tile.
@@ -415,27 +478,71 @@ unsafe fn tile<R: Register, F: Eval<N, R>, const N: usize>(
     }
 }
 
+/// The loop of every tile of half types. `BF`: bfloat16.
+#[inline(always)]
+unsafe fn half_tile<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
+    n: usize,
+    ins: *const *const u16,
+    steps: *const usize,
+    out: *mut u16,
+    p: *const f32,
+) {
+    // SAFETY: as for `tile`; the rest of a run goes through padded copies.
+    unsafe {
+        let load = |p: *const u16| if BF { R::load_bf16(p) } else { R::load_f16(p) };
+        let store = |v: R, p: *mut u16| if BF { v.store_bf16(p) } else { v.store_f16(p) };
+        let params: [R; MAX_PARAMS] = std::array::from_fn(|k| R::all_of(*p.add(k)));
+        let mut spread = [[0u16; 16]; N];
+        let (mut at, mut step) = ([std::ptr::null::<u16>(); N], [0usize; N]);
+        for k in 0..N {
+            (at[k], step[k]) = (*ins.add(k), *steps.add(k) * R::WIDTH);
+            if step[k] == 0 && n > 0 {
+                spread[k] = [*at[k]; 16];
+                at[k] = spread[k].as_ptr();
+            }
+        }
+        let mut i = 0;
+        while i + R::WIDTH <= n {
+            let mut x = [R::splat(0.0); N];
+            for k in 0..N {
+                x[k] = load(at[k]);
+                at[k] = at[k].add(step[k]);
+            }
+            store(F::call(x, &params), out.add(i));
+            i += R::WIDTH;
+        }
+        if i < n {
+            let mut x = [R::splat(0.0); N];
+            for k in 0..N {
+                let mut rest = [0u16; 16];
+                std::ptr::copy_nonoverlapping(at[k], rest.as_mut_ptr(), n - i);
+                x[k] = load(rest.as_ptr());
+            }
+            let mut rest = [0u16; 16];
+            store(F::call(x, &params), rest.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(rest.as_ptr(), out.add(i), n - i);
+        }
+    }
+}
+
 /// The loop of every integer tile: chunks in local arrays, which the compiler vectorises.
 #[inline(always)]
-unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
+unsafe fn int_tile<L: IntLane, F: Eval<N, L>, const N: usize>(
     n: usize,
-    ins: *const *const i64,
+    ins: *const *const L::Elem,
     steps: *const usize,
-    out: *mut i64,
-    p: *const i64,
+    out: *mut L::Elem,
+    p: *const L::Elem,
 ) {
     const CHUNK: usize = 256;
-    // SAFETY: `Tile`'s contract, as for `tile`. `I64` has the layout of `i64`. Results go through a local array, which cannot
-    // overlap an input, and of the arrays only entries that have been written are read.
+    // SAFETY: `Tile`'s contract, as for `tile`. A lane has the layout of its element. Results go through a local array,
+    // which cannot overlap an input, and of the arrays only entries that have been written are read.
     unsafe {
-        let mut params = [I64(0); MAX_PARAMS];
-        for (k, v) in params.iter_mut().enumerate() {
-            *v = I64(*p.add(k));
-        }
+        let params: [L; MAX_PARAMS] = std::array::from_fn(|k| L::of(*p.add(k)));
         // An input with step zero is read from copies.
-        let mut spread = [[MaybeUninit::<I64>::uninit(); CHUNK]; N];
-        let mut res = [MaybeUninit::<I64>::uninit(); CHUNK];
-        let mut at = [std::ptr::null::<I64>(); N];
+        let mut spread = [[const { MaybeUninit::<L>::uninit() }; CHUNK]; N];
+        let mut res = [const { MaybeUninit::<L>::uninit() }; CHUNK];
+        let mut at = [std::ptr::null::<L>(); N];
         let mut step = [0usize; N];
         for k in 0..N {
             at[k] = (*ins.add(k)).cast();
@@ -450,13 +557,13 @@ unsafe fn int_tile<F: Eval<N, I64>, const N: usize>(
         while i < n {
             let m = CHUNK.min(n - i);
             for j in 0..m {
-                let mut x = [I64(0); N];
+                let mut x = [params[0]; N];
                 for k in 0..N {
                     x[k] = at[k].add(j).read_unaligned();
                 }
                 res.get_unchecked_mut(j).write(F::call(x, &params));
             }
-            std::ptr::copy_nonoverlapping(res.as_ptr().cast::<i64>(), out.add(i), m);
+            std::ptr::copy_nonoverlapping(res.as_ptr().cast::<L::Elem>(), out.add(i), m);
             for k in 0..N {
                 at[k] = at[k].wrapping_add(step[k]);
             }
@@ -512,38 +619,64 @@ unsafe fn tile_avx512<R: Register, F: Eval<N, R>, const N: usize>(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn int_tile_avx2<F: Eval<N, I64>, const N: usize>(
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn half_tile_avx2<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
     n: usize,
-    ins: *const *const i64,
+    ins: *const *const u16,
     steps: *const usize,
-    out: *mut i64,
-    p: *const i64,
+    out: *mut u16,
+    p: *const f32,
 ) {
     // SAFETY: the caller's.
-    unsafe { int_tile::<F, N>(n, ins, steps, out, p) }
+    unsafe { half_tile::<R, F, N, BF>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn half_tile_avx512<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
+    n: usize,
+    ins: *const *const u16,
+    steps: *const usize,
+    out: *mut u16,
+    p: *const f32,
+) {
+    // SAFETY: the caller's.
+    unsafe { half_tile::<R, F, N, BF>(n, ins, steps, out, p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn int_tile_avx2<L: IntLane, F: Eval<N, L>, const N: usize>(
+    n: usize,
+    ins: *const *const L::Elem,
+    steps: *const usize,
+    out: *mut L::Elem,
+    p: *const L::Elem,
+) {
+    // SAFETY: the caller's.
+    unsafe { int_tile::<L, F, N>(n, ins, steps, out, p) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn int_tile_avx512<F: Eval<N, I64>, const N: usize>(
+unsafe fn int_tile_avx512<L: IntLane, F: Eval<N, L>, const N: usize>(
     n: usize,
-    ins: *const *const i64,
+    ins: *const *const L::Elem,
     steps: *const usize,
-    out: *mut i64,
-    p: *const i64,
+    out: *mut L::Elem,
+    p: *const L::Elem,
 ) {
     // SAFETY: the caller's.
-    unsafe { int_tile::<F, N>(n, ins, steps, out, p) }
+    unsafe { int_tile::<L, F, N>(n, ins, steps, out, p) }
 }
 
 #[cfg(target_arch = "x86_64")]
-const fn int_tiles<F: Eval<N, I64>, const N: usize>() -> Tiles<i64> {
-    [int_tile::<F, N>, int_tile_avx2::<F, N>, int_tile_avx512::<F, N>]
+const fn int_tiles<L: IntLane, F: Eval<N, L>, const N: usize>() -> Tiles<L::Elem> {
+    [int_tile::<L, F, N>, int_tile_avx2::<L, F, N>, int_tile_avx512::<L, F, N>]
 }
 #[cfg(not(target_arch = "x86_64"))]
-const fn int_tiles<F: Eval<N, I64>, const N: usize>() -> Tiles<i64> {
-    [int_tile::<F, N>; 3]
+const fn int_tiles<L: IntLane, F: Eval<N, L>, const N: usize>() -> Tiles<L::Elem> {
+    [int_tile::<L, F, N>; 3]
 }
 
 /// Launch scalars, padded with zeros.

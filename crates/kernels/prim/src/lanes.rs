@@ -27,7 +27,7 @@ pub use avx2::{F32x8, F64x4};
 pub use avx512::{F32x16, F64x8};
 pub use complex::Cx;
 pub use register::{HalfRegister, Register};
-pub use scalar::I64;
+pub use scalar::{I32, I64, IntLane, U8};
 pub use simd::Baseline;
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx2, Avx512};

@@ -19,7 +19,10 @@ pub use expr::{
 pub use lanes::special;
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Avx2, Avx512, F32x8, F32x16, F64x4, F64x8};
-pub use lanes::{Baseline, Cx, HalfRegister, I64, Ints, Isa, Lanes, Num, Register, Simd, Sym, WithSimd, dispatch, isa};
+pub use lanes::{
+    Baseline, Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Simd, Sym, U8, WithSimd, dispatch,
+    isa,
+};
 pub use launch::{KernelFn, Launch, Params, Primitive, Word};
 pub use primitives::*;
 pub use update::{MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula, UpdateTile, register_rule};

@@ -3,151 +3,201 @@
 use super::{Ints, Lanes, Num, Register};
 use std::ops::{Add, Mul, Neg, Sub};
 
-/// An integer whose arithmetic wraps; same layout as `i64`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct I64(pub i64);
-
-impl Add for I64 {
-    type Output = I64;
-    #[inline(always)]
-    fn add(self, o: I64) -> I64 {
-        I64(self.0.wrapping_add(o.0))
-    }
-}
-impl Sub for I64 {
-    type Output = I64;
-    #[inline(always)]
-    fn sub(self, o: I64) -> I64 {
-        I64(self.0.wrapping_sub(o.0))
-    }
-}
-impl Mul for I64 {
-    type Output = I64;
-    #[inline(always)]
-    fn mul(self, o: I64) -> I64 {
-        I64(self.0.wrapping_mul(o.0))
-    }
-}
-impl Neg for I64 {
-    type Output = I64;
-    #[inline(always)]
-    fn neg(self) -> I64 {
-        I64(self.0.wrapping_neg())
-    }
+/// An integer of a tile: its layout is that of `Elem`.
+pub trait IntLane: Ints {
+    type Elem: Copy;
+    fn of(v: Self::Elem) -> Self;
 }
 
-impl Num for I64 {
-    type Mask = bool;
-    #[inline(always)]
-    fn splat(v: f64) -> Self {
-        I64(v as i64)
-    }
-    #[inline(always)]
-    fn eq(self, o: Self) -> bool {
-        self.0 == o.0
-    }
-    #[inline(always)]
-    fn lt(self, o: Self) -> bool {
-        self.0 < o.0
-    }
-    #[inline(always)]
-    fn le(self, o: Self) -> bool {
-        self.0 <= o.0
-    }
-    #[inline(always)]
-    fn is_nan(self) -> bool {
-        false
-    }
-    #[inline(always)]
-    fn select(m: bool, a: Self, b: Self) -> Self {
-        if m { a } else { b }
-    }
-    #[inline(always)]
-    fn abs(self) -> Self {
-        I64(self.0.wrapping_abs())
-    }
-    #[inline(always)]
-    fn maximum(self, o: Self) -> Self {
-        I64(self.0.max(o.0))
-    }
-    #[inline(always)]
-    fn minimum(self, o: Self) -> Self {
-        I64(self.0.min(o.0))
-    }
-    #[inline(always)]
-    fn div_floor(self, o: Self) -> Self {
-        let r = self.rem_trunc(o).0;
-        let q = self.div_trunc(o).0;
-        I64(if r != 0 && (r < 0) != (o.0 < 0) { q.wrapping_sub(1) } else { q })
-    }
-    #[inline(always)]
-    fn div_trunc(self, o: Self) -> Self {
-        I64(if o.0 == 0 { 0 } else { self.0.wrapping_div(o.0) })
-    }
-    #[inline(always)]
-    fn rem_floor(self, o: Self) -> Self {
-        let r = self.rem_trunc(o).0;
-        I64(if r != 0 && (r < 0) != (o.0 < 0) { r.wrapping_add(o.0) } else { r })
-    }
-    #[inline(always)]
-    fn rem_trunc(self, o: Self) -> Self {
-        I64(if o.0 == 0 { 0 } else { self.0.wrapping_rem(o.0) })
-    }
-    #[inline(always)]
-    fn pow(self, e: Self) -> Self {
-        if e.0 < 0 {
-            return I64(match self.0 {
-                1 => 1,
-                -1 => 1 - 2 * (e.0 & 1),
-                _ => 0,
-            });
-        }
-        let (mut base, mut e, mut acc) = (self.0, e.0, 1i64);
-        while e > 0 {
-            if e & 1 == 1 {
-                acc = acc.wrapping_mul(base);
+/// Integers whose arithmetic wraps. `$trunc` is the quotient rounded towards zero of a divisor that is not zero.
+macro_rules! int_scalar {
+    ($(#[$doc:meta] $name:ident $t:ident, |$a:ident, $b:ident| $trunc:expr;)*) => {$(
+        #[$doc]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(transparent)]
+        pub struct $name(pub $t);
+
+        impl Add for $name {
+            type Output = Self;
+            #[inline(always)]
+            fn add(self, o: Self) -> Self {
+                $name(self.0.wrapping_add(o.0))
             }
-            base = base.wrapping_mul(base);
-            e >>= 1;
         }
-        I64(acc)
-    }
+        impl Sub for $name {
+            type Output = Self;
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self {
+                $name(self.0.wrapping_sub(o.0))
+            }
+        }
+        impl Mul for $name {
+            type Output = Self;
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self {
+                $name(self.0.wrapping_mul(o.0))
+            }
+        }
+        impl Neg for $name {
+            type Output = Self;
+            #[inline(always)]
+            fn neg(self) -> Self {
+                $name(self.0.wrapping_neg())
+            }
+        }
+
+        impl $name {
+            const ZERO: $t = 0;
+            #[inline(always)]
+            fn is_negative(self) -> bool {
+                self.0 < Self::ZERO
+            }
+        }
+
+        impl IntLane for $name {
+            type Elem = $t;
+            #[inline(always)]
+            fn of(v: $t) -> Self {
+                $name(v)
+            }
+        }
+
+        impl Num for $name {
+            type Mask = bool;
+            #[inline(always)]
+            fn splat(v: f64) -> Self {
+                $name(v as i64 as $t)
+            }
+            #[inline(always)]
+            fn eq(self, o: Self) -> bool {
+                self.0 == o.0
+            }
+            #[inline(always)]
+            fn lt(self, o: Self) -> bool {
+                self.0 < o.0
+            }
+            #[inline(always)]
+            fn le(self, o: Self) -> bool {
+                self.0 <= o.0
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+            #[inline(always)]
+            fn select(m: bool, a: Self, b: Self) -> Self {
+                if m { a } else { b }
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                if self.is_negative() { -self } else { self }
+            }
+            #[inline(always)]
+            fn maximum(self, o: Self) -> Self {
+                $name(self.0.max(o.0))
+            }
+            #[inline(always)]
+            fn minimum(self, o: Self) -> Self {
+                $name(self.0.min(o.0))
+            }
+            #[inline(always)]
+            fn div_floor(self, o: Self) -> Self {
+                let q = self.div_trunc(o);
+                let r = self - q * o;
+                let down = o.0 != 0 && r.0 != 0 && r.is_negative() != o.is_negative();
+                if down { q - $name(1) } else { q }
+            }
+            #[inline(always)]
+            fn div_trunc(self, o: Self) -> Self {
+                let ($a, $b) = (self.0, o.0);
+                $name(if o.0 == 0 { 0 } else { $trunc })
+            }
+            #[inline(always)]
+            fn rem_floor(self, o: Self) -> Self {
+                let r = self.rem_trunc(o);
+                if r.0 != 0 && r.is_negative() != o.is_negative() { r + o } else { r }
+            }
+            #[inline(always)]
+            fn rem_trunc(self, o: Self) -> Self {
+                if o.0 == 0 { $name(0) } else { self - self.div_trunc(o) * o }
+            }
+            #[inline(always)]
+            fn pow(self, e: Self) -> Self {
+                if e.is_negative() {
+                    return match self.0 {
+                        1 => $name(1),
+                        v if v == Self::ZERO.wrapping_sub(1) => $name(if e.0 & 1 == 1 { v } else { 1 }),
+                        _ => $name(0),
+                    };
+                }
+                let (mut base, mut e, mut acc) = (self.0, e.0, $name(1).0);
+                while e != 0 {
+                    if e & 1 == 1 {
+                        acc = acc.wrapping_mul(base);
+                    }
+                    base = base.wrapping_mul(base);
+                    e >>= 1;
+                }
+                $name(acc)
+            }
+        }
+
+        impl Ints for $name {
+            #[inline(always)]
+            fn gcd(self, o: Self) -> Self {
+                let (mut a, mut b) = (self.0, o.0);
+                while b != 0 {
+                    (a, b) = (b, a.wrapping_rem(b));
+                }
+                $name(a).abs()
+            }
+            #[inline(always)]
+            fn bit_and(self, o: Self) -> Self {
+                $name(self.0 & o.0)
+            }
+            #[inline(always)]
+            fn bit_or(self, o: Self) -> Self {
+                $name(self.0 | o.0)
+            }
+            #[inline(always)]
+            fn bit_xor(self, o: Self) -> Self {
+                $name(self.0 ^ o.0)
+            }
+            #[inline(always)]
+            fn bit_not(self) -> Self {
+                $name(!self.0)
+            }
+            #[inline(always)]
+            fn shl(self, o: Self) -> Self {
+                $name(if (o.0 as u64) < $t::BITS as u64 { self.0 << o.0 } else { 0 })
+            }
+            #[inline(always)]
+            fn shr(self, o: Self) -> Self {
+                let far = (o.0 as u64) >= $t::BITS as u64;
+                $name(if far { if self.is_negative() { !0 } else { 0 } } else { self.0 >> o.0 })
+            }
+        }
+    )*};
 }
 
-impl Ints for I64 {
-    #[inline(always)]
-    fn gcd(self, o: Self) -> Self {
-        let (mut a, mut b) = (self.0, o.0);
-        while b != 0 {
-            (a, b) = (b, a.wrapping_rem(b));
+int_scalar! {
+    /// An integer as wide as tensors have them.
+    I64 i64, |a, b| {
+        // Floats divide several times faster, and hold numbers of this size and their rounded quotients exactly.
+        const EXACT: u64 = 1 << 52;
+        if a.unsigned_abs() < EXACT && b.unsigned_abs() < EXACT {
+            // SAFETY: the quotient of such numbers is in range, and b is not zero.
+            unsafe { (a as f64 / b as f64).to_int_unchecked::<i64>() }
+        } else {
+            a.wrapping_div(b)
         }
-        I64(a.wrapping_abs())
-    }
-    #[inline(always)]
-    fn bit_and(self, o: Self) -> Self {
-        I64(self.0 & o.0)
-    }
-    #[inline(always)]
-    fn bit_or(self, o: Self) -> Self {
-        I64(self.0 | o.0)
-    }
-    #[inline(always)]
-    fn bit_xor(self, o: Self) -> Self {
-        I64(self.0 ^ o.0)
-    }
-    #[inline(always)]
-    fn bit_not(self) -> Self {
-        I64(!self.0)
-    }
-    #[inline(always)]
-    fn shl(self, o: Self) -> Self {
-        I64(if (o.0 as u64) < 64 { self.0 << o.0 } else { 0 })
-    }
-    #[inline(always)]
-    fn shr(self, o: Self) -> Self {
-        I64(self.0 >> (o.0 as u64).min(63))
-    }
+    };
+    /// A narrow integer: what tensors of 32 bits compute in.
+    I32 i32, |a, b| {
+        if b == -1 { a.wrapping_neg() } else { (a as f64 / b as f64) as i32 }
+    };
+    /// A byte without a sign, or a truth value.
+    U8 u8, |a, b| (a as f32 / b as f32) as u8;
 }
 
 macro_rules! float_scalar {
