@@ -1,8 +1,8 @@
 //! Reading index tensors: everything is checked here, before a kernel writes. Only gathers of neighbours check for themselves.
 
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::View;
 use oneflow_kernels_prim::rows::Grid;
+use oneflow_kernels_prim::{Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Checked indices or the element offsets they lead to; inline for short ones.
@@ -34,17 +34,44 @@ fn each(v: &View, f: &mut dyn FnMut(usize, i64)) -> Result<()> {
     Ok(())
 }
 
+/// Whether one of the indices lies outside `0..size`: without branches, so that it runs at the speed of memory.
+pub struct Outside<'a>(pub &'a [i64], pub i64);
+impl WithSimd for Outside<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> bool {
+        self.0.iter().fold(false, |any, &i| any | (i as u64 >= self.1 as u64))
+    }
+}
+
+/// The plain case of `add_offsets`; whether an index lies outside.
+struct AddOffsets<'a> {
+    all: &'a [i64],
+    size: i64,
+    stride: i64,
+    wrap: bool,
+    offsets: &'a mut [i64],
+}
+impl WithSimd for AddOffsets<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> bool {
+        let mut outside = false;
+        for (offset, &raw) in self.offsets.iter_mut().zip(self.all) {
+            let i = if self.wrap && raw < 0 { raw + self.size } else { raw };
+            outside |= i as u64 >= self.size as u64;
+            *offset += i.wrapping_mul(self.stride);
+        }
+        outside
+    }
+}
+
 /// Adds `index * stride` to each of `offsets`. Negative indices count from the end where `wrap` says so.
 pub fn add_offsets(v: &View, dim: usize, size: i64, stride: i64, wrap: bool, offsets: &mut [i64]) -> Result<()> {
     if v.dtype == DType::I64 && v.is_contiguous() {
         // SAFETY: a contiguous view is valid for its number of elements.
         let all = unsafe { std::slice::from_raw_parts(v.ptr.cast::<i64>(), v.numel()) };
-        let mut outside = false;
-        for (offset, &raw) in offsets.iter_mut().zip(all) {
-            let i = if wrap && raw < 0 { raw + size } else { raw };
-            outside |= i as u64 >= size as u64;
-            *offset += i.wrapping_mul(stride);
-        }
+        let outside = dispatch(isa(), AddOffsets { all, size, stride, wrap, offsets });
         let is_bad = |i: &&i64| ((if wrap && **i < 0 { **i + size } else { **i }) as u64) >= size as u64;
         return match all.iter().find(|i| outside && is_bad(i)) {
             Some(&raw) => Err(out_of_bounds(raw, dim, size)),
@@ -68,12 +95,13 @@ pub fn check(v: &View, dim: usize, size: i64) -> Result<()> {
     if v.dtype == DType::I64 && v.is_contiguous() {
         // SAFETY: a contiguous view is valid for its number of elements.
         let all = unsafe { std::slice::from_raw_parts(v.ptr.cast::<i64>(), v.numel()) };
-        // Branch-free by blocks, so that it runs at the speed of memory.
-        let bad = all.chunks(256).position(|c| c.iter().fold(false, |b, &i| b | (i as u64 >= size as u64)));
+        const BLOCK: usize = 4096;
+        let isa = isa();
+        let bad = all.chunks(BLOCK).position(|c| dispatch(isa, Outside(c, size)));
         return match bad {
             None => Ok(()),
             Some(b) => {
-                let at = all[b * 256..].iter().find(|i| (**i as u64) >= size as u64);
+                let at = all[b * BLOCK..].iter().find(|i| (**i as u64) >= size as u64);
                 Err(out_of_bounds(at.copied().unwrap_or_default(), dim, size))
             }
         };

@@ -3,7 +3,8 @@
 use crate::num::{Complex, Num, by_num};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! by_any {
@@ -39,15 +40,8 @@ unsafe fn count<T: Num>(x: &View) -> u64 {
             let (row, from) = (u / blocks, u % blocks * BLOCK);
             let len = (n - from).min(BLOCK);
             grid.each(row..row + 1, |_, [off]| {
-                // SAFETY: the row lies inside the view.
-                sum += unsafe {
-                    if step == 1 {
-                        let s = std::slice::from_raw_parts(x.at(off).add(from), len);
-                        s.iter().map(|v| !v.is_zero() as u32).sum::<u32>() as u64
-                    } else {
-                        (from..from + len).filter(|j| !(*x.at(off + *j as isize * step)).is_zero()).count() as u64
-                    }
-                };
+                let at = x.at(off + from as isize * step).cast_const();
+                sum += dispatch(isa(), Count(Run { at, step, n: len, places: &mut [] })) as u64;
             });
         }
         total.fetch_add(sum, Relaxed);
@@ -72,16 +66,12 @@ unsafe fn places<T: Num>(x: &View, out: &View) -> Result<()> {
     let (cols, elements) = (x.sizes[last] as usize, Shared::<T>::new(x.ptr));
     let blocks = cols.div_ceil(BLOCK);
     let units = rows.len() * blocks;
-    // Calls `f` with every set position of a block's row.
-    let each = |u: usize, f: &mut dyn FnMut(usize, usize)| {
+    // Calls `f` with the row of a block, its first column and its elements.
+    let each = |u: usize, f: &mut dyn FnMut(usize, usize, Run<'_, T>)| {
         let (row, from) = (u / blocks, u % blocks * BLOCK);
         rows.each(row..row + 1, |row, [off]| {
-            for j in from..cols.min(from + BLOCK) {
-                // SAFETY: the position lies inside the view.
-                if !unsafe { *elements.at(off + j as isize * step) }.is_zero() {
-                    f(row, j);
-                }
-            }
+            let at = elements.at(off + from as isize * step).cast_const();
+            f(row, from, Run { at, step, n: cols.min(from + BLOCK) - from, places: &mut [] });
         });
     };
     let mut starts = vec![0usize; units + 1];
@@ -90,7 +80,7 @@ unsafe fn places<T: Num>(x: &View, out: &View) -> Result<()> {
     split(units, ns, &|r| {
         for u in r {
             let mut n = 0;
-            each(u, &mut |_, _| n += 1);
+            each(u, &mut |_, _, run| n += dispatch(isa(), Count(run)));
             // SAFETY: tasks write the counts of disjoint units.
             unsafe { *counts.at(u as isize) = n };
         }
@@ -105,20 +95,68 @@ unsafe fn places<T: Num>(x: &View, out: &View) -> Result<()> {
     let (to, down, right) = (Shared::<i64>::new(out.ptr), out.strides[0] as isize, out.strides[1] as isize);
     split(units, 2.0 * ns, &|r| {
         for u in r {
-            let mut at = starts[u] as isize;
-            each(u, &mut |row, j| {
+            let mut places = [0u32; BLOCK];
+            each(u, &mut |row, from, run| {
+                let mut outer: SmallVec<[i64; 6]> = SmallVec::from_elem(0, last);
                 let mut rest = row as i64;
-                // SAFETY: a unit writes as many rows as it counted, and a row has one column a dimension.
-                unsafe {
-                    *to.at(at * down + last as isize * right) = j as i64;
-                    for d in (0..last).rev() {
-                        *to.at(at * down + d as isize * right) = rest % x.sizes[d];
-                        rest /= x.sizes[d];
+                for d in (0..last).rev() {
+                    (outer[d], rest) = (rest % x.sizes[d], rest / x.sizes[d]);
+                }
+                let n = dispatch(isa(), Run { places: &mut places, ..run });
+                for (i, j) in (starts[u]..).zip(&places[..n]) {
+                    // SAFETY: a unit writes as many rows as it counted, and a row has one column a dimension.
+                    unsafe {
+                        let at = to.at(i as isize * down);
+                        *at.offset(last as isize * right) = (from + *j as usize) as i64;
+                        for (d, place) in outer.iter().enumerate() {
+                            *at.offset(d as isize * right) = *place;
+                        }
                     }
                 }
-                at += 1;
             });
         }
     });
     Ok(())
+}
+
+/// Some elements of a row: finds the places of those that are not zero, and answers how many there are.
+struct Run<'a, T> {
+    at: *const T,
+    step: isize,
+    n: usize,
+    places: &'a mut [u32],
+}
+
+impl<T: Num> WithSimd for Run<'_, T> {
+    type Output = usize;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> usize {
+        let mut found = 0;
+        for j in 0..self.n {
+            // Written anyway and kept where it counts, so that no branch depends on the data.
+            // SAFETY: the position lies inside the view; no more are found than have been looked at.
+            unsafe {
+                *self.places.get_unchecked_mut(found) = j as u32;
+                found += !(*self.at.offset(j as isize * self.step)).is_zero() as usize;
+            }
+        }
+        found
+    }
+}
+
+/// How many elements of a run are not zero.
+struct Count<'a, T>(Run<'a, T>);
+impl<T: Num> WithSimd for Count<'_, T> {
+    type Output = usize;
+    #[inline(always)]
+    fn run<S: Simd>(self) -> usize {
+        let Run { at, step, n, .. } = self.0;
+        // SAFETY: the positions lie inside the view.
+        unsafe {
+            match step {
+                1 => std::slice::from_raw_parts(at, n).iter().map(|v| !v.is_zero() as u32).sum::<u32>() as usize,
+                _ => (0..n).filter(|j| !(*at.offset(*j as isize * step)).is_zero()).count(),
+            }
+        }
+    }
 }

@@ -57,12 +57,16 @@ unsafe fn search<T: Real, I: Position>(sorted: &View, values: &View, sorter: Opt
             // SAFETY: the offsets lie inside the views, the sorter's indices inside the row.
             unsafe {
                 let key = (*values.at(v)).key();
-                let (mut from, mut to) = (0, n);
-                while from < to {
-                    let mid = from + (to - from) / 2;
+                // Halves without a branch that would depend on the data.
+                let (mut from, mut left) = (0, n);
+                while left > 0 {
+                    let half = left.div_ceil(2);
+                    let mid = from + half - 1;
                     let at = sorter.map_or(mid as isize, |t| *t.at(p + mid as isize * order_step) as isize);
                     let x = (*sorted.at(s + at * step)).key();
-                    if if right { x <= key } else { x < key } { from = mid + 1 } else { to = mid }
+                    let behind = x < key || right && x == key;
+                    from = if behind { from + half } else { from };
+                    left = if behind { left - half } else { half - 1 };
                 }
                 *out.at(o) = I::of(from);
             }

@@ -1,12 +1,12 @@
 //! Kernels that index one dimension: INDEX_SELECT, GATHER and SCATTER.
 
 use crate::advanced::put;
-use crate::check::{Offsets, add_offsets, check};
+use crate::check::{Offsets, Outside, add_offsets, check};
 use crate::lines::{Axis, Lines};
 use crate::num::{Complex, Num, Real, by_num, by_size};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Shared, copy_run};
-use oneflow_kernels_prim::{Launch, ScatterKind, View};
+use oneflow_kernels_prim::{Launch, ScatterKind, View, dispatch, isa};
 use smallvec::smallvec;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -24,6 +24,13 @@ fn as_runtime(name: &str, e: Error) -> Error {
 pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
     let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
     let (size, stride) = extent(&x, dim);
+    if x.ndim() == 1 && out.is_contiguous() && index.dtype == DType::I64 && index.is_contiguous() {
+        let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], 0);
+        let stride = stride as isize;
+        // SAFETY: the views are valid by the launch's contract.
+        let all_inside = unsafe { by_size!(out.dtype, T => gather_runs::<T>(&lines, &out, &index, &x, size, stride)) };
+        return if all_inside { Ok(()) } else { check(&index, dim, size) };
+    }
     let mut from: Offsets = smallvec![0; index.numel()];
     add_offsets(&index, dim, size, stride, false, &mut from)?;
     let lines = Lines::new(out.sizes, [out.strides, x.strides], dim);
@@ -39,6 +46,11 @@ pub unsafe fn take<T: Copy>(lines: &Lines<2>, out: &View, x: &View, to: Axis, fr
     let [os, xs] = lines.lane_step;
     let ns = if lines.lanes >= 8 { 0.1 * size_of::<T>() as f64 } else { 1.5 };
     lines.each(ns, false, &|off, axis, lanes| {
+        if let (1, Axis::Step(1), Axis::Table(from)) = (lines.lanes, to, from) {
+            let (o, s) = (out.at(off[0]), x.at(off[1]));
+            // SAFETY: as below.
+            return axis.for_each(|i| unsafe { *o.add(i) = *s.offset(from[i] as isize) });
+        }
         for i in axis {
             let (o, s) = (out.at(off[0] + to.at(i)), x.at(off[1] + from.at(i)));
             // SAFETY: offsets are in bounds by the caller's check, and tasks write disjoint positions.
@@ -79,7 +91,7 @@ pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
 unsafe fn gather_runs<T: Copy>(lines: &Lines<3>, out: &View, index: &View, x: &View, size: i64, stride: isize) -> bool {
     const PIECE: usize = 1024;
     let (out, index, x) = (Shared::<T>::new(out.ptr), Shared::<i64>::new(index.ptr), Shared::<T>::new(x.ptr));
-    let inside = AtomicBool::new(true);
+    let (inside, isa) = (AtomicBool::new(true), isa());
     lines.each(1.0, false, &|off, axis, _| {
         let x = x.at(off[2]).cast_const();
         for at in axis.clone().step_by(PIECE) {
@@ -87,7 +99,7 @@ unsafe fn gather_runs<T: Copy>(lines: &Lines<3>, out: &View, index: &View, x: &V
             // SAFETY: the piece lies in the index and in the output, and what it reads inside x once it is checked.
             unsafe {
                 let piece = std::slice::from_raw_parts(index.at(off[1] + at as isize).cast_const(), n);
-                if piece.iter().fold(false, |any, &i| any | (i as u64 >= size as u64)) {
+                if dispatch(isa, Outside(piece, size)) {
                     return inside.store(false, Relaxed);
                 }
                 let o = std::slice::from_raw_parts_mut(out.at(off[0] + at as isize), n);
