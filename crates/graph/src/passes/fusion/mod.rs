@@ -1,5 +1,6 @@
 //! Fusion: patterns of ops that one kernel computes.
 
+pub mod bag;
 pub mod cast;
 pub mod chain;
 pub mod linear;

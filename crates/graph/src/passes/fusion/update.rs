@@ -7,6 +7,7 @@ use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::passes::dead_code;
 use oneflow_base::{Arg, Attrs, DType, Device, Result};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// The ops that update lists of parameters: lists first, their lengths first among the arguments, `grad_scale` and
 /// `found_inf` last among the inputs.
@@ -107,36 +108,73 @@ fn scale(
     Ok((made.outs[0], Some(made)))
 }
 
-/// A table that plain gradient descent changes in the rows of a lookup alone: nodes that do so.
-fn rows(g: &mut Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Result<Option<Vec<Node>>> {
-    let lr = n.ins[2 * count];
-    let (Some(table), Some(grad)) = (n.ins[k], n.ins[count + k]) else { return Ok(None) };
-    let Some(back) = uses.maker(g, Some(grad), "embedding_backward").filter(|_| uses.once(grad)) else {
-        return Ok(None);
-    };
-    let back = g.nodes[back].clone();
-    let (Some(go), Some(index)) = (back.ins[0], back.ins[1]) else { return Ok(None) };
-    let int = |i| arg(&back, i).int();
-    let (total, width) = (g.meta(table).sizes[0], g.meta(table).sizes[1]);
-    let touched = g.meta(index).numel();
+/// A table that plain gradient descent changes in the rows of a lookup alone: its place in the lists, the new table, the rows
+/// looked up and their gradients.
+struct Lookup {
+    k: usize,
+    out: ValueId,
+    index: ValueId,
+    grad: ValueId,
+}
+
+fn lookup(g: &Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Option<Lookup> {
+    let (table, grad) = (n.ins[k]?, n.ins[count + k]?);
+    let back = &g.nodes[uses.maker(g, Some(grad), "embedding_backward").filter(|_| uses.once(grad))?];
+    let (grad, index) = (back.ins[0]?, back.ins[1]?);
+    let int = |i| arg(back, i).int();
+    let total = g.meta(table).sizes[0];
     let whole = int(0) == Some(total) && int(1) == Some(-1) && int(2) == Some(0) && int(3) == Some(total);
     let fits = whole
         && g.is_root(table)
-        && g.meta(index).is_contiguous()
-        && touched * 2 <= total
-        && g.meta(go).dtype == g.meta(table).dtype;
-    let Some((_, out)) = n.updates.iter().find(|u| u.0 as usize == k).filter(|_| fits) else { return Ok(None) };
-    let index = node(g, "view", &[Some(index)], &[Arg::Ints(&[touched])], n)?;
-    let step = node(g, "mul", &[Some(go), lr], &[Arg::None], n)?;
-    if !g.meta(step.outs[0]).is_contiguous() {
-        return Ok(None);
+        && g.meta(index).dtype == DType::I64
+        && g.meta(index).numel() * 2 <= total
+        && g.meta(grad).dtype == g.meta(table).dtype;
+    let (_, out) = n.updates.iter().find(|u| u.0 as usize == k).filter(|_| fits)?;
+    Some(Lookup { k, out: n.outs[*out as usize], index, grad })
+}
+
+/// Adds the rows' gradients times `-lr` to their tables. What gradients are views of is scaled once for all of them, unless that
+/// is more than they are.
+fn add_rows(g: &mut Graph, n: &Node, count: usize, lookups: Vec<Lookup>) -> Result<Vec<Node>> {
+    let Some(lr) = n.ins[2 * count].filter(|_| !lookups.is_empty()) else { return Ok(Vec::new()) };
+    let rate = node(g, "neg", &[Some(lr)], &[], n)?;
+    let rate_value = rate.outs[0];
+    let mut with = vec![rate];
+    let mut wanted: HashMap<ValueId, i64> = HashMap::new();
+    for l in &lookups {
+        *wanted.entry(g.root(l.grad)).or_default() += g.meta(l.grad).numel();
     }
-    let back = node(g, "neg", &[Some(step.outs[0])], &[], n)?;
-    let flat = node(g, "view", &[Some(back.outs[0])], &[Arg::Ints(&[touched, width])], n)?;
-    let ins = [Some(table), Some(index.outs[0]), Some(flat.outs[0])];
-    let mut add = node(g, "index_add", &ins, &[Arg::Int(0), Arg::Int(1)], n)?;
-    add.outs[0] = n.outs[*out as usize];
-    Ok(Some(vec![index, step, back, flat, add]))
+    let mut scaled: HashMap<ValueId, ValueId> = HashMap::new();
+    for l in lookups {
+        let (root, m, offset) = (g.root(l.grad), g.meta(l.grad).clone(), g.values[l.grad as usize].offset);
+        let whole = g.meta(root).is_contiguous()
+            && g.meta(root).dtype == m.dtype
+            && !g.is_external(root)
+            && g.meta(root).numel() <= wanted[&root];
+        let from = if whole { root } else { l.grad };
+        let product = match scaled.get(&from) {
+            Some(v) => *v,
+            None => {
+                let product = node(g, "mul", &[Some(from), Some(rate_value)], &[Arg::None], n)?;
+                let v = product.outs[0];
+                scaled.insert(from, v);
+                with.push(product);
+                v
+            }
+        };
+        let mut rows = product;
+        if whole && from != l.grad {
+            let layout = [Arg::Ints(&m.sizes), Arg::Ints(&m.strides), Arg::Int(offset)];
+            let view = node(g, "as_strided", &[Some(product)], &layout, n)?;
+            rows = view.outs[0];
+            with.push(view);
+        }
+        let ins = [n.ins[l.k], Some(l.index), Some(rows)];
+        let mut add = node(g, "index_put", &ins, &[Arg::Len(1), Arg::Bool(true)], n)?;
+        add.outs[0] = l.out;
+        with.push(add);
+    }
+    Ok(with)
 }
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
@@ -169,12 +207,9 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
             && n.ins[n.ins.len() - 2..].iter().all(Option::is_none);
         let mut keep: Vec<usize> = (0..count).collect();
         if plain_descent {
-            for k in 0..count {
-                if let Some(nodes) = rows(g, &uses, &n, k, count)? {
-                    with.extend(nodes);
-                    keep.retain(|i| *i != k);
-                }
-            }
+            let lookups: Vec<Lookup> = keep.iter().filter_map(|k| lookup(g, &uses, &n, *k, count)).collect();
+            keep.retain(|k| lookups.iter().all(|l| l.k != *k));
+            with.extend(add_rows(g, &n, count, lookups)?);
         }
         if with.is_empty() && !changed {
             continue;
