@@ -83,14 +83,9 @@ fn transform<R: Line>(l: &Launch<'_>, x: View<'_>, y: View<'_>) -> Result<()> {
         rest(others, scale);
         return Ok(());
     }
-    let half = size(x, last) / 2 + 1;
-    if size(y, last) == half {
-        first(Kind::RealToComplex, last, if others.is_empty() { scale } else { one });
-        rest(others, scale);
-    } else {
-        first(Kind::Widen, last, one);
-        rest(&dims, scale);
-    }
+    // The half that a real line has, or all of it: whichever the result has room for.
+    first(Kind::RealToComplex, last, if others.is_empty() { scale } else { one });
+    rest(others, scale);
     Ok(())
 }
 
