@@ -117,6 +117,8 @@ pub fn pairs<T: Stored>() -> Option<&'static Kernels<u32, f32>> {
 /// Positions of a block, and sums it keeps.
 const BLOCK_ROWS: usize = 224;
 const BLOCK_SUMS: usize = 1 << 17;
+/// Sums that stay in the second cache until they are stored.
+const NEAR_SUMS: usize = 1 << 16;
 /// Packed elements of k that are multiplied in one pass over a block: a panel of weights stays in the second cache.
 const KC: usize = 512;
 
@@ -212,7 +214,9 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
         let region =
             Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes, O::TOGETHER);
         let whole = self.positions(&block);
-        let ld = cols.len().next_multiple_of(ker.lanes);
+        // As many channels at a time as have their sums near.
+        let near = (NEAR_SUMS / whole.n_positions().max(1) / ker.nr).max(1) * ker.nr;
+        let ld = cols.len().min(near).next_multiple_of(ker.lanes);
         let in_place = self.in_place(&cols);
         let rooms = [(region.n_elements() + ker.nr) / O::TOGETHER + 16, tile_len(ker.nr)];
         let n_sums = if in_place { 0 } else { whole.n_positions() * ld + ker.nr };
@@ -222,23 +226,28 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
             // SAFETY: the parts lie in the scratch one after the other; the caller's contract covers the images.
             unsafe {
                 let tile = scratch.cast::<T::Acc>().add(rooms[0]);
-                let first = self.g * c.weight.n + cols.start;
-                let sums = match in_place {
-                    true => of.dst.at::<T::Acc>(0, first, [0; 3]),
-                    false => scratch.cast::<T::Acc>().add(n - n_sums),
-                };
                 let start = std::array::from_fn(|d| block.start[d + 1] as isize * c.step[d] + self.least[d]);
                 let channels = self.g * c.weight.channels..(self.g + 1) * c.weight.channels;
                 if c.weight.channels > 0 {
                     O::region(&region, self.isa, (&of.src, channels, block.start[0], start), region_at, tile);
                 }
-                for phase in 0..of.phases.len() {
-                    let classes = self.classes(phase, &block, &whole, &region, if in_place { None } else { Some(ld) });
-                    self.multiply(phase, &region, region_at, &classes, cols.clone(), (sums, ld));
-                }
-                if !in_place {
-                    let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
-                    store.block::<T>(whole, first..first + cols.len(), (sums, ld), tile);
+                let ld_of_rows = if in_place { None } else { Some(ld) };
+                let classes: Vec<_> =
+                    (0..of.phases.len()).map(|p| self.classes(p, &block, &whole, &region, ld_of_rows)).collect();
+                for start in cols.clone().step_by(near) {
+                    let cols = start..(start + near).min(cols.end);
+                    let first = self.g * c.weight.n + start;
+                    let sums = match in_place {
+                        true => of.dst.at::<T::Acc>(0, first, [0; 3]),
+                        false => scratch.cast::<T::Acc>().add(n - n_sums),
+                    };
+                    for (phase, classes) in classes.iter().enumerate() {
+                        self.multiply(phase, &region, region_at, classes, cols.clone(), sums);
+                    }
+                    if !in_place {
+                        let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
+                        store.block::<T>(whole, first..first + cols.len(), (sums, ld), tile);
+                    }
                 }
             }
         })
@@ -327,7 +336,7 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
         src: *const O::P,
         classes: &[Class],
         cols: Range<usize>,
-        (sums, ld): (*mut T::Acc, usize),
+        sums: *mut T::Acc,
     ) {
         let (ker, weight) = (self.ker, &self.of.phases[phase].weight);
         let line = self.side_by_side(phase, region);
@@ -383,7 +392,7 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
             // No tap reaches these positions.
             for row in &class.rows {
                 // SAFETY: the row lies in the sums.
-                unsafe { std::ptr::write_bytes(sums.offset(row[1]), 0, ld) };
+                unsafe { std::ptr::write_bytes(sums.offset(row[1]), 0, cols.len()) };
             }
         }
     }

@@ -4,6 +4,7 @@
 use crate::direct::{Operands, pairs};
 use crate::geometry::{Image, Three};
 use crate::region::{Region, SPARE, TILE};
+use crate::stored::Seg;
 use crate::weights::Weight;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Bf16Pairs, F32, Kernels, Mode, Panel, Slot, Strip, with_scratch};
@@ -209,7 +210,10 @@ impl WithSimd for Stage<'_> {
                 if c + 1 < weight.channels && high + ((span.next_multiple_of(RUN)) as isize) <= self.whole {
                     for at in (0..span).step_by(RUN) {
                         let [l, h] = [low, high].map(|p| src.offset(p).add(at).cast::<[u16; RUN]>().read_unaligned());
-                        let run: [u32; RUN] = std::array::from_fn(|i| l[i] as u32 | (h[i] as u32) << 16);
+                        let mut run = [0; RUN];
+                        for i in 0..RUN {
+                            run[i] = l[i] as u32 | (h[i] as u32) << 16;
+                        }
                         to.add(at).cast::<[u32; RUN]>().write_unaligned(run);
                     }
                     continue;
@@ -217,6 +221,41 @@ impl WithSimd for Stage<'_> {
                 for at in 0..span {
                     let high = if c + 1 < weight.channels { *src.offset(high).add(at) as u32 } else { 0 };
                     *to.add(at) = *src.offset(low).add(at) as u32 | high << 16;
+                }
+            }
+        }
+    }
+}
+
+/// As `CopyRows`, of bfloat16 numbers in f32: two rows become one of pairs.
+pub struct PairedRows<'a> {
+    pub src: *const u32,
+    pub offsets: &'a [isize],
+    pub segs: &'a [Seg],
+    pub dst: *mut u32,
+    pub dst_rs: usize,
+}
+
+impl WithSimd for PairedRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for (i, rows) in self.offsets.chunks(2).enumerate() {
+            for seg in self.segs {
+                let low = self.src.wrapping_offset(rows[0] + seg.from);
+                let high = rows.get(1).map(|at| self.src.wrapping_offset(at + seg.from));
+                let to = self.dst.wrapping_add(i * self.dst_rs + seg.to);
+                for at in (0..seg.len).step_by(RUN) {
+                    // SAFETY: as of `CopyRows`.
+                    unsafe {
+                        let low = low.add(at).cast::<[u32; RUN]>().read_unaligned();
+                        let high = high.map_or([0; RUN], |high| high.add(at).cast::<[u32; RUN]>().read_unaligned());
+                        let mut run = [0; RUN];
+                        for i in 0..RUN {
+                            run[i] = low[i] >> 16 | high[i] & 0xffff_0000;
+                        }
+                        to.add(at).cast::<[u32; RUN]>().write_unaligned(run);
+                    }
                 }
             }
         }

@@ -7,6 +7,7 @@ use crate::depthwise::{self, FEW};
 use crate::direct::{PairRows, pairs};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
 use crate::lines_grad::LinesGrad;
+use crate::paired::PairedRows;
 use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
 use crate::store::tile_len;
@@ -289,10 +290,11 @@ impl<T: Stored> Work<'_, T> {
             let n_registers = width.div_ceil(ker.lanes);
             let segs = self.segments(region, col..col + width);
             let dst_rs = n_registers * ker.lanes;
-            dispatch(prim::isa(), CopyRows { src, offsets, segs: &segs, dst: b, dst_rs });
-            if self.pairs.is_some() {
-                let from = b.cast_const().cast();
-                dispatch(prim::isa(), PairRows { from, rows: k, width: dst_rs, to: paired[1] });
+            match self.pairs {
+                None => dispatch(prim::isa(), CopyRows { src, offsets, segs: &segs, dst: b, dst_rs }),
+                Some(_) => {
+                    dispatch(prim::isa(), PairedRows { src: src.cast(), offsets, segs: &segs, dst: paired[1], dst_rs })
+                }
             }
             for i in 0..n_rows.div_ceil(ker.mr) {
                 let rows = panel(n_rows, ker.mr, i);

@@ -164,14 +164,14 @@ unsafe fn window<S: Simd, T: Stored, const K: usize>(
 ) {
     // SAFETY: the positions and weights lie in memory.
     unsafe {
-        let by: [Reg<S, T>; K] = std::array::from_fn(|k| Register::load(by.add(k * ld)));
-        let mut rows = [by[0]; TOGETHER + 6];
-        for (j, row) in rows.iter_mut().enumerate().take(TOGETHER + K - 1) {
-            *row = T::load::<S>(x.offset(j as isize * next));
+        let mut rows = [Reg::<S, T>::splat(0.0); TOGETHER + 6];
+        for j in 0..TOGETHER + K - 1 {
+            rows[j] = T::load::<S>(x.offset(j as isize * next));
         }
         for k in 0..K {
+            let by = Register::load(by.add(k * ld));
             for u in 0..TOGETHER {
-                sum[u] = madd(rows[u + k], by[k], sum[u]);
+                sum[u] = madd(rows[u + k], by, sum[u]);
             }
         }
     }

@@ -126,19 +126,20 @@ impl<T: Stored> PlaneGrad<'_, T> {
             let n = width.min(layout.outputs[2] - i);
             // SAFETY: the positions lie in the gradient and the plane.
             unsafe {
-                let g: [Reg<S, T>; R] = std::array::from_fn(|r| {
+                let mut rows = [Reg::<S, T>::splat(0.0); R];
+                for r in 0..R {
                     let from = g.offset(r as isize * grad.strides[3] + i as isize * step);
-                    match step {
+                    rows[r] = match step {
                         1 => load::<S, T>(from, n),
                         step => T::gather::<S>(from, step, n),
-                    }
-                });
+                    };
+                }
                 let mut at = 0;
                 for column in self.columns {
                     let near = &mut near[at..at + column.taps.len()];
                     match n == width {
-                        true => column_grad::<_, R, true>(x.add(column.place + i), ld, n, &g, near),
-                        false => column_grad::<_, R, false>(x.add(column.place + i), ld, n, &g, near),
+                        true => column_grad::<_, R, true>(x.add(column.place + i), ld, n, &rows, near),
+                        false => column_grad::<_, R, false>(x.add(column.place + i), ld, n, &rows, near),
                     }
                     at += near.len();
                 }
@@ -246,7 +247,8 @@ impl<T: Stored> GradRow<T> {
     /// Adds the products of `K` taps.
     #[inline(always)]
     unsafe fn add<S: Simd, const K: usize>(&self, shifts: [isize; K], near: &mut [Reg<S, T>]) {
-        let mut sum: [Reg<S, T>; K] = std::array::from_fn(|t| near[t]);
+        let mut sum = [Reg::<S, T>::splat(0.0); K];
+        sum.copy_from_slice(&near[..K]);
         let inside = |w: isize, shift: isize| (0..self.n[1]).contains(&(w * self.step + shift));
         let all = |w: &isize| shifts.iter().all(|s| inside(*w, *s));
         let whole = self.k == Reg::<S, T>::WIDTH;

@@ -43,11 +43,12 @@ impl Layout {
 
     /// Where a position relative to the first lies.
     fn place(&self, at: [usize; 3]) -> usize {
-        let ([_, sh, sw], [ld, lh, lw]) = (self.step, self.len);
-        let phase: [usize; 3] = std::array::from_fn(|d| at[d] % self.step[d]);
-        let within: [usize; 3] = std::array::from_fn(|d| at[d] / self.step[d]);
-        let phase = (phase[0] * sh + phase[1]) * sw + phase[2];
-        phase * (ld * lh * lw) + (within[0] * lh + within[1]) * lw + within[2]
+        let (mut phase, mut within) = (0, 0);
+        for d in 0..3 {
+            phase = phase * self.step[d] + at[d] % self.step[d];
+            within = within * self.len[d] + at[d] / self.step[d];
+        }
+        phase * self.len.iter().product::<usize>() + within
     }
 
     /// Some taps by columns of as many as are computed at once.

@@ -111,8 +111,11 @@ unsafe fn column_of<G: Register, const R: usize, const K: usize>(
 ) {
     // SAFETY: by the caller.
     unsafe {
-        let rows: [G; SEEN] =
-            std::array::from_fn(|r| if r < R + K - 1 { G::load(x.add(r * ld)) } else { G::splat(0.0) });
+        // No closure: it might stay a function without the instructions of its caller.
+        let mut rows = [G::splat(0.0); SEEN];
+        for r in 0..R + K - 1 {
+            rows[r] = G::load(x.add(r * ld));
+        }
         for k in 0..K {
             let by = G::all_of(*by.add(k));
             for r in 0..R {
@@ -154,14 +157,14 @@ unsafe fn column_grad_of<G: Register, const R: usize, const WHOLE: bool, const K
     g: &[G; R],
     sums: &mut [G],
 ) {
-    let mut sum: [G; K] = std::array::from_fn(|k| sums[k]);
+    let mut sum = [G::splat(0.0); K];
+    sum.copy_from_slice(&sums[..K]);
     // SAFETY: by the caller. Lanes without a gradient are not multiplied: they may hold an infinity.
     unsafe {
-        let rows: [G; SEEN] = std::array::from_fn(|r| match r < R + K - 1 {
-            true if WHOLE => G::load(x.add(r * ld)),
-            true => G::load_partial(x.add(r * ld), n),
-            false => G::splat(0.0),
-        });
+        let mut rows = [G::splat(0.0); SEEN];
+        for r in 0..R + K - 1 {
+            rows[r] = if WHOLE { G::load(x.add(r * ld)) } else { G::load_partial(x.add(r * ld), n) };
+        }
         for r in 0..R {
             for k in 0..K {
                 sum[k] = madd(rows[r + k], g[r], sum[k]);
