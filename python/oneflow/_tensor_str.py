@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
 
 
 def _tensor_str(tensor: Tensor, contents: str | None) -> str:
+    if (batched := _oneflow._vmap_shown(tensor)) is not None:
+        depth, values = batched
+        body = tensor_str(values).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={depth}, bdim=0, value=\n    {body}\n)"
     if tensor.is_sparse:
         from oneflow._sparse import text
 

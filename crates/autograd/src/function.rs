@@ -1,9 +1,32 @@
 //! Functions whose backward is written by the user.
 
-use crate::node::{Backward, Kind, Node, Release};
+use crate::node::{Backward, Edge, Kind, Node, Release};
 use crate::slot::{edge, link};
-use oneflow_core::Tensor;
-use std::sync::Arc;
+use oneflow_core::{Tensor, bit};
+use std::sync::{Arc, OnceLock};
+
+/// What stands between a call and the edge of its input `i`, where tensors of samples are among its inputs.
+type EdgeRule = fn(&[Option<&Tensor>], usize, Edge) -> Edge;
+static EDGE_RULE: OnceLock<EdgeRule> = OnceLock::new();
+
+/// Installs the rule; once, at start-up.
+pub fn set_edge_rule(rule: EdgeRule) {
+    let _ = EDGE_RULE.set(rule);
+}
+
+/// Puts what the rule says before the edges.
+pub(crate) fn ruled(ins: &[Option<&Tensor>], edges: &mut [Option<Edge>]) {
+    let Some(rule) = EDGE_RULE.get() else { return };
+    for (i, e) in edges.iter_mut().enumerate() {
+        *e = e.take().map(|to| rule(ins, i, to));
+    }
+}
+
+/// An edge through a function of gradients alone.
+pub fn custom_edge(name: &str, to: Edge, backward: Backward) -> Edge {
+    let kind = Kind::Custom { name: name.to_owned(), backward, release: Box::new(|| ()) };
+    Edge { node: Arc::new(Node::new(kind, smallvec::smallvec![Some(to)], 1)), nr: 0 }
+}
 
 /// Records that `outs` were made from `ins` by a function whose gradient is `backward` (gradients of the outputs in, one gradient
 /// an input out). Returns the node, or `None` where no input wants a gradient.
@@ -14,9 +37,12 @@ pub fn custom_node(
     backward: Backward,
     release: Release,
 ) -> Option<Arc<Node>> {
-    let edges: smallvec::SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
+    let mut edges: smallvec::SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
     if !crate::is_grad_enabled() || edges.iter().all(Option::is_none) {
         return None;
+    }
+    if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) {
+        ruled(ins, &mut edges);
     }
     let kind = Kind::Custom { name: name.to_owned(), backward, release };
     let node = Arc::new(Node::new(kind, edges, outs.len() as u32));

@@ -102,6 +102,9 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
         needs |= (e.is_some() as u64) << i.min(63);
         edges.push(e);
     }
+    if below >> bit::BATCH & 1 == 1 {
+        crate::function::ruled(c.ins, &mut edges);
+    }
     check_dest(c, true)?;
     let mut saved = Saved::default();
     let mut in_metas: SmallVec<[Option<Meta>; 2]> = SmallVec::with_capacity(c.ins.len());

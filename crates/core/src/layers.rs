@@ -15,16 +15,18 @@ pub mod bit {
     pub const SPARSE: u32 = 2;
     pub const GLOBAL: u32 = 3;
     pub const LAZY: u32 = 4;
-    pub const AUTOGRAD: u32 = 5;
-    pub const AUTOCAST: u32 = 6;
+    /// Batches of `vmap`.
+    pub const BATCH: u32 = 5;
+    pub const AUTOGRAD: u32 = 6;
+    pub const AUTOCAST: u32 = 7;
     /// The profiler. On by `set_watching`, for all threads.
-    pub const WATCH: u32 = 7;
+    pub const WATCH: u32 = 8;
 }
 
 /// A layer: does its part and calls `redispatch` with the bits below it.
 pub type LayerFn = fn(&Call<'_>, u32, &mut Outs) -> Result<()>;
 
-const N_LAYERS: usize = 8;
+const N_LAYERS: usize = 9;
 static LAYERS: [OnceLock<LayerFn>; N_LAYERS] = [const { OnceLock::new() }; N_LAYERS];
 
 /// Puts a layer into the stack. Once a layer, at start-up.

@@ -582,6 +582,11 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
             "item(), tolist() or another read of values is data-dependent: inside nn.Graph a tensor has no values while build is traced. Choose with where(), a mask or clamp(), or read it outside of build",
         ));
     }
+    if t.has_key(bit::BATCH) {
+        return Err(Error::runtime(
+            "vmap: It looks like you're calling .item() on a Tensor, or using its values in some data-dependent control flow. We don't support vmap over calling .item() on a Tensor, please try to rewrite what you're doing with other operations.",
+        ));
+    }
     if t.storage().is_none() {
         return Err(Error::not_implemented(format!(
             "Cannot copy out of {} tensor; no data!",

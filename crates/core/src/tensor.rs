@@ -322,7 +322,7 @@ impl Tensor {
     pub fn is_multi_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & MULTI_VIEW != 0
     }
-    pub(crate) fn set_multi_view(&self) {
+    pub fn set_multi_view(&self) {
         self.inner().flags.fetch_or(MULTI_VIEW, Ordering::Relaxed);
     }
     /// Whether the view was made while nothing was recorded (or is a view of such a one).
@@ -396,7 +396,7 @@ impl Tensor {
     }
 
     /// Sets the storage offset of a shell whose data a layer provides later.
-    pub(crate) fn set_shell_offset(&self, offset: i64) {
+    pub fn set_shell_offset(&self, offset: i64) {
         // SAFETY: a shell is not shared yet.
         unsafe { (*self.inner().body.get()).offset = offset };
     }

@@ -116,6 +116,10 @@ impl Callable {
                 return Ok(None);
             }
             match get(&result) {
+                Some(t) if t.sizes() != g.sizes() => {
+                    let name = f.getattr("__name__").map_or_else(|_| f.to_string(), |name| name.to_string());
+                    Err(Error::runtime(format!("hook '{name}' has changed the size of value")))
+                }
                 Some(t) => Ok(Some(t.clone())),
                 None => Err(Error::type_(format!(
                     "expected Variable, but hook returned '{}'",

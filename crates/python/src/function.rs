@@ -88,6 +88,11 @@ impl Context {
         drop(old);
         Ok(())
     }
+    /// Accepted: tangents are read from what backward does, so what a `jvp` would want need not be kept.
+    #[pyo3(signature = (*tensors))]
+    fn save_for_forward(&self, tensors: &Bound<'_, PyTuple>) {
+        let _ = tensors;
+    }
     #[getter]
     fn saved_tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = run(|| {

@@ -250,7 +250,7 @@ fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut 
             x.dtype()
         )));
     }
-    if x.ndim() == 0 && !x.has_key(bit::LAZY) {
+    if x.ndim() == 0 && x.keys() & (1 << bit::LAZY | 1 << bit::BATCH) == 0 {
         let s = scalar::read(&x)?;
         if !mask {
             if let Scalar::Int(i) = s {
@@ -292,7 +292,7 @@ unsafe fn slice_of(o: *mut PyObject, n: i64) -> Result<(i64, i64, i64)> {
 
 /// Applies the basic part: one strided view where that is right for autograd, else an op a step.
 fn view(py: Python<'_>, t: &Tensor, p: &Plan) -> Result<Tensor> {
-    let local = t.keys() & (1 << bit::GLOBAL | 1 << bit::LAZY) == 0 && !t.device().is_meta();
+    let local = t.keys() & (1 << bit::GLOBAL | 1 << bit::LAZY | 1 << bit::BATCH) == 0 && !t.device().is_meta();
     let recorded = autograd::requires_grad(t) && oneflow_autograd::is_grad_enabled();
     // The gradient of a strided view is exact for a dense tensor at the start of its storage.
     let dense = t.is_contiguous() && t.offset() == 0;

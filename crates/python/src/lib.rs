@@ -6,6 +6,7 @@
 mod attrs;
 mod autocast;
 mod autograd;
+mod batch;
 mod call;
 mod class;
 mod classes;
@@ -61,6 +62,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     function::add(m)?;
     storage::add(m)?;
     oneflow_sparse::register();
+    batch::add(m)?;
     numpy::add(m)?;
     settings::add(m)?;
     default_device::add(m)?;

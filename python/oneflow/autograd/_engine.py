@@ -96,7 +96,7 @@ def grad(
         retain_graph: keep what was saved; defaults to ``create_graph``.
         create_graph: record backward itself, for higher derivatives.
         allow_unused: None instead of an error for an input that the outputs do not depend on.
-        is_grads_batched: ``grad_outputs`` have one more, leading dimension; one backward runs for each entry of it.
+        is_grads_batched: ``grad_outputs`` have one more, leading dimension; one backward runs for all entries of it.
         materialize_grads: zeros instead of that None.
 
     Example::
@@ -111,9 +111,7 @@ def grad(
         )
     output_list, input_list = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
-        return _one_by_one(
-            output_list, input_list, _as_list(grad_outputs), create_graph, allow_unused, materialize_grads
-        )
+        return _batched(output_list, input_list, _as_list(grad_outputs), create_graph, allow_unused, materialize_grads)
     gradients = _initial_gradients(output_list, grad_outputs, "grad_output")
     if retain_graph is None:
         retain_graph = create_graph
@@ -127,24 +125,27 @@ def grad(
     return tuple(result)
 
 
-def _one_by_one(
+def _batched(
     outputs: list[Any], inputs: list[Any], gradients: list[Any], create_graph: bool, *options: Any
 ) -> tuple[Any, ...]:
-    """Gradients for each entry of the first dimension of ``gradients``, stacked."""
+    """Gradients for each entry of the first dimension of ``gradients``, along a first dimension."""
+    from oneflow.func import vmap
+
     allow_unused, materialize_grads = options
-    sizes = {g.shape[0] for g in gradients if g is not None}
-    if len(sizes) != 1:
-        raise RuntimeError(f"is_grads_batched=True needs gradients of one batch size, got {sorted(sizes)}")
-    rows = [
-        grad(
+    unused: list[int] = []
+
+    def pull(*grads: Any) -> list[Any]:
+        found = grad(
             outputs,
             inputs,
-            [None if g is None else g[i] for g in gradients],
+            [next(given) if g is not None else None for given in [iter(grads)] for g in gradients],
             retain_graph=True,
             create_graph=create_graph,
             allow_unused=allow_unused,
             materialize_grads=materialize_grads,
         )
-        for i in range(sizes.pop())
-    ]
-    return tuple(None if column[0] is None else oneflow.stack(column) for column in zip(*rows, strict=True))
+        unused.extend(i for i, g in enumerate(found) if g is None)
+        return [g for g in found if g is not None]
+
+    rows = iter(vmap(pull, randomness="same")(*[g for g in gradients if g is not None]))
+    return tuple(None if i in unused else next(rows) for i in range(len(inputs)))

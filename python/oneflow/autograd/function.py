@@ -96,7 +96,7 @@ class _Missing:
 
 
 _oneflow.Function.vmap = staticmethod(  # type: ignore[attr-defined]
-    _Missing("autograd.Function has no vmap here: oneflow has no vmap; call the function once per example")
+    _Missing("autograd.Function needs no vmap here: what forward and backward are made of runs on batches by itself")
 )
 _oneflow.Function.jvp = staticmethod(  # type: ignore[attr-defined]
     _Missing(

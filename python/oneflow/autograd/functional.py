@@ -185,8 +185,8 @@ def jacobian(
         inputs: a Tensor or a tuple of Tensors.
         create_graph: make the result differentiable.
         strict: raise where an output does not depend on an input, instead of zeros.
-        vectorize: accepted; one backward runs per element of the output.
-        strategy: "reverse-mode"; forward mode is not implemented.
+        vectorize: run one backward for all elements of an output, instead of one for each.
+        strategy: "reverse-mode"; "forward-mode" gives the same by the same way, with ``vectorize`` alone.
 
     Returns:
         a tensor; nested in tuples, outputs outermost, where there are several outputs or inputs.
@@ -205,14 +205,25 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `create_graph=True` and `strategy='forward-mode'` are not "
                 "supported together (yet)."
             )
-        raise NotImplementedError("autograd.functional.jacobian: strategy='forward-mode' is not implemented")
+        if not vectorize:
+            raise NotImplementedError(
+                "strategy='forward-mode' is only implemented with vectorize=True: use vectorize=True or reverse mode"
+            )
     with oneflow.enable_grad():
         many, xs = _as_tuple(inputs, "inputs", "jacobian")
         xs = _prepared(xs, create_graph)
         many_out, ys = _outputs(func(*xs), "outputs of the user-provided function", "jacobian")
         _check_depends(ys, strict, "jacobian")
+        if vectorize and strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorize=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`."
+            )
         rows = []
         for y in ys:
+            if vectorize and y.numel():
+                rows.append(_all_at_once(y, xs, create_graph))
+                continue
             columns: list[list[Tensor]] = [[] for _ in xs]
             flat = y.reshape(-1)
             for j in range(flat.numel()):
@@ -228,6 +239,17 @@ def jacobian(
             )
     finished = tuple(_unpacked(_finished(row, create_graph), many) for row in rows)
     return finished if many_out else finished[0]
+
+
+def _all_at_once(y: Tensor, xs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
+    """The Jacobian of one output by each input, of one backward for all of its elements."""
+    if not y.requires_grad:
+        return tuple(x.new_zeros((*y.shape, *x.shape)) for x in xs)
+    units = oneflow.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(y.numel(), *y.shape)
+    found = oneflow.autograd.grad(
+        y, xs, units, retain_graph=True, create_graph=create_graph, is_grads_batched=True, materialize_grads=True
+    )
+    return tuple(g.reshape(*y.shape, *x.shape) for g, x in zip(found, xs, strict=True))
 
 
 def _scalar(func: Callable[..., Any], name: str) -> Callable[..., Tensor]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
-from oneflow.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from oneflow import Tensor, _oneflow
+from oneflow.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 Function = Callable[..., Any]
 
@@ -21,20 +21,23 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Function:
-    """A function that calls ``func`` on every slice of its inputs and stacks the results.
+    """A function that calls ``func`` once, on tensors that stand for the slices of its inputs.
 
-    The slices are taken one after the other: the results are those of a loop, gradients included, and so is the time.
+    Inside, a tensor has the shape of one slice, and an op on it runs on all of them: as one call where there is a rule
+    for it, else as a call a slice. Values cannot be read there.
 
     Args:
         func: of tensors or nests of them, returns a tensor or a nest of tensors.
         in_dims: the dimension of each argument to take slices along; None gives the argument whole. One number for
             all arguments, or a nest like the arguments.
         out_dims: where the batch stands in the results; a number or a nest like the results.
-        randomness: "same" draws the same numbers for every slice, "different" goes on; "error" is accepted.
-        chunk_size: accepted.
+        randomness: what random ops do: "same" draws the same numbers for every slice, "different" others, "error"
+            raises RuntimeError.
+        chunk_size: how many slices at once; None for all.
 
     Raises:
         ValueError: no argument has slices, or arguments differ in their number.
+        RuntimeError: ``func`` reads values, or writes slices into a tensor that has none.
 
     Example::
 
@@ -49,74 +52,141 @@ def vmap(
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = tree_flatten(args)
-        dims = _broadcast(in_dims, args, "in_dims")
-        sizes = set()
-        for leaf, dim in zip(leaves, dims, strict=True):
-            if dim is None:
-                continue
-            if not isinstance(leaf, Tensor):
-                raise ValueError(
-                    f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input but the "
-                    f"input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please use None"
-                )
-            if not -leaf.dim() <= dim < leaf.dim():
-                raise ValueError(
-                    f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for some input, but that "
-                    f"input is a Tensor of dimensionality {leaf.dim()} so expected in_dim to satisfy "
-                    f"-{leaf.dim()} <= in_dim < {leaf.dim()}."
-                )
-            sizes.add(leaf.shape[dim])
-        if not sizes:
-            raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): no input has a dimension to map")
-        if len(sizes) > 1:
-            raise ValueError(
-                "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                f"{sorted(sizes)} for the mapped dimension"
-            )
-        parts = [
-            [leaf] * max(sizes) if dim is None else leaf.unbind(dim) for leaf, dim in zip(leaves, dims, strict=True)
-        ]
-        if sizes == {0}:
-            raise ValueError("vmap: the mapped dimension is empty, so that the shape of the result is unknown")
-        state = oneflow.get_rng_state() if randomness == "same" else None
+        dims, size = _checked(func, in_dims, args, leaves)
+        if chunk_size is None or chunk_size >= size:
+            return _run(func, leaves, dims, size, spec, out_dims, randomness, kwargs)
+        # Every leaf's own pieces; what has no slices goes to every chunk.
+        pieces = [None if dim is None else leaf.split(chunk_size, dim) for leaf, dim in zip(leaves, dims, strict=True)]
         results = []
-        for values in zip(*parts, strict=True):
-            if state is not None:
-                oneflow.set_rng_state(state)
-            results.append(func(*tree_unflatten(values, spec), **kwargs))
-        return _stacked(results, out_dims, func)
+        for start in range(0, size, chunk_size):
+            i = start // chunk_size
+            chunk = [leaf if of is None else of[i] for leaf, of in zip(leaves, pieces, strict=True)]
+            n = min(chunk_size, size - start)
+            results.append(_run(func, chunk, dims, n, spec, out_dims, randomness, kwargs))
+        return _joined(results, out_dims)
 
     return call
 
 
-def _stacked(results: list[Any], out_dims: Any, func: Function) -> Any:
-    for leaf in tree_leaves(results[0]):
+def _checked(func: Function, in_dims: Any, args: Any, leaves: list[Any]) -> tuple[list[int | None], int]:
+    """The dimension of every leaf, and the number of slices."""
+    head = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
+    if not isinstance(in_dims, (int, tuple, list)):
+        raise ValueError(
+            head + "expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
+            "over a function with no inputs. The latter is unsupported."
+        )
+    if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
+        raise ValueError(
+            head + f"in_dims is not compatible with the structure of `inputs`: {len(in_dims)} entries for "
+            f"{len(args)} inputs"
+        )
+    dims = _broadcast(in_dims, args, head + "in_dims is not compatible with the structure of `inputs`")
+    sizes = []
+    for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
+        if dim is None:
+            continue
+        if not isinstance(dim, int):
+            raise ValueError(head + f"Got in_dim={dim} for an input but in_dim must be either an integer dimension.")
         if not isinstance(leaf, Tensor):
             raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(leaf)}."
+                head + f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim"
             )
-    dims = iter(_broadcast(out_dims, results[0], "out_dims"))
+        if not -leaf.dim() <= dim < leaf.dim():
+            raise ValueError(
+                head + f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} "
+                f"so expected in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}."
+            )
+        dims[i] = dim % leaf.dim()
+        sizes.append(leaf.shape[dim])
+    if not sizes:
+        raise ValueError("vmap: at least one input has to have a dimension to map over, but in_dims are all None")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return dims, sizes[0]
 
-    def stacked(*slices: Tensor) -> Tensor:
-        dim = next(dims)
-        return slices[0] if dim is None else oneflow.stack(slices, dim)
 
-    return tree_map(stacked, results[0], *results[1:])
+def _run(
+    func: Function,
+    leaves: list[Any],
+    dims: list[int | None],
+    size: int,
+    spec: Any,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+) -> Any:
+    level = _oneflow._vmap_enter(size, randomness)
+    try:
+        slices = [
+            leaf if dim is None else _oneflow._vmap_in(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
+        ]
+        results, out_spec = tree_flatten(result := func(*tree_unflatten(slices, spec), **kwargs))
+        wrong = (
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs"
+        )
+        whole = []
+        for t, dim in zip(results, _broadcast(out_dims, result, wrong), strict=True):
+            whole.append(_whole(func, t, dim, level, size))
+    finally:
+        _oneflow._vmap_leave(level)
+    return tree_unflatten(whole, out_spec)
 
 
-def _broadcast(dims: Any, tree: Any, what: str) -> list[Any]:
+def _whole(func: Function, t: Any, dim: int | None, level: int, size: int) -> Any:
+    """All slices of one result."""
+    if not isinstance(t, Tensor):
+        if dim is None:
+            return t
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you mean to "
+            "set out_dims= to None for output?"
+        )
+    if dim is None:
+        if _oneflow._vmap_is_in(t, level):
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+            )
+        return t
+    if not -t.dim() - 1 <= dim <= t.dim():
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-t.dim() - 1}, {t.dim()}], but got {dim})"
+        )
+    every = _oneflow._vmap_out(t, level, size)
+    return every if dim == 0 else every.movedim(0, dim)
+
+
+def _joined(results: list[Any], out_dims: Any) -> Any:
+    """The results of all chunks, one after the other."""
+    dims = _broadcast(out_dims, results[0], "vmap: out_dims is not compatible with the structure of outputs")
+    leaves = [tree_leaves(result) for result in results]
+    columns = zip(*leaves, strict=True)
+    joined = [c[0] if dim is None else oneflow.cat(list(c), dim) for c, dim in zip(columns, dims, strict=True)]
+    return tree_unflatten(joined, tree_flatten(results[0])[1])
+
+
+def _broadcast(dims: Any, tree: Any, wrong: str) -> list[Any]:
     """The dimension of every leaf of ``tree``: one for each of its sub-trees, or one for all."""
     if dims is None or isinstance(dims, int):
         return [dims] * len(tree_leaves(tree))
     if isinstance(tree, dict):
         if not isinstance(dims, dict) or dims.keys() != tree.keys():
-            raise ValueError(f"vmap: {what} is not compatible with the structure of the values")
-        return [d for key, value in tree.items() for d in _broadcast(dims[key], value, what)]
+            raise ValueError(wrong)
+        return [d for key, value in tree.items() for d in _broadcast(dims[key], value, wrong)]
     if not isinstance(tree, (tuple, list)) or not isinstance(dims, (tuple, list)) or len(dims) != len(tree):
         if isinstance(tree, Tensor) and isinstance(dims, (tuple, list)) and len(dims) == 1:
             return [dims[0]]
-        raise ValueError(f"vmap: {what} is not compatible with the structure of the values")
-    return [d for dim, value in zip(dims, tree, strict=True) for d in _broadcast(dim, value, what)]
+        raise ValueError(wrong)
+    return [d for dim, value in zip(dims, tree, strict=True) for d in _broadcast(dim, value, wrong)]
 
 
 def _name(func: Function) -> str:

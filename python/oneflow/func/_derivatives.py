@@ -9,6 +9,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.autograd import grad as _grad
+from oneflow.func._batching import vmap
 from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 Function = Callable[..., Any]
@@ -139,13 +140,12 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
             output, aux = _split_aux(func(*given, **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(output, Tensor):
                 raise RuntimeError(
-                    "Expected f to return a Tensor when computing the gradient, got "
-                    f"{type(output).__name__}; with has_aux=True it returns a pair"
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
                 )
             if output.dim() != 0:
                 raise RuntimeError(
-                    "Expected the output of the function passed to grad to be a scalar (0-dimensional) tensor, "
-                    f"got tensor with {output.dim()} dims"
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                    f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             found = tree_unflatten(_gradients([output], inputs, None), spec)
         result = level.finish(found if isinstance(argnums, tuple) else found[0])
@@ -283,6 +283,15 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     return func(*primals), push
 
 
+def _by_element(pull: Function, y: Tensor, chunk_size: int | None) -> list[Tensor] | None:
+    """What ``pull`` makes of the unit vectors of ``y``'s elements, all in one backward; None where it has none."""
+    if not y.numel():
+        return None
+    units = oneflow.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(y.numel(), *y.shape)
+    found: list[Tensor] = vmap(pull, chunk_size=chunk_size, randomness="same")(units)
+    return found
+
+
 def jacrev(
     func: Function,
     argnums: Any = 0,
@@ -291,12 +300,12 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """A function that returns the Jacobian of ``func``: ``output.shape + input.shape``, one backward an element.
+    """A function that returns the Jacobian of ``func``: ``output.shape + input.shape``, one batched backward.
 
     Args:
         func: of tensors or nests, returns a tensor or a nest of tensors; with ``has_aux`` a pair of it and the rest.
         argnums: the positional argument, or a tuple of them, to differentiate by.
-        chunk_size: accepted.
+        chunk_size: for how many elements of the output a backward runs at once; None for all.
 
     Returns:
         the output's nest of the inputs' nests of tensors.
@@ -318,18 +327,12 @@ def jacrev(
             outputs, out_spec = _checked_tensors(result, "jacrev", "the output of the function")
             blocks = []
             for y in outputs:
-                rows = [_gradients([element], inputs, None) for element in y.reshape(-1).unbind()]
-                blocks.append(
-                    tree_unflatten(
-                        [
-                            oneflow.stack([row[i] for row in rows]).reshape(*y.shape, *x.shape)
-                            if rows
-                            else x.new_zeros((*y.shape, *x.shape))
-                            for i, x in enumerate(inputs)
-                        ],
-                        spec,
-                    )
-                )
+                rows = _by_element(lambda v, y=y: _gradients([y], inputs, [v]), y, chunk_size)
+                found = [
+                    x.new_zeros((*y.shape, *x.shape)) if rows is None else rows[i].reshape(*y.shape, *x.shape)
+                    for i, x in enumerate(inputs)
+                ]
+                blocks.append(tree_unflatten(found, spec))
             found = tree_unflatten([b if isinstance(argnums, tuple) else b[0] for b in blocks], out_spec)
         found = level.finish(found)
         return (found, level.finish(aux)) if has_aux else found
@@ -340,13 +343,14 @@ def jacrev(
 def jacfwd(
     func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
 ) -> Function:
-    """The same Jacobian as :func:`jacrev`, by columns: one pass for each element of the inputs, so for few inputs.
+    """The same Jacobian as :func:`jacrev`, by columns: a pass grows with the inputs' elements, so for few of them.
 
     There is no forward mode: as in :func:`jvp`, a pass differentiates a backward, which is linear in its cotangents.
 
     Args:
         func, argnums, has_aux: as for :func:`jacrev`.
-        randomness, chunk_size: accepted.
+        randomness: accepted.
+        chunk_size: for how many elements of an input a pass runs at once; None for all.
 
     Example::
 
@@ -365,13 +369,13 @@ def jacfwd(
             outputs, out_spec = _checked_tensors(result, "jacfwd", "the output of the function")
             ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
             pulled = _gradients(outputs, inputs, ones)
-            columns = [[_gradients([element], ones, None) for element in g.reshape(-1).unbind()] for g in pulled]
+            columns = [_by_element(lambda v, g=g: _gradients([g], ones, [v]), g, chunk_size) for g in pulled]
             blocks = []
             for j, y in enumerate(outputs):
                 by_input = [
-                    oneflow.stack([column[j] for column in found], -1).reshape(*y.shape, *x.shape)
-                    if found
-                    else x.new_zeros((*y.shape, *x.shape))
+                    x.new_zeros((*y.shape, *x.shape))
+                    if found is None
+                    else found[j].movedim(0, -1).reshape(*y.shape, *x.shape)
                     for x, found in zip(inputs, columns, strict=True)
                 ]
                 blocks.append(tree_unflatten(by_input, spec))

@@ -51,6 +51,7 @@ _nodes: dict[type, tuple[Flatten, Unflatten]] = {
 }
 SUPPORTED_NODES = _nodes
 _NAMED_TUPLE: tuple[Flatten, Unflatten] = (lambda t: (list(t), type(t)), lambda items, cls: cls(*items))
+_RESULTS: tuple[Flatten, Unflatten] = (lambda t: (list(t), type(t)), lambda items, cls: cls(tuple(items)))
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,10 @@ class LeafSpec(TreeSpec):
 
 
 def _functions_of(value: Any) -> tuple[Flatten, Unflatten] | None:
-    return _NAMED_TUPLE if _is_named_tuple(value) else _nodes.get(type(value))
+    if _is_named_tuple(value):
+        return _NAMED_TUPLE
+    # What ops with several results return: a tuple class of C, made of one sequence.
+    return _RESULTS if isinstance(value, tuple) and hasattr(value, "n_fields") else _nodes.get(type(value))
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -201,7 +205,8 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 def _build(leaves: Any, spec: TreeSpec) -> Any:
     if spec.is_leaf():
         return next(leaves)
-    _, unflatten = _NAMED_TUPLE if spec.type not in _nodes else _nodes[spec.type]
+    known = _nodes.get(spec.type) or (_NAMED_TUPLE if hasattr(spec.type, "_fields") else _RESULTS)
+    unflatten = known[1]
     return unflatten([_build(leaves, child) for child in spec.children_specs], spec.context)
 
 

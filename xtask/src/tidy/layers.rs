@@ -25,6 +25,7 @@ const ORDER: &[&str] = &[
     "oneflow-ops",
     "oneflow-autograd",
     "oneflow-sparse",
+    "oneflow-batch",
     "oneflow-autocast",
     "oneflow-global",
     "oneflow-runtime",
