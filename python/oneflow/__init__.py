@@ -79,6 +79,7 @@ _more_names.attach()
 
 _LAZY = (
     "_C",
+    "__config__",
     "_dynamo",
     "_inductor",
     "accelerator",

@@ -149,3 +149,24 @@ def test_a_module_compiles_in_place():
     plain.compile()
     again = pickle.loads(pickle.dumps(plain))
     assert (again(x) - plain(x)).abs().max().item() < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"groups": 2, "dilation": 2}], ids=str)
+def test_gradients_of_convolutions_equal_torch(n, options):
+    groups = options.get("groups", 1)
+    shape, weight_shape = (2, 4, *[7] * n), (6, 4 // groups, *[3] * n)
+    results = []
+    for fw in (oneflow, torch):
+        x = fw.sin(fw.arange(8 * 7**n, dtype=fw.float32)).reshape(shape)
+        w = fw.cos(fw.arange(24 // groups * 3**n, dtype=fw.float32)).reshape(weight_shape)
+        y = getattr(fw.nn.functional, f"conv{n}d")(x, w, **options)
+        g = fw.sin(fw.arange(y.numel(), dtype=fw.float32) * 0.3).reshape(y.shape)
+        results.append(
+            [
+                getattr(fw.nn.grad, f"conv{n}d_input")(shape, w, g, **options),
+                getattr(fw.nn.grad, f"conv{n}d_weight")(x, weight_shape, g, **options),
+            ]
+        )
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(torch.tensor(ours.tolist()), theirs, rtol=1e-4, atol=1e-4)

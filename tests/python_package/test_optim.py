@@ -386,3 +386,19 @@ def test_sparse_gradients_move_their_rows_as_in_torch(name):
         return torch.tensor(table.weight.detach().tolist())
 
     torch.testing.assert_close(trained(oneflow), trained(torch), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains:UserWarning")
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_a_parameter_given_twice_is_updated_twice(name):
+    results = []
+    for fw in (oneflow, torch):
+        p, q = (fw.nn.Parameter(fw.tensor(v)) for v in ([1.0, 2.0], [3.0]))
+        optimizer = getattr(fw.optim, name)([p, q, p], lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            ((p * p).sum() + (q * q).sum()).backward()
+            optimizer.step()
+        results.append([p.tolist(), q.tolist()])
+    for ours, theirs in zip(*results, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)

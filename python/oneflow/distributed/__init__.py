@@ -241,6 +241,8 @@ def get_backend(group: Any = None) -> str:
 def new_group(ranks: list[int] | None = None, **_: Any) -> Any:
     """Make a group of some ranks of the world. All ranks call it with the same list; others get ``None``.
 
+    Within the group ranks are numbered in ascending order, whatever the order of the list.
+
     Example::
 
         >>> def rank():
@@ -252,7 +254,7 @@ def new_group(ranks: list[int] | None = None, **_: Any) -> Any:
         [2.0, 2.0]
     """
     world = _world()
-    return world.new_group(list(range(world.size())) if ranks is None else list(ranks))
+    return world.new_group(list(range(world.size())) if ranks is None else sorted(ranks))
 
 
 def _finish(work: Any, async_op: bool) -> Any:

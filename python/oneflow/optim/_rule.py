@@ -80,7 +80,8 @@ class RuleOptimizer(Optimizer):
         return all(group.get("fused") for group in self.param_groups)
 
     def _new_state(self, param: Tensor, group: Group, shared: State | None) -> State:
-        shared = self._shared(param, group) if shared is None else shared
+        # One that is updated several times a step counts by itself.
+        shared = self._shared(param, group) if shared is None or self._repeats else shared
         self.state[param] = {**shared, **self._own(param, group)}
         return shared
 
