@@ -1,4 +1,4 @@
-"""Modules over several devices by PyTorch's names. Here tensors are split: :meth:`oneflow.Tensor.to_global`."""
+"""Modules over several devices by PyTorch's names. Global tensors do more: :meth:`oneflow.Tensor.to_global`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import oneflow
-from oneflow._refusals import refuse_class
+from oneflow.nn._ddp import DistributedDataParallel
 from oneflow.nn.modules.module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
@@ -49,8 +49,6 @@ class DataParallel(Module):
         """Run the module."""
         return self.module(*inputs, **kwargs)
 
-
-DistributedDataParallel: Any = refuse_class("oneflow.nn.parallel.DistributedDataParallel", _INSTEAD)
 
 # PyTorch has a module for each.
 data_parallel = distributed = sys.modules[__name__]

@@ -1,0 +1,277 @@
+"""Data parallel training by several processes in PyTorch's way: each has the whole module and averages gradients.
+
+Gradients are reduced in buckets while backward still runs. Global tensors (:meth:`oneflow.Tensor.to_global`) do the
+same without a wrapper, and also split parameters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.nn.modules.module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+# The first bucket is small: its reduction starts early.
+_FIRST_BUCKET_MB = 1.0
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are averaged over the ranks of a group in every backward.
+
+    All ranks run the same module on their own parts of the batch. At construction parameters and buffers become those
+    of the group's first rank; before each forward in training mode buffers do again.
+
+    Args:
+        module: a module with parameters on the CPU; it is ``self.module``.
+        device_ids, output_device: none or at most one; inputs stay where they are.
+        dim: accepted, as the batch is split by its readers.
+        broadcast_buffers: whether forwards give all ranks the buffers of the first.
+        process_group: the ranks; all of the job if left out.
+        bucket_cap_mb: bytes of gradients that are reduced together, in MiB.
+        find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
+            all parameters must get a gradient in each backward.
+        gradient_as_bucket_view, static_graph: accepted; they change nothing.
+        broadcast_parameters: whether parameters become those of the first rank.
+        bucket_size: how many parameters a bucket has, in place of its bytes.
+        use_bucket: ``False`` reduces every gradient alone.
+
+    Raises:
+        RuntimeError: no parameter requires a gradient, or a backward left some without one.
+        NotImplementedError: parameters on a GPU, or several devices for one process.
+
+    Example::
+
+        >>> def rank():
+        ...     model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1, bias=False))
+        ...     model(oneflow.full((1, 1), oneflow.distributed.get_rank() + 1.0)).sum().backward()
+        ...     return model.module.weight.grad.item()
+        >>> oneflow.testing.run_ranks(2, rank)  # Gradients 1 and 2.
+        [1.5, 1.5]
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        *,
+        broadcast_parameters: bool = True,
+        bucket_size: int | None = None,
+        use_bucket: bool = True,
+    ) -> None:
+        super().__init__()
+        if device_ids is not None and len(device_ids) > 1:
+            raise NotImplementedError("DistributedDataParallel: one device a process; start a process for each")
+        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
+                "gradient."
+            )
+        for name, p in named:
+            if p.is_global or p.device.type != "cpu":
+                where = p.placement if p.is_global else p.device
+                raise NotImplementedError(
+                    f"DistributedDataParallel: parameter '{name}' is on {where}; it takes local tensors of the cpu"
+                )
+        self.module = module
+        self.process_group, self.dim = process_group, dim
+        self.device_ids, self.output_device = device_ids, output_device
+        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.require_backward_grad_sync = True
+        self._is_ddp_module = True
+        self._names = {id(p): name for name, p in named}
+        if init_sync and broadcast_parameters:
+            _broadcast([*module.parameters(), *module.buffers()], process_group)
+        cap = 25.0 if bucket_cap_mb is None else float(bucket_cap_mb)
+        most = 1 if not use_bucket else bucket_size
+        # Backward reaches the last parameters first.
+        self._reducer = _Reducer(_buckets([p for _, p in reversed(named)], cap, most), process_group)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Run the module."""
+        syncs = oneflow.is_grad_enabled() and self.require_backward_grad_sync
+        if syncs:
+            self._check_finished()
+        if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
+            _broadcast(self.module.buffers(), self.process_group)
+        result = self.module(*inputs, **kwargs)
+        self._reducer.active = syncs
+        if syncs:
+            used = _used(result) if self.find_unused_parameters else None
+            self._reducer.start(used)
+        return result
+
+    def _check_finished(self) -> None:
+        missing = [self._names[i] for i in self._reducer.missing()]
+        if missing:
+            raise RuntimeError(
+                "Expected to have finished reduction in the prior iteration before starting a new one: no gradient for "
+                f"{', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}. Parameters that a loss does not use "
+                "need find_unused_parameters=True, on all ranks"
+            )
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, gradients are accumulated on each rank alone; the first backward outside averages their sums.
+
+        Example::
+
+            >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+            >>> with model.no_sync():
+            ...     model(oneflow.ones(1, 2)).sum().backward()
+            >>> model(oneflow.ones(1, 2)).sum().backward()
+            >>> model.module.bias.grad
+            tensor([2.])
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+
+class _Reducer:
+    """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
+
+    def __init__(self, buckets: list[list[Tensor]], group: Any) -> None:
+        self.active = False
+        self._buckets, self._group = buckets, group
+        self._bucket_of = {id(p): k for k, bucket in enumerate(buckets) for p in bucket}
+        self._ready: set[int] = set()
+        # A forward has come, and gradients after it.
+        self._begun = self._marked = False
+        self._used: set[int] | None = None
+        # Buckets are reduced in their order, which is the same on all ranks.
+        self._next = 0
+        self._works: list[tuple[Any, Tensor, list[Tensor]]] = []
+        # Parameters may live longer than what reduces their gradients.
+        mark = weakref.WeakMethod(self._mark)
+
+        def hook(parameter: Tensor) -> None:
+            if (found := mark()) is not None:
+                found(parameter)
+
+        for p in [p for bucket in buckets for p in bucket]:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def start(self, used: set[int] | None) -> None:
+        self._ready, self._next, self._works, self._used = set(), 0, [], used
+        self._begun, self._marked = True, False
+        if used is not None:
+            # They get no gradient on this rank, and other ranks wait for this one's part.
+            self._ready |= self._bucket_of.keys() - used
+            if len(self._ready) == len(self._bucket_of):
+                # No backward will come by here.
+                self._reduce_ready()
+
+    def missing(self) -> list[int]:
+        # A forward without backward, as in an evaluation with gradients on, misses nothing.
+        half_way = self._begun and self._marked
+        return [i for i in self._bucket_of if i not in self._ready] if half_way else []
+
+    def _mark(self, parameter: Tensor) -> None:
+        if self.active and self._begun:
+            self._marked = True
+            self._ready.add(id(parameter))
+            self._reduce_ready()
+
+    def _reduce_ready(self) -> None:
+        while self._next < len(self._buckets) and all(id(p) in self._ready for p in self._buckets[self._next]):
+            self._reduce(self._buckets[self._next])
+            self._next += 1
+        if self._next == len(self._buckets):
+            self._finish()
+
+    def _reduce(self, bucket: list[Tensor]) -> None:
+        with oneflow.no_grad():
+            flat = oneflow.cat([(p if p.grad is None else p.grad).reshape(-1) for p in bucket])
+            at = 0
+            for p in bucket:
+                if p.grad is None:
+                    flat[at : at + p.numel()] = 0
+                at += p.numel()
+        work = oneflow.distributed.all_reduce(flat, oneflow.distributed.ReduceOp.AVG, self._group, async_op=True)
+        self._works.append((work, flat, bucket))
+
+    def _finish(self) -> None:
+        self._begun = False
+        somewhere = self._used_somewhere()
+        for work, flat, bucket in self._works:
+            work.wait()
+            parts = flat.split([p.numel() for p in bucket])
+            for p, part in zip(bucket, parts, strict=True):
+                if p.grad is not None:
+                    with oneflow.no_grad():
+                        p.grad.copy_(part.view_as(p))
+                elif id(p) in somewhere:
+                    p.grad = part.view_as(p).clone()
+        self._works = []
+
+    def _used_somewhere(self) -> set[int]:
+        """Parameters that some rank used: the others keep having no gradient."""
+        if self._used is None:
+            return set()
+        order = list(self._bucket_of)
+        counts = oneflow.tensor([int(i in self._used) for i in order])
+        oneflow.distributed.all_reduce(counts, group=self._group)
+        return {i for i, n in zip(order, counts.tolist(), strict=True) if n}
+
+
+def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[list[Tensor]]:
+    """Neighbours of one dtype, as many as ``most`` or as fit the bytes."""
+    buckets: list[list[Tensor]] = []
+    room = 0.0
+    for p in parameters:
+        size = p.numel() * p.element_size() / 2**20
+        same = bool(buckets) and buckets[-1][0].dtype == p.dtype
+        fits = len(buckets[-1]) < most if same and most is not None else size <= room
+        if not (same and fits):
+            room = cap_mb if buckets else min(_FIRST_BUCKET_MB, cap_mb)
+            buckets.append([])
+        buckets[-1].append(p)
+        room -= size
+    return buckets
+
+
+def _broadcast(tensors: Iterable[Tensor], group: Any) -> None:
+    with oneflow.no_grad():
+        for tensor in tensors:
+            if tensor.is_contiguous():
+                oneflow.distributed.broadcast(tensor.detach(), 0, group)
+            else:
+                whole = tensor.contiguous()
+                oneflow.distributed.broadcast(whole, 0, group)
+                tensor.copy_(whole)
+
+
+def _used(result: Any) -> set[int]:
+    """The ids of the leaves that a result depends on."""
+    open_ = [t.grad_fn for t in oneflow.utils._pytree.tree_leaves(result) if isinstance(t, Tensor)]
+    seen: set[Any] = set()
+    leaves: set[int] = set()
+    while open_:
+        node = open_.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            leaves.add(id(variable))
+        open_ += [next_node for next_node, _ in node.next_functions]
+    return leaves
