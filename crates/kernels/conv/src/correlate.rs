@@ -63,7 +63,7 @@ impl Correlation<'_> {
 }
 
 /// Positions of an image from which packing the weights again for each image costs nothing.
-const MANY_POSITIONS: usize = 256;
+const MANY_POSITIONS: usize = 128;
 
 impl Correlation<'_> {
     /// The steps from position to position of both images, where a single tap makes every image a matrix product.

@@ -23,6 +23,15 @@ pub struct Layout {
     inputs: [usize; 3],
     /// Where the taps read for the first output.
     pub shifts: Vec<usize>,
+    /// The lines of each remainder.
+    edges: Vec<Edge>,
+}
+
+/// What a line has of a row: from position `before` to `end` elements of the row, `first` the first one of them.
+struct Edge {
+    first: isize,
+    before: usize,
+    end: usize,
 }
 
 /// Taps that read rows of the plane that follow each other, from one place on.
@@ -35,8 +44,16 @@ impl Layout {
     pub fn of(shifts: &[Three], step: Three, outputs: [usize; 3], inputs: [usize; 3]) -> Layout {
         let (start, reach) = reach(shifts.iter().copied());
         let step = step.map(|s| s as usize);
-        let len = std::array::from_fn(|d| outputs[d] + reach[d] as usize / step[d]);
-        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![] };
+        let len: [usize; 3] = std::array::from_fn(|d| outputs[d] + reach[d] as usize / step[d]);
+        let edge = |phase: usize| {
+            // Position i of the line is element `first + i * step` of the row.
+            let first = phase as isize + start[2];
+            let before = ((-first).max(0) as usize).div_ceil(step[2]).min(len[2]);
+            let end = ((inputs[2] as isize - first).max(0) as usize).div_ceil(step[2]).clamp(before, len[2]);
+            Edge { first: first + (before * step[2]) as isize, before, end }
+        };
+        let edges = (0..step[2]).map(edge).collect();
+        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![], edges };
         this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
         this
     }
@@ -97,31 +114,32 @@ impl Layout {
     #[inline(always)]
     pub unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
         let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
-        let wide: *mut T::Acc = dst.wrapping_add(self.n_elements() + super::SLACK);
-        for (d, h) in (0..sd * ld).flat_map(|d| (0..sh * lh).map(move |h| (d, h))) {
-            let (id, ih) = (d as isize + self.start[0], h as isize + self.start[1]);
-            let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
-            let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
-            for phase in 0..sw {
-                let line = dst.wrapping_add(self.place([d, h, phase]));
-                // Position i of the line is element `first + i * sw` of the row.
-                let first = phase as isize + self.start[2];
-                let before = ((-first).max(0) as usize).div_ceil(sw).min(lw);
-                let end = ((self.inputs[2] as isize - first).max(0) as usize).div_ceil(sw).clamp(before, lw);
-                // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
-                unsafe {
-                    if !inside || before == end {
-                        zeros::<Reg<S, T>>(line, lw);
-                        continue;
-                    }
-                    zeros::<Reg<S, T>>(line, before);
-                    zeros::<Reg<S, T>>(line.add(end), lw - end);
-                    let from = row.wrapping_offset((first + (before * sw) as isize) * strides[2]);
-                    let (n, to) = (end - before, line.add(before));
-                    match (sw as isize * strides[2], strides[2]) {
-                        (1, _) => copy_row::<T, S>(from, n, to),
-                        (2, 1) => every_other::<T, S>(from, n, to, wide),
-                        (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
+        let (wide, phase_len) = (dst.wrapping_add(self.n_elements() + super::SLACK), ld * lh * lw);
+        // Without a division a line: there are many short ones.
+        for (i_d, p_d) in (0..ld).flat_map(|i| (0..sd).map(move |p| (i, p))) {
+            let id = (i_d * sd + p_d) as isize + self.start[0];
+            for (i_h, p_h) in (0..lh).flat_map(|i| (0..sh).map(move |p| (i, p))) {
+                let ih = (i_h * sh + p_h) as isize + self.start[1];
+                let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
+                let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
+                let line = (p_d * sh + p_h) * sw * phase_len + (i_d * lh + i_h) * lw;
+                for (phase, Edge { first, before, end }) in self.edges.iter().enumerate() {
+                    let line = dst.wrapping_add(line + phase * phase_len);
+                    // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
+                    unsafe {
+                        if !inside || before == end {
+                            zeros::<Reg<S, T>>(line, lw);
+                            continue;
+                        }
+                        zeros::<Reg<S, T>>(line, *before);
+                        zeros::<Reg<S, T>>(line.add(*end), lw - end);
+                        let from = row.wrapping_offset(first * strides[2]);
+                        let (n, to) = (end - before, line.add(*before));
+                        match (sw as isize * strides[2], strides[2]) {
+                            (1, _) => copy_row::<T, S>(from, n, to),
+                            (2, 1) => every_other::<T, S>(from, n, to, wide),
+                            (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
+                        }
                     }
                 }
             }
