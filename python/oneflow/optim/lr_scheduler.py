@@ -107,10 +107,11 @@ class LRScheduler:
             values = self._at(epoch)
         self._apply(values)
 
-    def _at(self, epoch: int) -> Iterable[Any]:
+    def _at(self, epoch: int) -> list[Any]:
         self.last_epoch = epoch
         closed_form = getattr(self, "_get_closed_form_lr", None)
-        return self.get_lr() if closed_form is None else closed_form()
+        values: list[Any] = self.get_lr() if closed_form is None else closed_form()
+        return values
 
     def _restart(self) -> None:
         """Go to the first step: another schedule hands over."""

@@ -606,6 +606,11 @@ class Module(StateDictMixin):
             )
 
         def convert(t: Tensor) -> Tensor:
+            if t.is_meta and device is not None and oneflow.device(device).type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use nn.Module.to_empty() instead of "
+                    "nn.Module.to() when moving module from meta to a different device."
+                )
             options: dict[str, Any] = {"non_blocking": non_blocking} if non_blocking else {}
             if device is not None:
                 options["device"] = device
