@@ -188,11 +188,11 @@ def test_objects_between_ranks():
         assert [t.item() for t in got] == [10.0 * r + me for r in range(n)]
         group = dist.new_group([2, 0])
         if me != 1:
-            assert dist.get_process_group_ranks(group) == [2, 0] and dist.get_global_rank(group, 0) == 2
-            assert dist.get_group_rank(group, 0) == 1
+            assert dist.get_process_group_ranks(group) == [0, 2] and dist.get_global_rank(group, 1) == 2
+            assert dist.get_group_rank(group, 2) == 1
             parts = [None, None]
             dist.all_gather_object(parts, me, group)
-            assert parts == [2, 0]
+            assert parts == [0, 2]
             with pytest.raises(ValueError, match="not part of"):
                 dist.get_group_rank(group, 1)
         dist.monitored_barrier()
