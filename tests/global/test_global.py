@@ -280,3 +280,36 @@ def test_ranks_of_slurm_and_mpi_meet(tmp_path: Path, job: dict[str, str], rank: 
         subprocess.Popen(command, env={**os.environ, **job, **meet, **dict.fromkeys(rank, str(r))}) for r in (0, 1)
     ]
     assert [process.wait(timeout=60) for process in ranks] == [0, 0]
+
+
+def test_a_group_names_ranks_by_their_numbers_in_the_world() -> None:
+    dist = torch.distributed
+
+    def rank() -> None:
+        me = dist.get_rank()
+        group = dist.new_group([1, 2])
+        if me == 0:
+            return
+        x = torch.full((1,), float(me))
+        dist.broadcast(x, src=2, group=group)
+        assert x.item() == 2
+        dist.reduce(x, dst=1, group=group)
+        assert x.item() == (4 if me == 1 else 2)
+        parts = [torch.zeros(1), torch.zeros(1)] if me == 2 else None
+        dist.gather(torch.full((1,), float(me)), parts, dst=2, group=group)
+        assert parts is None or [p.item() for p in parts] == [1, 2]
+        dist.scatter(x, [torch.ones(1), torch.full((1,), 5.0)] if me == 1 else None, src=1, group=group)
+        assert x.item() == (1 if me == 1 else 5)
+        dist.send(x, 1, group) if me == 2 else dist.recv(x, 2, group)
+        assert x.item() == 5
+        said = [me]
+        dist.broadcast_object_list(said, src=1, group=group)
+        assert said == [1]
+        with pytest.raises(ValueError, match="Global rank 0 is not part of group"):
+            dist.broadcast(x, src=0, group=group)
+        assert dist.barrier(group, async_op=True).wait()
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1), process_group=group)
+        model(x.reshape(1, 1) * 0 + me).sum().backward()
+        assert model.module.weight.grad.item() == 1.5
+
+    run_ranks(3, rank)

@@ -102,6 +102,11 @@ def _group(group: Any) -> Any:
     return _world() if group is None else group
 
 
+def _peer(group: Any, rank: int) -> int:
+    """The place in a group of a rank, which users name by its number in the world."""
+    return rank if group is None else get_group_rank(group, rank)
+
+
 def is_available() -> bool:
     """Whether process groups can be made: always.
 
@@ -280,7 +285,7 @@ def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
-    """Overwrite ``tensor`` with that of rank ``src``.
+    """Overwrite ``tensor`` with that of rank ``src``. Also with a group, ranks are named by their numbers in the world.
 
     Example::
 
@@ -291,7 +296,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 2.0]
     """
-    return _finish(_group(group).issue("broadcast", tensor, peer=src), async_op)
+    return _finish(_group(group).issue("broadcast", tensor, peer=_peer(group, src)), async_op)
 
 
 def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
@@ -306,7 +311,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = No
         >>> oneflow.testing.run_ranks(2, rank)
         [3.0, None]
     """
-    return _finish(_group(group).issue("reduce", tensor, op=op, peer=dst), async_op)
+    return _finish(_group(group).issue("reduce", tensor, op=op, peer=_peer(group, dst)), async_op)
 
 
 def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
@@ -391,13 +396,14 @@ def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0
         >>> oneflow.testing.run_ranks(2, rank)
         [[1.0, 2.0], None]
     """
-    if get_rank(group) != dst:
-        _group(group).issue("gather", tensor, tensor, peer=dst).wait()
+    peer = _peer(group, dst)
+    if get_rank(group) != peer:
+        _group(group).issue("gather", tensor, tensor, peer=peer).wait()
         return
     if gather_list is None:
         raise ValueError("gather: rank dst needs a gather_list")
     output = oneflow.empty((len(gather_list), *tensor.shape), dtype=tensor.dtype)
-    _group(group).issue("gather", output, tensor, peer=dst).wait()
+    _group(group).issue("gather", output, tensor, peer=peer).wait()
     for place, part in zip(gather_list, output, strict=True):
         place.copy_(part)
 
@@ -415,8 +421,9 @@ def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int =
         >>> oneflow.testing.run_ranks(2, rank)
         [1.0, 2.0]
     """
-    whole = oneflow.stack(scatter_list) if get_rank(group) == src and scatter_list is not None else None
-    _group(group).issue("scatter", tensor, whole, peer=src).wait()
+    peer = _peer(group, src)
+    whole = oneflow.stack(scatter_list) if get_rank(group) == peer and scatter_list is not None else None
+    _group(group).issue("scatter", tensor, whole, peer=peer).wait()
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
@@ -471,7 +478,7 @@ def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _group(group).issue("send", tensor, peer=dst, tag=tag)
+    return _group(group).issue("send", tensor, peer=_peer(group, dst), tag=tag)
 
 
 def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
@@ -489,18 +496,21 @@ def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _group(group).issue("recv", tensor, peer=src, tag=tag)
+    return _group(group).issue("recv", tensor, peer=_peer(group, src), tag=tag)
 
 
-def barrier(group: Any = None) -> None:
-    """Return when every rank has called it.
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+    """Return when every rank has called it. ``device_ids`` is accepted; with ``async_op`` there is a work to wait for.
 
     Example::
 
         >>> oneflow.testing.run_ranks(2, oneflow.distributed.barrier)
         [None, None]
     """
+    if async_op:
+        return _group(group).issue("barrier", oneflow.empty(0))
     _group(group).barrier()
+    return None
 
 
 def wire_bytes() -> dict[str, int]:

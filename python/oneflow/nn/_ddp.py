@@ -250,13 +250,14 @@ def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[
 
 
 def _broadcast(tensors: Iterable[Tensor], group: Any) -> None:
+    first = oneflow.distributed.get_global_rank(group, 0)
     with oneflow.no_grad():
         for tensor in tensors:
             if tensor.is_contiguous():
-                oneflow.distributed.broadcast(tensor.detach(), 0, group)
+                oneflow.distributed.broadcast(tensor.detach(), first, group)
             else:
                 whole = tensor.contiguous()
-                oneflow.distributed.broadcast(whole, 0, group)
+                oneflow.distributed.broadcast(whole, first, group)
                 tensor.copy_(whole)
 
 
