@@ -176,7 +176,7 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
         // SAFETY: a run of the views.
         unsafe {
             if so == 1 && ss == 1 {
-                std::ptr::copy(from, to, n);
+                plain_run(from, to, n)
             } else if so == 1 && ss == -1 {
                 dispatch(isa(), Reversed(from, to, n));
             } else {
@@ -194,13 +194,36 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
         });
         return;
     }
+    // Rows of the last outer dimension go by adding its strides.
+    let (height, down) = (nest.sizes[nest.ndim() - 2], nest.strides(nest.ndim() - 2));
     rows::split(nest.rows(1), ns, &|r| {
-        let mut walk = nest.walk(1, r.start);
+        let mut at = r.start % height;
+        let mut walk = nest.walk(2, r.start / height);
         for _ in r {
-            row(to.at(walk.offsets[0]), from.at(walk.offsets[1]), n);
-            walk.next();
+            let offset = |k: usize| walk.offsets[k] + at as isize * down[k];
+            row(to.at(offset(0)), from.at(offset(1)), n);
+            at += 1;
+            if at == height {
+                at = 0;
+                walk.next();
+            }
         }
     });
+}
+
+/// Neighbours, without a call where they are few; the runs may be the same.
+#[inline(always)]
+unsafe fn plain_run<E: Copy>(from: *const E, to: *mut E, n: usize) {
+    // SAFETY: the caller's runs.
+    unsafe {
+        match n * size_of::<E>() {
+            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+            16 => to.cast::<[u8; 16]>().write(from.cast::<[u8; 16]>().read()),
+            32 => to.cast::<[u8; 32]>().write(from.cast::<[u8; 32]>().read()),
+            _ => std::ptr::copy(from, to, n),
+        }
+    }
 }
 
 /// A run that ends with the first element of the source.

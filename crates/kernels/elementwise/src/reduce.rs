@@ -5,7 +5,7 @@
 //! does not depend on the number of threads.
 
 use crate::complex;
-use crate::io::{Load, Store, by_compute, unsupported};
+use crate::io::{Load, Store, by_compute, is_narrow, unsupported};
 use crate::nest::{Nest, Walk};
 use crate::vector::{All, Any, Fold, MAX_STRIP, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
@@ -50,6 +50,11 @@ pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
         (DType::F32, _) | (_, DType::F32) => DType::F32,
         _ => DType::I64,
     };
+    let picks = of_truth || matches!(kind, ReduceKind::Max | ReduceKind::Min);
+    if picks && is_narrow(x.dtype) && is_narrow(out.dtype) {
+        // SAFETY: the launch's contract.
+        return unsafe { run::<i32>(x, out, kind) };
+    }
     // SAFETY: the launch's contract.
     unsafe { by_compute!(dtype, run(x, out, kind)) }
 }
@@ -75,6 +80,7 @@ unsafe fn run<T: Reduce>(x: View<'_>, out: View<'_>, kind: ReduceKind) -> Result
 /// Everything a piece of the work needs to know.
 struct Job<'a, T: Reduce> {
     x: Shared<u8>,
+    dtype: DType,
     size: isize,
     load: Load<T>,
     /// Whether runs can be folded where they lie.
@@ -146,6 +152,7 @@ unsafe fn fold<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, mean: bool) -> Re
     let mut partial: Vec<T::Wide> = if n_pieces > 1 { vec![T::id::<F>(); n_pieces * n_out] } else { Vec::new() };
     let job = Job {
         x: Shared::new(x.ptr),
+        dtype: x.dtype,
         size: x.dtype.size() as isize,
         load,
         direct,
@@ -279,13 +286,16 @@ impl<T: Reduce> Job<'_, T> {
         let mut walk: Option<Walk<'_>> = (self.reduced.ndim() > 1).then(|| self.reduced.walk(1, a / m));
         let mut buf = [std::mem::MaybeUninit::<T>::uninit(); BLOCK / 4];
         while i < b {
-            let n = (m - col).min(b - i).min(if self.direct { BLOCK } else { BLOCK / 4 });
+            let halves = stride == 1 && T::DTYPE == DType::F32 && matches!(self.dtype, DType::BF16 | DType::F16);
+            let n = (m - col).min(b - i).min(if self.direct || halves { BLOCK } else { BLOCK / 4 });
             let offset = base + walk.as_ref().map_or(0, |w| w.offsets[0]) + col as isize * stride;
             let src = self.x.at(offset * self.size);
             // SAFETY: the run lies in the input.
             let v = unsafe {
                 if self.direct {
                     T::fold_run::<S, F>(src.cast(), n)
+                } else if halves && let Some(v) = T::fold_halves::<S, F>(src.cast(), self.dtype, n) {
+                    v
                 } else {
                     (self.load)(src, stride, n, buf.as_mut_ptr().cast());
                     T::fold_run::<S, F>(buf.as_ptr().cast(), n)

@@ -183,11 +183,13 @@ impl<T: Reduce> Job<T> {
                     }
                     acc = [p, q, r, s];
                 } else {
-                    for (b, s) in buf.iter_mut().zip(&mut acc).take(at.len()) {
+                    for (b, acc) in buf.iter_mut().zip(&mut acc).take(at.len()) {
+                        let mut sum = *acc;
                         for v in &mut b[..m] {
-                            *s = T::join_wide::<F>(*s, v.widen());
-                            *v = T::narrow(*s);
+                            sum = T::join_wide::<F>(sum, v.widen());
+                            *v = T::narrow(sum);
                         }
+                        *acc = sum;
                     }
                 }
                 for (k, b) in buf.iter().enumerate().take(at.len()) {

@@ -1,7 +1,8 @@
 //! What reductions fold with: the operations, and loops over runs and columns of every compute type.
 
 use crate::io::Io;
-use oneflow_kernels_prim::{I64, Num, Register, Simd};
+use oneflow_base::DType;
+use oneflow_kernels_prim::{HalfRegister, I32, I64, Num, Register, Simd};
 use std::mem::MaybeUninit;
 
 /// Most columns that are folded at a time.
@@ -62,6 +63,14 @@ pub trait Reduce: Io {
     /// # Safety
     /// `p` is valid for `n` reads.
     unsafe fn fold_run<S: Simd, F: Fold>(p: *const Self, n: usize) -> Self;
+    /// One contiguous run of half numbers, where they are computed in this type.
+    ///
+    /// # Safety
+    /// `p` is valid for `n` reads of that dtype.
+    #[inline(always)]
+    unsafe fn fold_halves<S: Simd, F: Fold>(_p: *const u16, _dtype: DType, _n: usize) -> Option<Self> {
+        None
+    }
     /// Joins `n_rows` rows of `n_cols` columns into `acc`, column by column.
     ///
     /// # Safety
@@ -76,8 +85,9 @@ pub trait Reduce: Io {
 }
 
 macro_rules! float_reduce {
-    ($t:ident $reg:ident) => {
+    ($t:ident $reg:ident $($halves:item)?) => {
         impl Reduce for $t {
+            $($halves)?
             type Wide = f64;
             #[inline(always)]
             fn widen(self) -> f64 {
@@ -118,92 +128,135 @@ macro_rules! float_reduce {
         }
     };
 }
-float_reduce!(f32 F32);
-float_reduce!(f64 F64);
-
-/// Integer folds may be reordered, so the compiler vectorises the plain loops.
-impl Reduce for i64 {
-    type Wide = i64;
+float_reduce!(f32 F32
     #[inline(always)]
-    fn widen(self) -> i64 {
-        self
-    }
-    #[inline(always)]
-    fn narrow(w: i64) -> i64 {
-        w
-    }
-    #[inline(always)]
-    fn join_wide<F: Fold>(a: i64, b: i64) -> i64 {
-        F::join(I64(a), I64(b)).0
-    }
-    #[inline(always)]
-    fn id<F: Fold>() -> i64 {
-        I64::splat(F::ID).0
-    }
-    #[inline(always)]
-    fn divide(w: i64, n: usize) -> i64 {
-        if n == 0 { 0 } else { w.div_euclid(n as i64) }
-    }
-    #[inline(always)]
-    unsafe fn fold_run<S: Simd, F: Fold>(p: *const i64, n: usize) -> i64 {
-        let mut acc = I64::splat(F::ID);
-        for i in 0..n {
-            // SAFETY: the caller's.
-            acc = F::join(acc, F::prepare(I64(unsafe { p.add(i).read_unaligned() })));
-        }
-        acc.0
-    }
-    #[inline(always)]
-    unsafe fn fold_columns<S: Simd, F: Fold>(
-        p: *const i64,
-        stride: isize,
-        n_rows: usize,
-        n_cols: usize,
-        acc: *mut i64,
-    ) {
-        for r in 0..n_rows as isize {
-            for c in 0..n_cols {
-                // SAFETY: the caller's.
-                unsafe {
-                    let v = F::prepare(I64(p.offset(r * stride).add(c).read_unaligned()));
-                    *acc.add(c) = F::join(I64(*acc.add(c)), v).0;
-                }
+    unsafe fn fold_halves<S: Simd, F: Fold>(p: *const u16, dtype: DType, n: usize) -> Option<f32> {
+        // SAFETY: the caller's.
+        unsafe {
+            match dtype {
+                DType::BF16 => Some(fold_half::<S::F32, F, true>(p, n)),
+                DType::F16 => Some(fold_half::<S::F32, F, false>(p, n)),
+                _ => None,
             }
         }
     }
-}
+);
+float_reduce!(f64 F64);
 
-/// A float run: eight chains of registers, then one, then the rest.
+/// Integer folds may be reordered, so the compiler vectorises the plain loops.
+macro_rules! int_reduce {
+    ($t:ident $lane:ident) => {
+        impl Reduce for $t {
+            type Wide = i64;
+            #[inline(always)]
+            fn widen(self) -> i64 {
+                self as i64
+            }
+            #[inline(always)]
+            fn narrow(w: i64) -> $t {
+                w as $t
+            }
+            #[inline(always)]
+            fn join_wide<F: Fold>(a: i64, b: i64) -> i64 {
+                F::join(I64(a), I64(b)).0
+            }
+            #[inline(always)]
+            fn id<F: Fold>() -> i64 {
+                // The least of a narrow type serves as the least of all.
+                I64::splat(F::ID).0.clamp($t::MIN as i64, $t::MAX as i64)
+            }
+            #[inline(always)]
+            fn divide(w: i64, n: usize) -> i64 {
+                if n == 0 { 0 } else { w.div_euclid(n as i64) }
+            }
+            #[inline(always)]
+            unsafe fn fold_run<S: Simd, F: Fold>(p: *const $t, n: usize) -> $t {
+                let mut acc = $lane(Self::id::<F>() as $t);
+                for i in 0..n {
+                    // SAFETY: the caller's.
+                    acc = F::join(acc, F::prepare($lane(unsafe { p.add(i).read_unaligned() })));
+                }
+                acc.0
+            }
+            #[inline(always)]
+            unsafe fn fold_columns<S: Simd, F: Fold>(
+                p: *const $t,
+                stride: isize,
+                n_rows: usize,
+                n_cols: usize,
+                acc: *mut i64,
+            ) {
+                for r in 0..n_rows as isize {
+                    for c in 0..n_cols {
+                        // SAFETY: the caller's.
+                        unsafe {
+                            let v = F::prepare($lane(p.offset(r * stride).add(c).read_unaligned()));
+                            *acc.add(c) = F::join(I64(*acc.add(c)), I64(v.0 as i64)).0;
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+int_reduce!(i64 I64);
+// Sums and products of it would leave its range: for what picks one of its elements.
+int_reduce!(i32 I32);
+
+/// A float run.
 ///
 /// # Safety
 /// `p` is valid for `n` reads.
 #[inline(always)]
 pub unsafe fn fold_run<R: Register, F: Fold>(p: *const R::Elem, n: usize) -> R::Elem {
+    // SAFETY: every load stays below `n`.
+    fold_by::<R, F>(n, |i| unsafe { R::load(p.add(i)) }, |i, id| unsafe { R::load_partial_or(p.add(i), n - i, id) })
+}
+
+/// A run of bfloat16 (`BF`) or float16 numbers.
+///
+/// # Safety
+/// `p` is valid for `n` reads.
+#[inline(always)]
+pub unsafe fn fold_half<R: HalfRegister, F: Fold, const BF: bool>(p: *const u16, n: usize) -> f32 {
+    // SAFETY: the loads stay below `n`; the rest goes through padded copies.
+    unsafe {
+        let load = |p: *const u16| if BF { R::load_bf16(p) } else { R::load_f16(p) };
+        let rest = |i: usize, id: R| {
+            let (mut bits, mut wide) = ([0u16; 16], [0f32; 16]);
+            std::ptr::copy_nonoverlapping(p.add(i), bits.as_mut_ptr(), n - i);
+            load(bits.as_ptr()).store(wide.as_mut_ptr());
+            R::load_partial_or(wide.as_ptr(), n - i, id)
+        };
+        fold_by::<R, F>(n, |i| load(p.add(i)), rest)
+    }
+}
+
+/// `n` numbers by registers from an element on: eight chains, then one, then the rest.
+#[inline(always)]
+fn fold_by<R: Register, F: Fold>(n: usize, load: impl Fn(usize) -> R, rest: impl Fn(usize, R) -> R) -> R::Elem {
     let w = R::WIDTH;
     let id = R::splat(F::ID);
     let mut acc = id;
     let mut i = 0;
-    // SAFETY: every load stays below `n`.
-    unsafe {
-        if n >= 8 * w {
-            let mut chains = [id; 8];
-            while i + 8 * w <= n {
-                for (k, a) in chains.iter_mut().enumerate() {
-                    *a = F::join(*a, F::prepare(R::load(p.add(i + k * w))));
-                }
-                i += 8 * w;
+    if n >= 8 * w {
+        let mut chains = [id; 8];
+        while i + 8 * w <= n {
+            for (k, a) in chains.iter_mut().enumerate() {
+                *a = F::join(*a, F::prepare(load(i + k * w)));
             }
-            let [a, b, c, d, e, f, g, h] = chains;
-            acc = F::join(F::join(F::join(a, b), F::join(c, d)), F::join(F::join(e, f), F::join(g, h)));
+            i += 8 * w;
         }
-        while i + w <= n {
-            acc = F::join(acc, F::prepare(R::load(p.add(i))));
-            i += w;
-        }
-        if i < n {
-            // The identity is its own preparation for every fold.
-            acc = F::join(acc, F::prepare(R::load_partial_or(p.add(i), n - i, id)));
-        }
+        let [a, b, c, d, e, f, g, h] = chains;
+        acc = F::join(F::join(F::join(a, b), F::join(c, d)), F::join(F::join(e, f), F::join(g, h)));
+    }
+    while i + w <= n {
+        acc = F::join(acc, F::prepare(load(i)));
+        i += w;
+    }
+    if i < n {
+        // The identity is its own preparation for every fold.
+        acc = F::join(acc, F::prepare(rest(i, id)));
     }
     F::across(acc)
 }

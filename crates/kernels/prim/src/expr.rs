@@ -534,36 +534,40 @@ unsafe fn int_tile<L: IntLane, F: Eval<N, L>, const N: usize>(
     out: *mut L::Elem,
     p: *const L::Elem,
 ) {
-    const CHUNK: usize = 256;
+    /// Bytes of a chunk: enough for the loop around it not to count, few enough for the first cache.
+    const BYTES: usize = 2048;
+    let chunk = BYTES / size_of::<L>();
     // SAFETY: `Tile`'s contract, as for `tile`. A lane has the layout of its element. Results go through a local array,
     // which cannot overlap an input, and of the arrays only entries that have been written are read.
     unsafe {
         let params: [L; MAX_PARAMS] = std::array::from_fn(|k| L::of(*p.add(k)));
         // An input with step zero is read from copies.
-        let mut spread = [[const { MaybeUninit::<L>::uninit() }; CHUNK]; N];
-        let mut res = [const { MaybeUninit::<L>::uninit() }; CHUNK];
+        let mut spread = [[MaybeUninit::<u64>::uninit(); BYTES / 8]; N];
+        let mut res = [MaybeUninit::<u64>::uninit(); BYTES / 8];
+        let res = res.as_mut_ptr().cast::<L>();
         let mut at = [std::ptr::null::<L>(); N];
         let mut step = [0usize; N];
         for k in 0..N {
             at[k] = (*ins.add(k)).cast();
-            step[k] = *steps.add(k) * CHUNK;
+            step[k] = *steps.add(k) * chunk;
             if step[k] == 0 && n > 0 {
                 let v = *at[k];
-                spread[k][..n.min(CHUNK)].fill(MaybeUninit::new(v));
-                at[k] = spread[k].as_ptr().cast();
+                let copies = spread[k].as_mut_ptr().cast::<L>();
+                (0..n.min(chunk)).for_each(|j| copies.add(j).write(v));
+                at[k] = copies;
             }
         }
         let mut i = 0;
         while i < n {
-            let m = CHUNK.min(n - i);
+            let m = chunk.min(n - i);
             for j in 0..m {
                 let mut x = [params[0]; N];
                 for k in 0..N {
                     x[k] = at[k].add(j).read_unaligned();
                 }
-                res.get_unchecked_mut(j).write(F::call(x, &params));
+                res.add(j).write(F::call(x, &params));
             }
-            std::ptr::copy_nonoverlapping(res.as_ptr().cast::<L::Elem>(), out.add(i), m);
+            std::ptr::copy_nonoverlapping(res.cast::<L::Elem>(), out.add(i), m);
             for k in 0..N {
                 at[k] = at[k].wrapping_add(step[k]);
             }
