@@ -51,8 +51,10 @@ impl<E: Elem> WithSimd for Block<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self) {
+        // One column that lies in one piece is a dot product.
+        let column = self.sums.len() == 1 && self.b.rs == 1;
         // SAFETY: the contract of `gemv`.
-        unsafe { if self.b.cs == 1 { self.rows::<S>() } else { self.columns::<S>() } }
+        unsafe { if self.b.cs == 1 && !column { self.rows::<S>() } else { self.columns::<S>() } }
     }
 }
 
