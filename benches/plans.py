@@ -182,6 +182,7 @@ def interleaved(thunks: list[Thunk], seconds: float) -> list[float]:
 def steps(args: argparse.Namespace) -> None:
     import oneflow as flow
     import torch
+    import torch._inductor.config
 
     for package in (flow, torch):
         package.set_num_threads(1)
@@ -195,6 +196,8 @@ def steps(args: argparse.Namespace) -> None:
         thunks = [lambda g=compiled, x=x: g(*x), eager(b, x, make(b.parameters()))]
         thunks.append(eager(c, y, make_theirs(c.parameters())))
         if args.compile:
+            # The width of the vectors it writes its own kernels with, in bits; none is what the processor has.
+            torch._inductor.config.cpp.simdlen = 256 if args.isa else None
             thunks.append(eager(torch.compile(c), y, make_theirs(c.parameters())))
         mine, *rest = interleaved(thunks, args.seconds)
         print(f"{name:36s} " + " ".join(f"x{mine / r:.3f}" for r in rest), flush=True)
