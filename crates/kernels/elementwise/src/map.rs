@@ -145,7 +145,13 @@ unsafe fn direct<T: Copy + Default, P: Sync>(views: &[View<'_>], tile: Tile<T, P
 }
 
 /// Rows that every operand walks by one or stays on, used where they lie: a bias, a column.
-unsafe fn by_rows<T: Copy, P: Sync>(nest: &Nest, tile: Tile<T, P>, ins: &[View<'_>], out: *mut u8, params: &[P; MAX_PARAMS]) {
+unsafe fn by_rows<T: Copy, P: Sync>(
+    nest: &Nest,
+    tile: Tile<T, P>,
+    ins: &[View<'_>],
+    out: *mut u8,
+    params: &[P; MAX_PARAMS],
+) {
     /// Elements of a piece of a row.
     const PIECE: usize = 16 << 10;
     let (n, inner, arity) = (nest.inner(), nest.inner_strides(), ins.len());
