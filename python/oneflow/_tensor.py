@@ -419,6 +419,7 @@ _METHODS |= {
     "module_load": _asked(module_load),
     "record_stream": record_stream,
     "is_distributed": is_distributed,
+    "_is_view": lambda self: self._base is not None,
     "is_conj": lambda self: False,
     "is_neg": lambda self: False,
     "resolve_conj": lambda self: self,

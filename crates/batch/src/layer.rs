@@ -12,6 +12,7 @@ use oneflow_core::{
 };
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 
 /// Ops that take any number of leading dimensions of their first input; the other inputs belong to the last ones.
 const LEADING: [&str; 6] = ["linear", "layer_norm", "rms_norm", "embedding_rows", "tril", "triu"];
@@ -64,7 +65,7 @@ pub(crate) fn batch(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
         Ran::OnSamples => return write(dest, outs),
         Ran::No => outs.clear(),
     }
-    if let (Some(compose), false) = (call.op.compose, random) {
+    if let (Some(compose), false, Some(_composing)) = (call.op.compose, random, Composing::of(&call)) {
         // A composition that stands in for a kernel may refuse what the kernel takes.
         drop(outside);
         match compose(&call, outs) {
@@ -76,6 +77,32 @@ pub(crate) fn batch(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     let _outside = Outside::of(id);
     slices(&call, id, drawn, outs)?;
     finish(dest, id, outs)
+}
+
+/// An op whose composition runs. Some call their own op again with what its kernel takes, and a batch is not that.
+struct Composing;
+
+thread_local! {
+    static COMPOSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Composing {
+    /// `None` where it is running already.
+    fn of(c: &Call<'_>) -> Option<Composing> {
+        COMPOSED.with_borrow_mut(|names| {
+            if names.contains(&c.op.name()) {
+                return None;
+            }
+            names.push(c.op.name());
+            Some(Composing)
+        })
+    }
+}
+
+impl Drop for Composing {
+    fn drop(&mut self) {
+        COMPOSED.with_borrow_mut(Vec::pop);
+    }
 }
 
 /// Results that hold all samples become samples' tensors, or go where the call wanted them.

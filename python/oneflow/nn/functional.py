@@ -491,8 +491,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    # A trace has no values to look at; it is to say how many classes there are.
-    read = tensor.numel() > 0 and not (num_classes > 0 and _oneflow._is_tracing())
+    # A trace and a batch have no values to look at; they are to say how many classes there are.
+    hidden = _oneflow._is_tracing() or _oneflow._vmap_shown(tensor) is not None
+    read = tensor.numel() > 0 and not (num_classes > 0 and hidden)
     if read and int(tensor.min().item()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     largest = int(tensor.max().item()) if read else -1
