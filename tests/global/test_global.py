@@ -7,6 +7,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -313,3 +314,43 @@ def test_a_group_names_ranks_by_their_numbers_in_the_world() -> None:
         assert model.module.weight.grad.item() == 1.5
 
     run_ranks(3, rank)
+
+
+def test_a_launcher_starts_all_ranks_anew_after_a_failure(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        "import os, oneflow as flow\n"
+        "flow.distributed.init_process_group()\n"
+        "first = os.environ['TORCHELASTIC_RESTART_COUNT'] == '0'\n"
+        "if first and flow.distributed.get_rank() == 1:\n"
+        "    os._exit(3)\n"
+        "x = flow.ones(1)\n"
+        "flow.distributed.all_reduce(x)\n"
+        "print('sum', x.item())\n"
+    )
+    launch = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", "--log-dir", str(tmp_path)]
+    run = subprocess.run([*launch, "--max-restarts", "1", str(script)], timeout=120, capture_output=True, text=True)
+    assert run.returncode == 0 and "start 2 of all" in run.stderr
+    assert [(tmp_path / f"rank{r}.1.log").read_text() for r in (0, 1)] == ["sum 2.0\n"] * 2
+    assert subprocess.run([*launch, str(script)], timeout=120).returncode != 0
+
+
+def test_no_rank_outlives_its_launcher(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    pids = tmp_path / "pids"
+    script.write_text(f"import os, time\nopen({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\ntime.sleep(100)\n")
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", str(script)]
+    )
+    deadline = time.monotonic() + 60
+    while not pids.exists() or pids.read_text().count("\n") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    launcher.kill()
+    launcher.wait()
+    for pid in map(int, pids.read_text().split()):
+        while (
+            Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

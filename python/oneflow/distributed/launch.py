@@ -1,12 +1,13 @@
 """Start the ranks of a job on this machine: ``python -m oneflow.distributed.launch --nproc-per-node 2 script.py``.
 
 Takes torchrun's flags for one launcher a node and gives every process torchrun's environment. The first process that
-fails ends the others.
+fails ends the others, after which all may start anew (``--max-restarts``); no process outlives the launcher.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import signal
 import socket
@@ -31,6 +32,17 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nproc-per-node", "--nproc_per_node", type=int, default=1, help="processes on this machine")
     parser.add_argument("--master-addr", "--master_addr", default="127.0.0.1", help="address of machine 0")
     parser.add_argument("--master-port", "--master_port", type=int, help="port of machine 0, a free one by default")
+    parser.add_argument("--standalone", action="store_true", help="one machine, a free port: what is done anyway")
+    parser.add_argument(
+        "--max-restarts",
+        "--max_restarts",
+        type=int,
+        default=0,
+        help="how often all processes start anew after a failure",
+    )
+    parser.add_argument(
+        "--log-dir", "--log_dir", "--logdir", help="folder for a file of output for each rank and start"
+    )
     parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
     parser.add_argument("--no-python", "--no_python", action="store_true", help="the script is a program")
     parser.add_argument("script")
@@ -41,13 +53,17 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     if args.master_port is None:
         if args.nnodes > 1:
             parser.error("--master-port is required with several machines")
-        with socket.socket() as probe:
-            probe.bind((args.master_addr, 0))
-            args.master_port = probe.getsockname()[1]
+        args.master_port = _free_port(args.master_addr)
     return args
 
 
-def environment(args: argparse.Namespace, local_rank: int) -> dict[str, str]:
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(args: argparse.Namespace, local_rank: int, restart: int = 0) -> dict[str, str]:
     """Return the environment of one rank.
 
     Example::
@@ -67,6 +83,8 @@ def environment(args: argparse.Namespace, local_rank: int) -> dict[str, str]:
         "GROUP_WORLD_SIZE": args.nnodes,
         "MASTER_ADDR": args.master_addr,
         "MASTER_PORT": args.master_port,
+        "TORCHELASTIC_RESTART_COUNT": restart,
+        "TORCHELASTIC_MAX_RESTARTS": args.max_restarts,
     }
     env = {**os.environ, **{name: str(value) for name, value in own.items()}}
     if n > 1:
@@ -88,11 +106,24 @@ def main(argv: list[str] | None = None) -> int:
         >>> _ = signal.signal(signal.SIGTERM, before)
     """
     args = parse_arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for restart in range(args.max_restarts + 1):
+        code = _run(args, restart)
+        if code == 0 or restart == args.max_restarts:
+            break
+        sys.stderr.write(f"oneflow.distributed.launch: a process ended with {code}; start {restart + 2} of all\n")
+        if args.nnodes == 1:
+            # The old port may still be held for a while.
+            args.master_port = _free_port(args.master_addr)
+    return code
+
+
+def _run(args: argparse.Namespace, restart: int) -> int:
+    """One start of all processes, to the end of the last or the failure of the first."""
     command = [] if args.no_python else [sys.executable, "-u"]
     command += ["-m", args.script] if args.module else [args.script]
     command += args.arguments
-    processes = [subprocess.Popen(command, env=environment(args, r)) for r in range(args.nproc_per_node)]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    processes = [_start(command, args, rank, restart) for rank in range(args.nproc_per_node)]
     code = 0
     try:
         while code == 0 and any(p.poll() is None for p in processes):
@@ -108,6 +139,24 @@ def main(argv: list[str] | None = None) -> int:
                 p.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 p.kill()
+
+
+def _start(command: list[str], args: argparse.Namespace, local_rank: int, restart: int) -> subprocess.Popen[bytes]:
+    env = environment(args, local_rank, restart)
+    if args.log_dir is None:
+        return subprocess.Popen(command, env=env, preexec_fn=_end_with_parent)
+    os.makedirs(args.log_dir, exist_ok=True)
+    with open(os.path.join(args.log_dir, f"rank{env['RANK']}.{restart}.log"), "wb") as log:
+        return subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent)
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Also a launcher that is killed outright leaves no process behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 if __name__ == "__main__":
