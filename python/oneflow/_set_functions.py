@@ -24,9 +24,14 @@ def _results(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bo
     return tuple(out) if len(out) > 1 else values
 
 
+def _starts(differs: Tensor) -> Tensor:
+    """Marks of the entries that differ from the one before them, and of the first."""
+    return _oneflow.cat([differs.new_ones((1,)), differs])
+
+
 def _groups(differs: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """From marks where an entry differs from the one before: first of each group, group of each entry, group sizes."""
-    starts = _oneflow.cat([differs.new_ones((1,)), differs])
+    starts = _starts(differs)
     group = starts.cumsum(0) - 1
     first = starts.nonzero().reshape(-1)
     counts = _oneflow.cat([first[1:], first.new_full((1,), n)]) - first
@@ -68,6 +73,8 @@ def unique(
             empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)
             return _results(flat.clone(), empty.reshape(shape), empty, return_inverse, return_counts)
         values, order = _oneflow.sort(flat.detach(), stable=True)
+        if not (return_inverse or return_counts):
+            return values[_starts(values[1:] != values[:-1])]
         first, group, counts = _groups(values[1:] != values[:-1], n)
         inverse = group.new_empty((n,)).index_copy_(0, order, group).reshape(shape) if return_inverse else group
         return _results(values[first], inverse, counts, return_inverse, return_counts)
@@ -109,7 +116,10 @@ def unique_consecutive(
     if n == 0:
         empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)
         return _results(along.new_empty(along.shape), empty.reshape(shape), empty, return_inverse, return_counts)
-    first, group, counts = _groups(_differ(_rows(along, where)), n)
+    differs = along[1:] != along[:-1] if along.dim() == 1 else _differ(_rows(along, where))
+    if along.dim() == 1 and not (return_inverse or return_counts):
+        return along[_starts(differs)]
+    first, group, counts = _groups(differs, n)
     chosen = along.movedim(where, 0)[first].movedim(0, where)
     return _results(chosen, group.reshape(shape), counts, return_inverse, return_counts)
 
