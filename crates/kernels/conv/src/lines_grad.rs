@@ -4,20 +4,21 @@
 //! where they lie, one position after the other; its columns are the channels of the output's gradient. Pairs of bfloat16 are two
 //! positions.
 
-use crate::direct::{PairRows, pairs};
+use crate::direct::pairs;
 use crate::geometry::{Block, Blocks, Three};
 use crate::region::{Region, SPARE};
 use crate::store::tile_len;
 use crate::stored::Stored;
 use crate::weight_grad::WeightGrad;
 use crate::winograd::part;
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
+use oneflow_base::bf16;
+use oneflow_kernels_gemm::micro::{Acc, Ahead, Bf16Pairs, Kernels, Mode, Onto, Panel, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::{self as prim, Simd, WithSimd, dispatch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Shorter lines of outputs are summed better in blocks; twice as long ones pay for making pairs.
+/// Shorter lines of outputs are summed better in blocks.
 const LEAST_LINE: usize = 24;
 /// Positions of a block.
 const BLOCK_ROWS: usize = 1024;
@@ -43,8 +44,7 @@ impl<'a, T: Stored> LinesGrad<'a, T> {
         let lines = (BLOCK_ROWS / sizes[3].max(1)).max(1) * sizes[3];
         let fits = n_in < ker.lanes && n_out >= ker.lanes && w.dilation[2] == 1 && sizes[3] >= LEAST_LINE;
         let blocks = Blocks::new(sizes, lines);
-        let pairs = pairs::<T>().filter(|_| sizes[3] >= 2 * LEAST_LINE);
-        let this = LinesGrad { of, isa, ker, pairs, blocks, stored: PhantomData };
+        let this = LinesGrad { of, isa, ker, pairs: pairs::<T>(), blocks, stored: PhantomData };
         (fits && of.grad.numel() > 0 && this.run_len() >= 4).then_some(this)
     }
 
@@ -114,12 +114,7 @@ impl<'a, T: Stored> LinesGrad<'a, T> {
                     lines.each(|_, at| {
                         let from = std::array::from_fn(|d| at[d + 1] as isize * w.stride[d]);
                         let from = region.offset(at[0], from);
-                        self.pack_line(&block, at, g, &outs, grads);
-                        for col in (0..if self.pairs.is_some() { outs.len() } else { 0 }).step_by(ker.nr) {
-                            let from = grads.add(col * line).cast_const().cast();
-                            let (width, to) = (ker.nr.min(ld - col), pair_g.add(col * line.div_ceil(2)));
-                            dispatch(prim::isa(), PairRows { from, rows: line, width, to });
-                        }
+                        self.pack_line(&block, at, g, &outs, (grads, pair_g));
                         self.line(&region, from, (x, grads), (pair_x, pair_g), (sums, ld), outs.len());
                     });
                 }
@@ -128,18 +123,39 @@ impl<'a, T: Stored> LinesGrad<'a, T> {
         })
     }
 
-    /// A line of gradients: panels of [position, channel].
-    unsafe fn pack_line(&self, block: &Block, at: [usize; 4], g: usize, outs: &Range<usize>, to: *mut T::Acc) {
+    /// A line of gradients: panels of [position, channel], or of pairs and a last position without a second.
+    unsafe fn pack_line(
+        &self,
+        block: &Block,
+        at: [usize; 4],
+        g: usize,
+        outs: &Range<usize>,
+        (to, pair_to): (*mut T::Acc, *mut u32),
+    ) {
         let (grad, nr) = (&self.of.grad, self.ker.nr);
-        let first = g * (self.of.weight.sizes[0] / self.of.window.groups);
+        let (first, k) = (g * (self.of.weight.sizes[0] / self.of.window.groups), grad.sizes[4]);
         let pos: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
         for o in outs.clone().step_by(nr) {
             let src = grad.at::<T>(pos[0], first + o, [pos[1], pos[2], pos[3]]).cast_const();
             let n = nr.min(outs.end - o);
-            let strip = Strip { src, ws: grad.strides[1], ks: grad.strides[4], width: n, k: grad.sizes[4] };
-            let width = n.next_multiple_of(self.ker.lanes);
-            // SAFETY: the line lies in the gradient; panels are packed in the order they lie.
-            unsafe { T::Mode::pack(self.isa, strip, to.add((o - outs.start) * grad.sizes[4]), width) };
+            let (strip, width) = (
+                Strip { src, ws: grad.strides[1], ks: grad.strides[4], width: n, k },
+                n.next_multiple_of(self.ker.lanes),
+            );
+            let o = o - outs.start;
+            // SAFETY: the line lies in the gradient; panels are packed in the order they lie. Pairs are of bfloat16.
+            unsafe {
+                let mut single = strip;
+                if self.pairs.is_some() {
+                    let Strip { src, ws, ks, .. } = strip;
+                    let panel = Panel { at: 0, width: n, dst: pair_to.add(o * k.div_ceil(2)), dst_width: width };
+                    let strip = Strip { src: src.cast::<bf16>(), ws, ks, width: n, k };
+                    Bf16Pairs::pack_panels(self.isa, strip, &[panel]);
+                    single = Strip { src: src.offset((k / 2 * 2) as isize * ks), k: k % 2, ..single };
+                }
+                let at = (k - single.k) * width;
+                T::Mode::pack(self.isa, single, to.add(o * k + at), width);
+            }
         }
     }
 
