@@ -140,6 +140,10 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
         // SAFETY: the caller's contract.
         return unsafe { job.run(&Tasks::new(args, par.threads(), kernels.nr), par) };
     };
+    if M::DIRECT && args.b.cs == 1 && is_near::<M>(args.k * args.n) {
+        // SAFETY: the caller's contract.
+        return unsafe { job.run(&tasks, par) };
+    }
     scratch::with(Slot::Whole, len * size_of::<M::P>(), |room| {
         let job = &Job { packed: room.cast_const().cast(), ..job };
         let panels = args.n.div_ceil(kernels.nr);
@@ -310,6 +314,10 @@ const WAYS: usize = 8;
 /// An operand of at most this size stays in the second cache beside the tiles that read it.
 const NEAR_BYTES: usize = 400 << 10;
 
+fn is_near<M: Mode>(elements: usize) -> bool {
+    elements * size_of::<M::S>() <= NEAR_BYTES
+}
+
 /// Most rows whose sums are kept outside C at a time: it bounds that buffer.
 const SUM_ROWS: usize = 1024;
 
@@ -351,14 +359,13 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
     fn reads_a(&self, rows: usize, cols: usize) -> bool {
         let apart = !(self.a.rs as usize * size_of::<M::S>()).is_multiple_of(SAME_SET);
         let few_ways = self.kernels.mr <= WAYS;
-        let near = size_of::<M::S>() * self.k * rows <= NEAR_BYTES;
-        let in_order = self.a.cs == 1 && (apart || few_ways) || self.a.rs == 1 && near;
+        let in_order = self.a.cs == 1 && (apart || few_ways) || self.a.rs == 1 && is_near::<M>(self.k * rows);
         M::DIRECT && (in_order || cols <= 2 * self.kernels.nr)
     }
 
     /// Whether the kernels read B where it lies: packing pays when what is packed is read a few times, and from afar.
     fn reads_b(&self, rows: usize, cols: usize) -> bool {
-        let near = size_of::<M::S>() * self.k * cols <= NEAR_BYTES;
+        let near = is_near::<M>(self.k * cols);
         M::DIRECT && self.packed.is_null() && self.b.cs == 1 && (near || rows <= 2 * self.kernels.mr)
     }
 
