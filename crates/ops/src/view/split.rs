@@ -148,6 +148,26 @@ Example::
     ..VIEW
 };
 
+/// The stack along `dim`, its dimensions in memory in the order of the strides: what led to the parts leads back to a
+/// gradient without gaps.
+fn stack_like(parts: &[Tensor], dim: usize, strides: &[i64]) -> Result<Tensor> {
+    let mut order: Vec<i64> = (0..strides.len() as i64).collect();
+    order.sort_by_key(|d| std::cmp::Reverse(strides[*d as usize]));
+    if order.is_sorted() {
+        return f::stack(parts, dim as i64);
+    }
+    let (mut back, mut of_part, mut at) = (vec![0; order.len()], Vec::with_capacity(order.len()), 0);
+    for (i, &d) in order.iter().enumerate() {
+        back[d as usize] = i as i64;
+        match d == dim as i64 {
+            true => at = i as i64,
+            false => of_part.push(d - i64::from(d > dim as i64)),
+        }
+    }
+    let parts = parts.iter().map(|p| p.permute(&of_part)).collect::<Result<Vec<_>>>()?;
+    f::stack(&parts, at)?.permute(&back)
+}
+
 pub static UNBIND: OpDef = OpDef {
     sig: Sig::parse("unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]"),
     doc: "A view of every index along a dimension, which disappears.
@@ -182,7 +202,8 @@ Example::
                     .iter()
                     .map(|g| g.clone().map_or_else(|| some.zeros_like(), Ok))
                     .collect::<Result<_>>()?;
-                f::stack(&all, c.arg(0).int().unwrap_or(0))
+                let m = c.in_meta(0)?;
+                stack_like(&all, wrap_dim(c.arg(0).int().unwrap_or(0), m.sizes.len())?, &m.strides)
             })
         },
     },
