@@ -181,3 +181,43 @@ def test_second_derivative_of_an_activation_exists_where_it_is_zero(name):
         return fw.autograd.grad(g.sum(), x)[0].tolist()
 
     assert second(oneflow) == pytest.approx(second(torch))
+
+
+def test_a_hook_keeps_the_size_of_a_gradient():
+    x = oneflow.ones(2, requires_grad=True)
+
+    def half(g):
+        return g[:1]
+
+    x.register_hook(half)
+    with pytest.raises(RuntimeError, match="hook 'half' has changed the size of value"):
+        (x * 3).sum().backward()
+
+
+def test_a_function_with_forward_mode_runs_under_dual_numbers_and_vmap():
+    class Cube(oneflow.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_forward(x)
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            raise AssertionError("tangents are read from backward")
+
+    fw_ad = oneflow.autograd.forward_ad
+    with fw_ad.dual_level():
+        y = Cube.apply(fw_ad.make_dual(oneflow.tensor([2.0]), oneflow.ones(1)))
+        assert fw_ad.unpack_dual(y).tangent.tolist() == [12.0]
+    assert oneflow.vmap(Cube.apply)(oneflow.arange(3.0)).tolist() == [0.0, 1.0, 8.0]
+    assert oneflow.vmap(oneflow.func.grad(Cube.apply))(oneflow.arange(3.0)).tolist() == [0.0, 3.0, 12.0]
+    x = oneflow.ones(2, 3)
+    assert x[0]._is_view() and not x._is_view()

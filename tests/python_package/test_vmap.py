@@ -4,6 +4,9 @@ import oneflow
 import pytest
 import torch
 
+# PyTorch runs some of these sample by sample, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+
 
 def values(tree):
     if isinstance(tree, (oneflow.Tensor, torch.Tensor)):
