@@ -295,3 +295,29 @@ def test_buffer_class():
     m.a = oneflow.nn.Buffer(oneflow.ones(1))
     m.b = oneflow.nn.Buffer(oneflow.ones(1), persistent=False)
     assert list(m.state_dict()) == ["a"] and [n for n, _ in m.named_buffers()] == ["a", "b"]
+
+
+def test_older_and_full_backward_hooks_do_not_mix():
+    layer = oneflow.nn.Linear(1, 1)
+    layer.register_full_backward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full backward hooks"):
+        layer.register_backward_hook(lambda *_: None)
+
+
+def test_a_sequence_times_a_number_repeats_its_modules():
+    one = oneflow.nn.Sequential(oneflow.nn.ReLU())
+    assert len(one * 3) == len(3 * one) == 3
+    with pytest.raises(ValueError, match="Non-positive multiplication factor 0"):
+        one * 0
+    many = oneflow.nn.Sequential(oneflow.nn.ReLU())
+    many *= 2
+    assert len(many) == 2
+
+
+def test_loading_into_meta_tensors_says_that_nothing_happens():
+    with oneflow.device("meta"):
+        layer = oneflow.nn.Linear(1, 1, bias=False)
+    with pytest.warns(UserWarning, match="which is a no-op"):
+        layer.load_state_dict({"weight": oneflow.ones(1, 1)})
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        layer.to("cpu")

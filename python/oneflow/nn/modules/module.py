@@ -113,6 +113,7 @@ class Module(StateDictMixin):
 
     training: bool
     call_super_init: bool = False
+    _is_full_backward_hook: bool | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -244,14 +245,33 @@ class Module(StateDictMixin):
         """Call ``hook(module, grad_input, grad_output)`` whenever the gradient of the inputs is computed.
 
         A result that is not None replaces ``grad_input``. The entries are None for what is no tensor.
+
+        Raises:
+            RuntimeError: the module has hooks of :meth:`register_backward_hook`.
         """
+        self._allow_backward_hooks(full=True)
         return register(self._backward_hooks, hook, prepend=prepend)
+
+    def _allow_backward_hooks(self, full: bool) -> None:
+        if self._is_full_backward_hook not in (None, full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
+        self._is_full_backward_hook = full
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before it is propagated; a result that is not None replaces it."""
         return register(self._backward_pre_hooks, hook, prepend=prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The older name; the hook sees what those of :meth:`register_full_backward_hook` see.
+
+        Raises:
+            RuntimeError: the module has hooks of :meth:`register_full_backward_hook`.
+        """
+        self._allow_backward_hooks(full=False)
+        return register(self._backward_hooks, hook)
 
     # ---- registration
 
