@@ -87,6 +87,11 @@ def functional_call(
     """
     if isinstance(parameter_and_buffer_dicts, Mapping):
         tensors = dict(parameter_and_buffer_dicts)
+    elif not isinstance(parameter_and_buffer_dicts, (list, tuple)):
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(parameter_and_buffer_dicts)}"
+        )
     else:
         tensors = {}
         for part in parameter_and_buffer_dicts:
