@@ -149,7 +149,7 @@ impl Traits {
     pub const COMMUTES: Traits = Traits(2);
     /// The kernel reads its inputs contiguous: copies are inserted.
     pub const NEEDS_CONTIGUOUS: Traits = Traits(4);
-    /// The destination may be exactly an input.
+    /// The destination may be exactly an input: of elementwise ops, and of others the first one on the host.
     pub const ALIAS_OK: Traits = Traits(8);
     pub const NO_RECOMPUTE: Traits = Traits(16);
     /// Waits for the device and reads data on the host.

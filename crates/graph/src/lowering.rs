@@ -263,10 +263,13 @@ impl Lowering<'_> {
             Kind::Chain(_) => n.ins.iter().flatten().copied().collect(),
             Kind::Op { op, attrs } => match op.kernel {
                 Kernel::Elementwise(_) if op.traits.has(Traits::ALIAS_OK) => n.ins.iter().flatten().copied().collect(),
-                Kernel::Prim { .. } => match self.initial(n, op, attrs)? {
-                    Some(v) => vec![v],
-                    None => return Ok(None),
-                },
+                Kernel::Prim { .. } => {
+                    // Other devices' kernels may come back to what they read.
+                    let here = op.traits.has(Traits::ALIAS_OK) && self.g.meta(out).device.is_cpu();
+                    let over = here && n.outs.first() == Some(&out);
+                    let first = self.initial(n, op, attrs)?;
+                    first.into_iter().chain(n.ins.iter().flatten().copied().filter(|_| over)).collect()
+                }
                 _ => return Ok(None),
             },
         };

@@ -82,7 +82,9 @@ pub fn place(lives: &[Life], effort: Effort) -> Layout {
     let Some((mut layout, order)) = best else {
         return Layout { offsets: Vec::new(), peak: 0, bound: 0, order: "size" };
     };
-    if effort.compress {
+    // Where all orders leave much, it is worth the time unasked.
+    let far = effort.orders && layout.peak > bound + bound / 20;
+    if effort.compress || far {
         compress(lives, order, &mut layout);
     }
     layout

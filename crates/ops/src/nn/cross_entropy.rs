@@ -205,5 +205,7 @@ pub static BACKWARD: OpDef = OpDef {
         let each = c.t(0)?.ndim() == 1;
         split_rows(c, &[each, true, true, false, true], 1, rows)
     })),
+    // Row by row: each is read before it is written.
+    traits: Traits::ALIAS_OK,
     ..OpDef::BASE
 };

@@ -210,7 +210,8 @@ the input.",
         }
         Ok(())
     })),
-    traits: Traits::NEEDS_CONTIGUOUS,
+    // Row by row: each is read before it is written.
+    traits: Traits::NEEDS_CONTIGUOUS.or(Traits::ALIAS_OK),
     ..OpDef::BASE
 };
 

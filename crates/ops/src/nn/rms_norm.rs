@@ -133,7 +133,8 @@ lets `residual` be added to that of the input.",
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, &[None, Some(Sbp::P_SUM)], r))),
-    traits: Traits::NEEDS_CONTIGUOUS,
+    // Row by row: each is read before it is written.
+    traits: Traits::NEEDS_CONTIGUOUS.or(Traits::ALIAS_OK),
     ..OpDef::BASE
 };
 
