@@ -342,6 +342,11 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
     }
 
     unsafe fn single_row(&self, cols: Range<usize>) {
+        if std::any::TypeId::of::<M::S>() == std::any::TypeId::of::<Sum<M>>() && self.a.cs == 1 {
+            let x = self.a.at(0, 0).cast::<Sum<M>>().cast_const();
+            // SAFETY: A's row of k neighbours is one of sums.
+            return unsafe { gemv(self.isa, self.k, x, self.b, (self.alpha, self.beta), &self.post, cols) };
+        }
         scratch::with(Slot::A, self.k * size_of::<Sum<M>>(), |x| {
             let x: *mut Sum<M> = x.cast();
             // SAFETY: A has k elements, as has the buffer.
