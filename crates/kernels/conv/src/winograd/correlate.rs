@@ -93,10 +93,9 @@ impl<'a, T: Stored> Winograd<'a, T> {
         self.c.weight.channels.next_multiple_of(self.ker.lanes) + self.ker.lanes
     }
 
-    /// Blocks of tiles of which `per_tile` numbers a point are near.
-    fn blocks(&self, per_tile: usize) -> Blocks {
-        let bytes = POINTS * per_tile * size_of::<T::Acc>();
-        Blocks::new(self.tiles, (BLOCK_BYTES / bytes).clamp(self.ker.mr, 256))
+    fn blocks(&self) -> Blocks {
+        let per_tile = POINTS * (self.row_len() + self.ker.nr) * size_of::<T::Acc>();
+        Blocks::new(self.tiles, (BLOCK_BYTES / per_tile).clamp(self.ker.mr, 256))
     }
 
     fn rooms(&self, blocks: &Blocks) -> Rooms {
@@ -121,7 +120,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
 
     unsafe fn by_tiles(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        let (blocks, panels) = (self.blocks(self.row_len() + self.ker.nr), self.c.weight.n.div_ceil(self.ker.nr));
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
         let rooms = self.rooms(&blocks);
         let n_data = POINTS * blocks.largest() * self.row_len();
         // Few blocks leave threads idle: they share out the panels and make the tiles again.
@@ -162,8 +161,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
 
     unsafe fn by_outputs(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        // The tiles of all blocks pass by a panel's weights: the fewer blocks the less often these are read.
-        let (blocks, panels) = (self.blocks(2 * self.ker.nr), self.c.weight.n.div_ceil(self.ker.nr));
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
         let rooms = self.rooms(&blocks);
         let mut firsts = vec![0];
         (0..blocks.len()).for_each(|i| firsts.push(firsts[i] + blocks.get(i).n_positions()));
