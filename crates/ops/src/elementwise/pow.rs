@@ -8,6 +8,8 @@ static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0])).complex(comple
 static SQUARE: Expr = expr!(num "pow_2", |x| x * x).complex(complex!(|x| x * x));
 static CUBE: Expr = expr!(num "pow_3", |x| x * x * x).complex(complex!(|x| x * x * x));
 static SQRT: Expr = expr!(float "pow_half", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
+static INVERSE: Expr = expr!(float "pow_minus_1", |x| x.recip()).complex(complex!(|x| x.recip()));
+static INVERSE_SQRT: Expr = expr!(float "pow_minus_half", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
 static BASE_SCALAR: Expr = expr!(num "pow_base", |x; p| p[0].pow(x)).complex(complex!(|x; p| p[0].pow(x)));
 
 pub static OP: OpDef = OpDef {
@@ -31,6 +33,8 @@ Example::
             Some(2.0) => Some(&SQUARE),
             Some(3.0) => Some(&CUBE),
             Some(0.5) if compute != DType::I64 => Some(&SQRT),
+            Some(-1.0) if compute != DType::I64 => Some(&INVERSE),
+            Some(-0.5) if compute != DType::I64 => Some(&INVERSE_SQRT),
             _ => None,
         };
         match special {
