@@ -295,3 +295,12 @@ def test_errors_are_torchs(i):
     for fw in (oneflow, torch):
         with pytest.raises(kind):
             make(fw)
+
+
+@pytest.mark.parametrize("eps", [None, 1e-6])
+def test_rms_norm_of_half_types_rounds_once(eps):
+    x = torch.randn(64, 96, generator=torch.Generator().manual_seed(0))
+    want = torch.nn.functional.rms_norm(x.bfloat16(), (96,), torch.ones(96).bfloat16(), eps)
+    weight = oneflow.ones(96, dtype=oneflow.bfloat16)
+    have = oneflow.nn.functional.rms_norm(oneflow.tensor(x.numpy()).bfloat16(), (96,), weight, eps)
+    assert have.float().tolist() == want.float().tolist()

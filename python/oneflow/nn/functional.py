@@ -462,11 +462,12 @@ def rms_norm(
             f"rms_norm: normalized_shape={list(shape)} does not match the trailing dimensions of an input "
             f"of size {list(input.shape)}"
         )
+    half = input.dtype in (oneflow.bfloat16, oneflow.float16)
     if eps is None:
-        eps = oneflow.finfo(input.dtype).eps
+        # Of the dtype that is computed in.
+        eps = oneflow.finfo(oneflow.float32 if half else input.dtype).eps
     if input.is_floating_point() and (weight is None or weight.dtype == input.dtype):
         return _oneflow._C.native_rms_norm(input, shape, weight, eps)[0]
-    half = input.dtype in (oneflow.bfloat16, oneflow.float16)
     wide = input.float() if half else input
     dims = tuple(range(-len(shape), 0))
     y = wide * (wide * wide).mean(dims, keepdim=True).add(eps).rsqrt()
