@@ -63,9 +63,10 @@ mod tests {
     use oneflow_base::{Attrs, DType, Device, Meta};
     use oneflow_core::{Kernel, OpDef};
 
-    static WORK: OpDef = OpDef { kernel: Kernel::None, ..OpDef::BASE };
-    static SEND: OpDef = OpDef { traits: Traits::COLLECTIVE.or(Traits::SENDS), ..WORK };
-    static RECEIVE: OpDef = OpDef { traits: Traits::COLLECTIVE.or(Traits::RECEIVES), ..WORK };
+    const PLAIN: OpDef = OpDef { kernel: Kernel::None, ..OpDef::BASE };
+    static WORK: OpDef = PLAIN;
+    static SEND: OpDef = OpDef { traits: Traits::COLLECTIVE.or(Traits::SENDS), ..PLAIN };
+    static RECEIVE: OpDef = OpDef { traits: Traits::COLLECTIVE.or(Traits::RECEIVES), ..PLAIN };
 
     fn push(g: &mut Graph, op: &'static OpDef, ins: &[u32]) -> u32 {
         let out = g.values.len() as u32;
