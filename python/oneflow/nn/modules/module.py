@@ -8,6 +8,27 @@ from typing import Any, TypeVar, overload
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn.modules._global_hooks import (  # noqa: F401 (the names that programs import from here)
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_buffer_registration_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
+    _Hooks,
+    _registered,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin, _IncompatibleKeys  # noqa: F401
 from oneflow.nn.parameter import Buffer, Parameter
 from oneflow.utils.hooks import RemovableHandle, changes, register
@@ -16,84 +37,6 @@ from oneflow.utils.hooks import RemovableHandle, changes, register
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 
 T = TypeVar("T", bound="Module")
-
-_Hooks = OrderedDict[int, Callable[..., Any]]
-
-_global_forward_pre_hooks: _Hooks = OrderedDict()
-_global_forward_hooks: _Hooks = OrderedDict()
-_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
-_global_backward_pre_hooks: _Hooks = OrderedDict()
-_global_backward_hooks: _Hooks = OrderedDict()
-_global_buffer_registration_hooks: _Hooks = OrderedDict()
-_global_module_registration_hooks: _Hooks = OrderedDict()
-_global_parameter_registration_hooks: _Hooks = OrderedDict()
-
-
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args)`` before every module's forward.
-
-    Example::
-
-        >>> from oneflow.nn.modules.module import register_module_forward_pre_hook
-        >>> handle = register_module_forward_pre_hook(lambda m, args: print(len(args)))
-        >>> y = nn.ReLU()(oneflow.ones(1))
-        1
-        >>> handle.remove()
-    """
-    return register(_global_forward_pre_hooks, hook)
-
-
-def register_module_forward_hook(
-    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
-) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after every module's forward; options as for one module's hook.
-
-    Example::
-
-        >>> from oneflow.nn.modules.module import register_module_forward_hook
-        >>> handle = register_module_forward_hook(lambda m, args, y: print(type(m).__name__))
-        >>> y = nn.ReLU()(oneflow.ones(1))
-        ReLU
-        >>> handle.remove()
-    """
-    flags = ((_global_forward_hooks_with_kwargs, with_kwargs), (_global_forward_hooks_always_called, always_call))
-    return register(_global_forward_hooks, hook, flags=flags)
-
-
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` whenever the gradient of a module's inputs is computed."""
-    return register(_global_backward_hooks, hook)
-
-
-register_module_backward_hook = register_module_full_backward_hook
-
-
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_output)`` before a module's gradients are propagated."""
-    return register(_global_backward_pre_hooks, hook)
-
-
-def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, buffer)`` when a buffer is registered; a result that is not None replaces it."""
-    return register(_global_buffer_registration_hooks, hook)
-
-
-def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, child)`` when a child is registered; a result that is not None replaces it."""
-    return register(_global_module_registration_hooks, hook)
-
-
-def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, parameter)`` when a parameter is registered; a result that is not None replaces it."""
-    return register(_global_parameter_registration_hooks, hook)
-
-
-def _registered(hooks: _Hooks, module: Any, name: str, value: Any) -> Any:
-    for hook in hooks.values():
-        changed = hook(module, name, value)
-        value = value if changed is None else changed
-    return value
 
 
 class Module(StateDictMixin):
