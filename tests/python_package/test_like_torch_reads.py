@@ -94,15 +94,6 @@ def test_outcomes(name):
     assert outcome(OUTCOMES[name], oneflow) == outcome(OUTCOMES[name], torch)
 
 
-def test_a_parameter_given_twice_is_updated_once():
-    p = oneflow.nn.Parameter(oneflow.ones(1))
-    with pytest.warns(UserWarning, match="duplicate"):
-        optimizer = oneflow.optim.SGD([p, p], lr=0.25)
-    p.grad = oneflow.ones(1)
-    optimizer.step()
-    assert p.item() == 0.75
-
-
 def test_a_grid_of_the_identity_samples_on_the_same_side_of_pixels():
     def gradient(fw):
         theta = fw.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], requires_grad=True)

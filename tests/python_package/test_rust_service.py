@@ -18,7 +18,8 @@ EXAMPLE = ROOT / "examples" / "gpt"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    subprocess.run(["cargo", "build", "--quiet", "--package", "oneflow-rust-service"], cwd=ROOT, check=True)
+    # Of the whole workspace, so that the crates have the features, and are the objects, of its other tests.
+    subprocess.run(["cargo", "build", "--quiet", "--workspace", "--bin", "rust_service"], cwd=ROOT, check=True)
     out = tmp_path_factory.mktemp("service")
     env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
     for call in (

@@ -88,7 +88,7 @@ class RMSNorm(Module):
     Example::
 
         >>> nn.RMSNorm(2)(oneflow.tensor([3.0, 4.0]))
-        tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
+        tensor([0.8485, 1.1314], grad_fn=<NativeRmsNormBackward0>)
     """
 
     weight: Tensor | None

@@ -68,7 +68,7 @@ class RMSLayerNorm(Module):
     Example::
 
         >>> nn.RMSLayerNorm(2)(oneflow.tensor([3.0, 4.0]))
-        tensor([0.8485, 1.1314], grad_fn=<MulBackward0>)
+        tensor([0.8485, 1.1314], grad_fn=<NativeRmsNormBackward0>)
     """
 
     def __init__(self, normalized_shape: int, eps: float = 1e-6) -> None:
