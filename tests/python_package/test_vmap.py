@@ -79,6 +79,7 @@ OPS = [
     ("linear own", lambda fw, x, w, b: fw.nn.functional.linear(x, w, b), [(3, 4), (3, 5, 4), (3, 5)], 0),
     ("layer_norm", lambda fw, x: fw.nn.functional.layer_norm(x, (4,)), [(3, 2, 4)], 0),
     ("layer_norm own", lambda fw, x, w: fw.nn.functional.layer_norm(x, (4,), w), [(3, 2, 4), (3, 4)], 0),
+    ("rms_norm", lambda fw, x: fw.nn.functional.rms_norm(x, (4,)), [(3, 2, 4)], 0),
     ("gelu", lambda fw, x: fw.nn.functional.gelu(x), [(3, 2, 4)], 0),
     ("conv", lambda fw, x, w: fw.nn.functional.conv2d(x, w, padding=1), [(3, 2, 2, 5, 5), (4, 2, 3, 3)], (0, None)),
     ("conv own", lambda fw, x, w: fw.nn.functional.conv2d(x, w), [(3, 2, 2, 5, 5), (3, 4, 2, 3, 3)], 0),

@@ -1,21 +1,18 @@
 //! The layer: one call on all samples where a rule knows how, else a call a sample.
 //!
-//! A rule rewrites the call so that the batch is dimension 0 of its operands. Which rule serves follows from the op's family in
-//! the table; the two lists of names are ops that no family describes.
+//! A rule rewrites the call so that the batch is dimension 0 of its operands. Which rule serves is said by the op's definition:
+//! its family, or where no family describes it, its field `batch`.
 
 use crate::levels::{Level, Outside, Randomness, innermost};
 use crate::products;
 use crate::tensor::{level, parts, spread, wrap};
 use oneflow_base::{Arg, Attrs, DType, Dims, Error, Result};
 use oneflow_core::{
-    Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls, with_tls,
+    Batching, Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls, with_tls,
 };
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-
-/// Ops that take any number of leading dimensions of their first input; the other inputs belong to the last ones.
-const LEADING: [&str; 6] = ["linear", "layer_norm", "rms_norm", "embedding_rows", "tril", "triu"];
 
 /// Parameters that name dimensions of the first input.
 const DIMS: [&str; 4] = ["dim", "dims", "dim0", "dim1"];
@@ -156,17 +153,18 @@ fn run(c: &Call<'_>, id: u64, drawn: Option<Level>, outs: &mut Outs) -> Result<R
         Rows::By(by) => by(c),
         rows => rows,
     };
-    match (rows, c.name()) {
-        (_, "matmul") => products::matmul(c, id, outs),
-        (_, "native_conv") => products::folded(c, id, None, outs),
-        (_, "conv_backward_input") => products::folded(c, id, c.op.sig.arg_index("input_size"), outs),
-        (_, "embedding") => second_alone(c, id, outs),
-        (_, "index") => index(c, id, outs),
-        (_, "new_zeros" | "new_ones" | "new_full" | "new_empty") => resized(c, id, outs),
-        (Rows::Elementwise { .. }, _) => elementwise(c, id, outs),
-        (Rows::Reduce { dims, keepdim, .. }, _) => reduce(c, id, dims as usize, keepdim as usize, outs),
-        (_, name) if LEADING.contains(&name) => first_alone(c, id, outs),
-        _ if !matches!(c.op.kernel, Kernel::None) && dims_of(c).next().is_some() => along_dims(c, id, outs),
+    match (c.op.batch, rows) {
+        (Batching::Leading, _) => first_alone(c, id, outs),
+        (Batching::Product, _) => products::matmul(c, id, outs),
+        (Batching::Folded, _) => products::folded(c, id, outs),
+        (Batching::Second, _) => second_alone(c, id, outs),
+        (Batching::Index, _) => index(c, id, outs),
+        (Batching::Sizes, _) => resized(c, id, outs),
+        (Batching::Family, Rows::Elementwise { .. }) => elementwise(c, id, outs),
+        (Batching::Family, Rows::Reduce { dims, keepdim, .. }) => reduce(c, id, dims as usize, keepdim as usize, outs),
+        (Batching::Family, _) if !matches!(c.op.kernel, Kernel::None) && dims_of(c).next().is_some() => {
+            along_dims(c, id, outs)
+        }
         _ => Ok(Ran::No),
     }
 }

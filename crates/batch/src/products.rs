@@ -43,7 +43,7 @@ pub(crate) fn matmul(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
 }
 
 /// A convolution, or its gradient for the input, whose weight is the same for all samples: one over the samples' batches.
-pub(crate) fn folded(c: &Call<'_>, id: u64, input_size: Option<usize>, outs: &mut Outs) -> Result<Ran> {
+pub(crate) fn folded(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     let x = c.t(0)?;
     let (Some(all), [_, rest @ ..]) = (value(x, id), c.ins) else { return Ok(Ran::No) };
     if rest.iter().flatten().any(|t| value(t, id).is_some()) {
@@ -56,7 +56,7 @@ pub(crate) fn folded(c: &Call<'_>, id: u64, input_size: Option<usize>, outs: &mu
     let mut ins: SmallVec<[Option<&Tensor>; 4]> = SmallVec::from_slice(c.ins);
     ins[0] = Some(&flat);
     let mut attrs = Attrs::new(c.args);
-    if let Some(at) = input_size {
+    if let Some(at) = c.op.sig.arg_index("input_size") {
         let mut size = Dims::from_slice(c.ints(at)?);
         size[0] *= n;
         attrs = attrs.with(at, Arg::Ints(&size));

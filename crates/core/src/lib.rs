@@ -34,7 +34,7 @@ pub use lower::{Lowered, Operand, Slot};
 pub use oneflow_base as base;
 pub use oneflow_ep as ep;
 pub use oneflow_kernels_prim as kernels;
-pub use op::{Amp, Cost, Faces, Kernel, OpDef, Sample, SampleArg, ShapeOf, Traits, no_keys};
+pub use op::{Amp, Batching, Cost, Faces, Kernel, OpDef, Sample, SampleArg, ShapeOf, Traits, no_keys};
 pub use outs::Outs;
 pub use overlap::{has_internal_overlap, overlaps};
 pub use sbp_rule::{DimGroup, Localize, Mesh, Row, Rows, SbpRule};

@@ -23,6 +23,8 @@ pub struct OpDef {
     /// Bit mask of the outputs a gradient can come back through; statistics kept for the backward are not among them.
     pub differentiable: u32,
     pub sbp: SbpRule,
+    /// How one call serves all samples of a batch (`vmap`).
+    pub batch: Batching,
     /// Floating point operations and bytes, from local metas.
     pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
     pub amp: Amp,
@@ -51,6 +53,7 @@ impl OpDef {
         grad: Grad::Never,
         differentiable: u32::MAX,
         sbp: SbpRule { rows: Rows::OnlyB { why: "" }, localize: crate::Localize::None },
+        batch: Batching::Family,
         cost: Cost::bytes_only,
         amp: Amp::Follow,
         traits: Traits::NONE,
@@ -75,6 +78,25 @@ impl std::fmt::Debug for OpDef {
 pub enum ShapeOf {
     Inputs,
     Data,
+}
+
+/// How one call serves all samples of a batch, whose dimension stands first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batching {
+    /// As its family does: a view, an elementwise op, a reduction, or one that is told its dimensions. Else by its composition.
+    Family,
+    /// It takes any number of leading dimensions of its first input; the others are the same for all samples.
+    Leading,
+    /// The samples' products stand beside each other, or are rows of one.
+    Product,
+    /// The batch joins the first dimension of the first input, and of the argument `input_size`.
+    Folded,
+    /// Its second input has any shape, which the result takes.
+    Second,
+    /// Advanced indexing.
+    Index,
+    /// The result has the sizes that it is told.
+    Sizes,
 }
 
 /// How an op is computed on local memory.

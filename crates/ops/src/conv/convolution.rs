@@ -271,6 +271,7 @@ pub static OP: OpDef = OpDef {
             t(&[0, 4, 6], &[4, 4, 3], true, [1, 0, 1, 1]),
         ]
     },
+    batch: Batching::Folded,
     ..OpDef::BASE
 };
 
@@ -368,6 +369,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
             t(&[2, 4, 7, 7], &[4, 2, 3, 3], &[2, 4, 7, 7], true, [1, 2, 2, 2]),
         ]
     },
+    batch: Batching::Folded,
     ..OpDef::BASE
 };
 

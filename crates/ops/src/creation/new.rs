@@ -20,6 +20,7 @@ const NEW: OpDef = OpDef {
     faces: Faces::METHOD,
     infer: |c, outs| sized(c, 1, outs),
     sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
+    batch: Batching::Sizes,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
     ..OpDef::BASE
 };

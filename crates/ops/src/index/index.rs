@@ -132,6 +132,7 @@ pub static OP: OpDef = OpDef {
         };
         vec![t(&[3, 4], &[&[2]]), t(&[3, 4], &[&[2, 1], &[3]]), t(&[3], &[&[]])]
     },
+    batch: Batching::Index,
     ..OpDef::BASE
 };
 

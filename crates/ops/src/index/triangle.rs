@@ -23,6 +23,7 @@ const TRI: OpDef = OpDef {
     faces: Faces::ALL,
     infer,
     sbp: SbpRule::of(Rows::Batch { not_axes: |c| c.t(0).map_or(u32::MAX, |t| 3 << t.ndim().saturating_sub(2)) }),
+    batch: Batching::Leading,
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
         vec![t(&[3, 4], 0), t(&[4, 3], 1), t(&[2, 3, 3], -1), t(&[0, 3], 0)]

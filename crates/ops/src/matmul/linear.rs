@@ -159,6 +159,7 @@ Example::
     cost,
     amp: Amp::Lower,
     samples,
+    batch: Batching::Leading,
     ..OpDef::BASE
 };
 

@@ -100,6 +100,7 @@ Example::
         ]
     },
     traits: Traits::EXACT_OUT,
+    batch: Batching::Product,
     ..OpDef::BASE
 };
 

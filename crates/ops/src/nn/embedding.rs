@@ -79,6 +79,7 @@ Example::
         let t = |v: &[i64], i: &[i64]| Sample::new(vec![SampleArg::f32(v), SampleArg::i64(i, 0, v[0])]);
         vec![t(&[8, 4], &[6]), t(&[8, 4], &[2, 3]), t(&[8, 2], &[]), t(&[3, 4], &[0])]
     },
+    batch: Batching::Second,
     ..OpDef::BASE
 };
 

@@ -293,5 +293,6 @@ Example::
         };
         vec![t(&[4, 6], &[6], true), t(&[2, 3, 4], &[3, 4], true), t(&[2, 3, 4], &[4], false)]
     },
+    batch: Batching::Leading,
     ..OpDef::BASE
 };

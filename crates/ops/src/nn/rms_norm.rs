@@ -77,6 +77,7 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
         };
         vec![t(&[4, 6], &[6], true), t(&[2, 3, 4], &[3, 4], true), t(&[2, 3, 4], &[4], false)]
     },
+    batch: Batching::Leading,
     ..OpDef::BASE
 };
 
