@@ -8,7 +8,8 @@ use crate::products;
 use crate::tensor::{level, parts, spread, wrap};
 use oneflow_base::{Arg, Attrs, DType, Dims, Error, Result};
 use oneflow_core::{
-    Batching, Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls, with_tls,
+    Batching, Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls,
+    with_tls,
 };
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
