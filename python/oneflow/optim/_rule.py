@@ -9,33 +9,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.optim.optimizer import SHARED, Group, Optimizer, check_number
+from oneflow.optim.optimizer import SHARED, Group, Optimizer
 
 State = dict[str, Tensor]
-
-
-def flags(**given: Any) -> dict[str, Any]:
-    """Check the options that choose PyTorch's implementation; here there is one, so they only travel with the group."""
-    if given.get("differentiable"):
-        raise NotImplementedError("differentiable=True is not implemented: a step is one op without a gradient")
-    if given.get("fused") and given.get("foreach"):
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    return given
-
-
-def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> None:
-    """Raise ValueError for a negative learning rate or a tensor of several."""
-    if isinstance(lr, Tensor):
-        if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-    elif not lr >= 0.0:
-        raise ValueError(text.format(lr))
-
-
-def check_betas(betas: tuple[float, float]) -> None:
-    """Raise ValueError unless both lie in [0, 1)."""
-    for i in (0, 1):
-        check_number(f"beta parameter at index {i}", betas[i], high=1.0)
 
 
 class RuleOptimizer(Optimizer):

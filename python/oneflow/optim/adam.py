@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import Tensor
-from oneflow.optim._rule import RuleOptimizer, check_betas, check_lr, flags
-from oneflow.optim.optimizer import Group, check_number
+from oneflow.optim._options import options
+from oneflow.optim._rule import RuleOptimizer
+from oneflow.optim.optimizer import Group
 
 
 class Adam(RuleOptimizer):
@@ -51,20 +52,19 @@ class Adam(RuleOptimizer):
         do_bias_correction: bool = True,
         contiguous_params: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_number("epsilon value", eps)
-        check_betas(betas)
-        check_number("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            **flags(foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused),
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
+        defaults = options(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
         if not do_bias_correction:
             defaults["do_bias_correction"] = False
         super().__init__(params, defaults)

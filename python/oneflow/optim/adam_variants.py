@@ -6,23 +6,13 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.optim._rule import RuleOptimizer, State, check_betas, check_lr, flags
-from oneflow.optim.optimizer import Group, check_number
+from oneflow.optim._options import options
+from oneflow.optim._rule import RuleOptimizer, State
+from oneflow.optim.optimizer import Group
 
 
-class _Variant(RuleOptimizer):
-    def __init__(
-        self, params: Any, lr: float | Tensor, betas: Any, eps: float, weight_decay: float, rest: Group, **given: Any
-    ) -> None:
-        check_lr(lr)
-        check_number("epsilon value", eps)
-        check_betas(betas)
-        check_number("weight_decay value", weight_decay)
-        for name in ("momentum_decay",):
-            if name in rest:
-                check_number(f"{name} value", rest[name])
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **rest, **flags(**given)}
-        super().__init__(params, defaults)
+class _Moments(RuleOptimizer):
+    """What NAdam and RAdam share: Adam's two moments and its two kinds of weight decay."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -38,7 +28,7 @@ class _Variant(RuleOptimizer):
         return [float(beta1), float(beta2), group["eps"], group["weight_decay"], float(group["decoupled_weight_decay"])]
 
 
-class NAdam(_Variant):
+class NAdam(_Moments):
     """Adam with Nesterov's momentum. (Dozat, 2016.)
 
     Args:
@@ -76,22 +66,19 @@ class NAdam(_Variant):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        rest = {
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            rest,
+        defaults = options(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
             foreach=foreach,
             capturable=capturable,
             differentiable=differentiable,
         )
+        super().__init__(params, defaults)
 
     def _shared(self, param: Tensor, group: Group) -> State:
         return {**super()._shared(param, group), "mu_product": oneflow.ones((), device=param.device)}
@@ -108,7 +95,7 @@ class NAdam(_Variant):
         return (lr, state["step"], state["mu_product"].mul_(momentum.float()), None)
 
 
-class RAdam(_Variant):
+class RAdam(_Moments):
     """Adam whose adaptive rate waits until its variance is tractable. (Liu et al., 2019.)
 
     Args:
@@ -144,24 +131,24 @@ class RAdam(_Variant):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        rest = {"maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            rest,
+        defaults = options(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
             foreach=foreach,
             capturable=capturable,
             differentiable=differentiable,
         )
+        super().__init__(params, defaults)
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         return "radam", self._options(group)
 
 
-class Adamax(_Variant):
+class Adamax(RuleOptimizer):
     """Adam by the largest gradient instead of the second moment. (Kingma and Ba, 2014.)
 
     Args:
@@ -196,29 +183,26 @@ class Adamax(_Variant):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            {"maximize": maximize},
+        defaults = options(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
             foreach=foreach,
             differentiable=differentiable,
             capturable=capturable,
         )
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("maximize", False)
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
-        return "adamax", self._options(group)[:4]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.pop("decoupled_weight_decay", None)
-
-    def _options(self, group: Group) -> list[float]:
         beta1, beta2 = group["betas"]
-        return [float(beta1), float(beta2), group["eps"], group["weight_decay"]]
+        return "adamax", [float(beta1), float(beta2), group["eps"], group["weight_decay"]]

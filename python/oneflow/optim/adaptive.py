@@ -6,8 +6,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.optim._rule import RuleOptimizer, State, check_lr, flags, zero_step
-from oneflow.optim.optimizer import Group, check_number
+from oneflow.optim._options import options
+from oneflow.optim._rule import RuleOptimizer, State, zero_step
+from oneflow.optim.optimizer import Group
 
 
 class Adadelta(RuleOptimizer):
@@ -45,15 +46,19 @@ class Adadelta(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_number("epsilon value", eps)
-        check_number("weight_decay value", weight_decay)
-        given = flags(capturable=capturable, foreach=foreach, differentiable=differentiable)
-        super().__init__(
-            params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, **given}
+        defaults = options(
+            lr=lr,
+            rho=rho,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            differentiable=differentiable,
         )
+        super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("square_avg", "acc_delta")
@@ -99,20 +104,17 @@ class Adagrad(RuleOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_number("lr_decay value", lr_decay)
-        check_number("weight_decay value", weight_decay)
-        check_number("initial_accumulator_value value", initial_accumulator_value)
-        check_number("epsilon value", eps)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "maximize": maximize,
-            **flags(foreach=foreach, differentiable=differentiable, fused=fused),
-        }
+        defaults = options(
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
         super().__init__(params, defaults)
         # The sums are there before the first step, as in PyTorch.
         for group in self.param_groups:
@@ -181,21 +183,18 @@ class RMSprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_number("epsilon value", eps)
-        check_number("momentum value", momentum)
-        check_number("weight_decay value", weight_decay)
-        check_number("alpha value", alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            **flags(capturable=capturable, foreach=foreach, differentiable=differentiable),
-        }
+        defaults = options(
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            differentiable=differentiable,
+        )
         super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:
@@ -242,11 +241,18 @@ class Rprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        given = flags(foreach=foreach, differentiable=differentiable, capturable=capturable)
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize, **given})
+        defaults = options(
+            lr=lr,
+            etas=etas,
+            step_sizes=step_sizes,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("prev", "step_size")
@@ -296,19 +302,17 @@ class ASGD(RuleOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_number("lambd value", lambd)
-        check_number("alpha value", alpha)
-        check_number("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            **flags(foreach=foreach, differentiable=differentiable, capturable=capturable),
-        }
+        defaults = options(
+            lr=lr,
+            lambd=lambd,
+            alpha=alpha,
+            t0=t0,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
         super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:

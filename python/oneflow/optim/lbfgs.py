@@ -11,7 +11,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.optim._rule import check_lr
+from oneflow.optim._options import check_lr
 from oneflow.optim.optimizer import Optimizer
 
 Number = Any  # float, or a 0-dim tensor

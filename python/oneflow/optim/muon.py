@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.optim._rule import check_lr
+from oneflow.optim._options import check_lr
 from oneflow.optim.optimizer import Group, Optimizer
 
 _ADJUST = {

@@ -6,8 +6,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.optim._rule import RuleOptimizer, State, check_betas, check_lr
-from oneflow.optim.optimizer import Group, check_number
+from oneflow.optim._options import options
+from oneflow.optim._rule import RuleOptimizer, State
+from oneflow.optim.optimizer import Group
 
 
 class LAMB(RuleOptimizer):
@@ -49,21 +50,17 @@ class LAMB(RuleOptimizer):
     ) -> None:
         if amsgrad:
             raise RuntimeError("LAMB does not support AMSGrad variant.")
-        check_lr(lr)
-        check_number("epsilon value", eps)
-        check_betas(betas)
-        check_number("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "adam_w_mode": adam_w_mode,
-            "bias_correction1": 1.0,
-            "bias_correction2": 1.0,
-            "do_bias_correction": do_bias_correction,
-            "amsgrad": amsgrad,
-        }
+        defaults = options(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            adam_w_mode=adam_w_mode,
+            bias_correction1=1.0,
+            bias_correction2=1.0,
+            do_bias_correction=do_bias_correction,
+            amsgrad=amsgrad,
+        )
         super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:
@@ -121,22 +118,17 @@ class Ftrl(RuleOptimizer):
         lambda2: float = 0.0,
         beta: float = 0.0,
     ) -> None:
-        check_lr(lr)
-        check_number("weight_decay value", weight_decay)
         if lr_power > 0.0:
             raise ValueError(f"Invalid lr_power value: {lr_power}")
-        check_number("initial_accumulator_value value", initial_accumulator_value)
-        check_number("lambda1 value", lambda1)
-        check_number("lambda2 value", lambda2)
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "lr_power": lr_power,
-            "initial_accumulator_value": initial_accumulator_value,
-            "lambda1": lambda1,
-            "lambda2": lambda2,
-            "beta": beta,
-        }
+        defaults = options(
+            lr=lr,
+            weight_decay=weight_decay,
+            lr_power=lr_power,
+            initial_accumulator_value=initial_accumulator_value,
+            lambda1=lambda1,
+            lambda2=lambda2,
+            beta=beta,
+        )
         super().__init__(params, defaults)
 
     def _names(self, group: Group) -> tuple[str, ...]:

@@ -452,14 +452,6 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def check_number(name: str, value: Any, low: float = 0.0, high: float | None = None) -> None:
-    """Raise ValueError unless ``low <= value`` and, where given, ``value < high``. Tensors pass."""
-    if isinstance(value, Tensor):
-        return
-    if not low <= value or (high is not None and not value < high):
-        raise ValueError(f"Invalid {name}: {value}")
-
-
 def _rounds(group: Group) -> list[Group]:
     """The group for one update after the other, so that none holds a parameter twice."""
     rounds: list[dict[int, Tensor]] = []

@@ -6,8 +6,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.optim._rule import check_lr, flags
-from oneflow.optim.optimizer import Group, Optimizer, check_number
+from oneflow.optim._options import options
+from oneflow.optim.optimizer import Group, Optimizer
 
 
 class SGD(Optimizer):
@@ -42,26 +42,20 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_number("momentum value", momentum)
-        check_number("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        flags(differentiable=differentiable, foreach=foreach, fused=fused)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
+        defaults = options(
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
         )
+        super().__init__(params, defaults)
 
     _live = frozenset(("momentum", "dampening", "weight_decay"))
 

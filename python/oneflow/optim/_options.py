@@ -1,0 +1,66 @@
+"""Options of parameter groups and their bounds. An option of one name is bounded alike in every optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow import Tensor
+
+# What must not be negative, beside learning rates and betas, by the name that the error says.
+_NOT_NEGATIVE = {
+    "eps": "epsilon",
+    **{
+        name: name
+        for name in (
+            "alpha",
+            "initial_accumulator_value",
+            "lambd",
+            "lambda1",
+            "lambda2",
+            "lr_decay",
+            "momentum",
+            "momentum_decay",
+            "weight_decay",
+        )
+    },
+}
+
+
+def options(**given: Any) -> dict[str, Any]:
+    """The options of a group, checked.
+
+    ``foreach``, ``fused`` and ``capturable`` choose PyTorch's implementation; here there is one, and they only travel
+    with the group.
+
+    Raises:
+        ValueError: one is out of its bounds.
+        NotImplementedError: ``differentiable`` is set.
+    """
+    for name, value in given.items():
+        if name == "lr":
+            check_lr(value)
+        elif name == "betas":
+            check_betas(value)
+        elif name in _NOT_NEGATIVE and not isinstance(value, Tensor) and not value >= 0.0:
+            raise ValueError(f"Invalid {_NOT_NEGATIVE[name]} value: {value}")
+    if given.get("differentiable"):
+        raise NotImplementedError("differentiable=True is not implemented: a step is one op without a gradient")
+    if given.get("fused") and given.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    return given
+
+
+def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> None:
+    """Raise ValueError for a negative learning rate or a tensor of several."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+    elif not lr >= 0.0:
+        raise ValueError(text.format(lr))
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    """Raise ValueError unless both lie in [0, 1)."""
+    for i in (0, 1):
+        if not isinstance(betas[i], Tensor) and not 0.0 <= betas[i] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
