@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.optim.lr_scheduler import LRScheduler, _per_group, _set_lr
+from oneflow.optim._schedule import LRScheduler, per_group, set_lr
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -60,7 +60,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = _per_group("min_lr", min_lr, len(optimizer.param_groups))
+        self.min_lrs = per_group("min_lr", min_lr, len(optimizer.param_groups))
         self.eps = eps
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0
@@ -105,4 +105,4 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, low)
             if old - new > self.eps:
-                _set_lr(group, new)
+                set_lr(group, new)

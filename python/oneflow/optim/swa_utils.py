@@ -14,7 +14,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn import Module
-from oneflow.optim.lr_scheduler import LRScheduler, _per_group
+from oneflow.optim._schedule import LRScheduler, per_group
 from oneflow.optim.optimizer import Optimizer
 
 __all__ = [
@@ -229,7 +229,7 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        lrs = _per_group("swa_lr", swa_lr, len(optimizer.param_groups))
+        lrs = per_group("swa_lr", swa_lr, len(optimizer.param_groups))
         for lr, group in zip(lrs, optimizer.param_groups, strict=True):
             group["swa_lr"] = lr
         if anneal_strategy not in ("cos", "linear"):

@@ -1,0 +1,185 @@
+"""The base of learning-rate schedules, and what they share. Public under ``optim.lr_scheduler``."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.optim.optimizer import Group, Optimizer
+
+
+class LRScheduler:
+    """Base class of schedules.
+
+    Args:
+        optimizer: whose groups get the learning rate.
+        last_epoch: how many steps were made before; -1 starts anew.
+
+    Subclasses define ``get_lr``, which returns the learning rate of every group.
+
+    Example::
+
+        >>> issubclass(oneflow.optim.lr_scheduler.StepLR, oneflow.optim.lr_scheduler.LRScheduler)
+        True
+    """
+
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", *copies([group["lr"]]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
+                    f"last_epoch >= 0"
+                )
+        self.base_lrs = copies(group["initial_lr"] for group in optimizer.param_groups)
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        # A schedule made in the middle of a training finds the rate of that step in place.
+        self._is_initial = True
+        self.step()
+        self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list[Any]:
+        """Return the learning rates set last."""
+        return self._last_lr
+
+    def get_lr(self) -> list[Any]:
+        """Return the learning rate of every group for ``self.last_epoch``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr")
+
+    def _now(self) -> list[Any]:
+        return copies(group["lr"] for group in self.optimizer.param_groups)
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go one step on, or to ``epoch``."""
+        # A wrapper of an optimizer need not know.
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. The first value of the schedule "
+                "is skipped; call `optimizer.step()` first.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            values = self.get_lr()
+        else:
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+                "Please use `scheduler.step()` to step the scheduler.",
+                UserWarning,
+                stacklevel=2,
+            )
+            values = self._at(epoch)
+        self._apply(values)
+
+    def _at(self, epoch: int) -> list[Any]:
+        self.last_epoch = epoch
+        closed_form = getattr(self, "_get_closed_form_lr", None)
+        values: list[Any] = self.get_lr() if closed_form is None else closed_form()
+        return values
+
+    def _restart(self) -> None:
+        """Go to the first step: another schedule hands over."""
+        if type(self).step is not LRScheduler.step:
+            return self.step(0)
+        self._step_count += 1
+        self._apply(self._at(0))
+
+    def _apply(self, values: Iterable[Any]) -> None:
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            set_lr(group, lr)
+        self._last_lr = self._now()
+
+
+class FunctionSchedule(LRScheduler):
+    """Base of schedules by a function of the step, or one for each group."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        n_groups = len(optimizer.param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * n_groups
+        if len(self.lr_lambdas) != n_groups:
+            raise ValueError(f"Expected {n_groups} lr_lambdas, but got {len(self.lr_lambdas)}")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and functions; objects that are called are kept by their attributes."""
+        functions = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+        kept = [None if isinstance(f, functions) else dict(f.__dict__) for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        state = dict(state_dict)
+        for f, kept in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if kept is not None:
+                f.__dict__.update(kept)
+        super().load_state_dict(state)
+
+
+class ScheduleOfSchedules(LRScheduler):
+    """Base of schedules made of others, whose states it keeps with its own."""
+
+    _schedulers: list[Any]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all schedules."""
+        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        state = dict(state_dict)
+        for scheduler, inner in zip(self._schedulers, state.pop("_schedulers"), strict=True):
+            scheduler.load_state_dict(inner)
+        super().load_state_dict(state)
+
+
+def set_lr(group: Group, lr: Any) -> None:
+    """Set a group's learning rate; a tensor keeps its identity."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(lr)
+    else:
+        group["lr"] = lr
+
+
+def set_momentum(group: Group, momentum: float) -> None:
+    """Set a group's momentum, or its first beta."""
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
+
+
+def per_group(name: str, value: Any, n_groups: int) -> list[Any]:
+    """One value for each group, from a list of them or one for all."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * n_groups
+    if len(value) != n_groups:
+        raise ValueError(f"expected {n_groups} values for {name}, got {len(value)}")
+    return list(value)
+
+
+def copies(rates: Iterable[Any]) -> list[Any]:
+    """Numbers, and copies of tensors: a group's tensor is written in place."""
+    return [rate.clone() if isinstance(rate, Tensor) else rate for rate in rates]
