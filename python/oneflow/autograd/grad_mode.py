@@ -70,7 +70,15 @@ def _wrap_generator(make_context: Callable[[], _GradContext], function: Any) -> 
 
 
 class _SwitchGrad(_GradContext):
-    mode = True
+    mode: bool
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        # ``@no_grad`` without parentheses decorates directly.
+        self.__init__()  # type: ignore[misc]
+        return self(function)
 
     def __init__(self) -> None:
         self._previous: list[bool] = []
@@ -99,14 +107,6 @@ class no_grad(_SwitchGrad):
 
     mode = False
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        # ``@no_grad`` without parentheses decorates directly.
-        self.__init__()  # type: ignore[misc]
-        return self(function)
-
 
 class enable_grad(_SwitchGrad):
     """Record for backward again, inside a :class:`no_grad` block.
@@ -119,13 +119,6 @@ class enable_grad(_SwitchGrad):
     """
 
     mode = True
-
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(function)
 
 
 class set_grad_enabled(_GradContext):

@@ -19,19 +19,21 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     return result
 
 
-def _kind(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction, with the deprecated flags where they are given."""
-    if size_average is None and reduce is None:
-        return reduction
-    return legacy_reduction(size_average, reduce, reduction)
-
-
-def _check_reduction(reduction: str) -> None:
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError for what is no reduction: a loss composed in Python asks before it computes."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def _reduce(loss: Tensor, reduction: str) -> Tensor:
+def known_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """As :func:`legacy_reduction`, and checked."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    return reduction
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The losses of all elements as one, or as they are."""
     if reduction == "mean":
         return loss.mean()
     return loss.sum() if reduction == "sum" else loss
@@ -63,7 +65,7 @@ def mse_loss(
         tensor(2.5000)
     """
     _warn_of_broadcast(input, target)
-    return _oneflow.mse_loss(input, target, _kind(size_average, reduce, reduction), weight)
+    return _oneflow.mse_loss(input, target, legacy_reduction(size_average, reduce, reduction), weight)
 
 
 def l1_loss(
@@ -82,7 +84,7 @@ def l1_loss(
         tensor(1.5000)
     """
     _warn_of_broadcast(input, target)
-    return _oneflow.l1_loss(input, target, _kind(size_average, reduce, reduction), weight)
+    return _oneflow.l1_loss(input, target, legacy_reduction(size_average, reduce, reduction), weight)
 
 
 def smooth_l1_loss(
@@ -101,7 +103,7 @@ def smooth_l1_loss(
         tensor(1.3125)
     """
     _warn_of_broadcast(input, target)
-    return _oneflow.smooth_l1_loss(input, target, _kind(size_average, reduce, reduction), beta)
+    return _oneflow.smooth_l1_loss(input, target, legacy_reduction(size_average, reduce, reduction), beta)
 
 
 def huber_loss(
@@ -140,7 +142,7 @@ def nll_loss(
         >>> F.nll_loss(oneflow.tensor([[0.0, 2.0]]).log_softmax(-1), oneflow.tensor([1]))
         tensor(0.1269)
     """
-    return _oneflow.nll_loss(input, target, weight, ignore_index, _kind(size_average, reduce, reduction))
+    return _oneflow.nll_loss(input, target, weight, ignore_index, legacy_reduction(size_average, reduce, reduction))
 
 
 def cross_entropy(
@@ -172,8 +174,7 @@ def cross_entropy(
         >>> F.cross_entropy(oneflow.zeros(2, 4), oneflow.tensor([1, 3]))
         tensor(1.3863)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce, reduction)
+    reduction = legacy_reduction(size_average, reduce, reduction)
     return _oneflow.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -197,7 +198,7 @@ def binary_cross_entropy(
         >>> F.binary_cross_entropy(oneflow.tensor([0.5, 0.9]), oneflow.tensor([0.0, 1.0]))
         tensor(0.3993)
     """
-    loss = _oneflow.binary_cross_entropy(input, target, weight, _kind(size_average, reduce, reduction))
+    loss = _oneflow.binary_cross_entropy(input, target, weight, legacy_reduction(size_average, reduce, reduction))
     _refuse_what_is_no_probability(loss, input)
     return loss
 
@@ -231,5 +232,5 @@ def binary_cross_entropy_with_logits(
         >>> F.binary_cross_entropy_with_logits(oneflow.tensor([0.0, 2.0]), oneflow.tensor([0.0, 1.0]))
         tensor(0.4100)
     """
-    reduction = _kind(size_average, reduce, reduction)
+    reduction = legacy_reduction(size_average, reduce, reduction)
     return _oneflow.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)

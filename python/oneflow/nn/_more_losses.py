@@ -12,7 +12,13 @@ from oneflow import Tensor, _oneflow
 from oneflow._beside import beside
 from oneflow.nn._amp import in_float32
 from oneflow.nn._distances import cosine_similarity, pairwise_distance
-from oneflow.nn._losses import _check_reduction, _kind, _reduce
+from oneflow.nn._losses import (
+    binary_cross_entropy_with_logits,
+    check_reduction,
+    known_reduction,
+    legacy_reduction,
+    reduced,
+)
 
 
 def kl_div(
@@ -32,7 +38,7 @@ def kl_div(
         >>> F.kl_div(oneflow.tensor([[0.5, 0.5]]).log(), oneflow.tensor([[0.25, 0.75]]), reduction="batchmean")
         tensor(0.1308)
     """
-    reduction = _kind(size_average, reduce, reduction)
+    reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
@@ -41,7 +47,7 @@ def kl_div(
             stacklevel=2,
         )
     if reduction != "batchmean":
-        _check_reduction(reduction)
+        check_reduction(reduction)
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -49,7 +55,7 @@ def kl_div(
         loss = target * (target.masked_fill(target == 0, 1.0).log() - input)
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.dim() else loss.sum()
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def poisson_nll_loss(
@@ -71,14 +77,13 @@ def poisson_nll_loss(
         >>> F.poisson_nll_loss(oneflow.tensor([0.0]), oneflow.tensor([2.0]))
         tensor(1.)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         safe = target.masked_fill(target <= 1, 1)
         stirling = safe * safe.log() - safe + 0.5 * (2 * math.pi * safe).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def gaussian_nll_loss(
@@ -123,7 +128,7 @@ def gaussian_nll_loss(
     loss = 0.5 * (bound.log() + (input - target) ** 2 / bound)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def soft_margin_loss(
@@ -140,9 +145,8 @@ def soft_margin_loss(
         >>> F.soft_margin_loss(oneflow.tensor([0.0, 2.0]), oneflow.tensor([-1.0, 1.0]))
         tensor(0.4100)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
-    return _reduce((-target * input).exp().log1p(), reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
+    return reduced((-target * input).exp().log1p(), reduction)
 
 
 def margin_ranking_loss(
@@ -161,14 +165,13 @@ def margin_ranking_loss(
         >>> F.margin_ranking_loss(oneflow.tensor([1.0]), oneflow.tensor([3.0]), oneflow.tensor([1.0]))
         tensor(2.)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduce((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+    return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
 def hinge_embedding_loss(
@@ -186,10 +189,9 @@ def hinge_embedding_loss(
         >>> F.hinge_embedding_loss(oneflow.tensor([0.5, 0.2]), oneflow.tensor([1, -1]))
         tensor(0.6500)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
-    return _reduce(apart + input.masked_fill(target == -1, 0), reduction)
+    return reduced(apart + input.masked_fill(target == -1, 0), reduction)
 
 
 def cosine_embedding_loss(
@@ -210,8 +212,7 @@ def cosine_embedding_loss(
         >>> F.cosine_embedding_loss(oneflow.tensor([[1.0, 0.0]]), oneflow.tensor([[0.0, 1.0]]), oneflow.tensor([1]))
         tensor(1.)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.dim() == 1 and (input1.dim() != 2 or input2.dim() != 2):
@@ -232,7 +233,7 @@ def cosine_embedding_loss(
     zeros = oneflow.zeros_like(cos)
     near = oneflow.where(target == 1, 1 - cos, zeros)
     far = oneflow.where(target == -1, (cos - margin).clamp(min=0), zeros)
-    return _reduce(near + far, reduction)
+    return reduced(near + far, reduction)
 
 
 def multi_margin_loss(
@@ -258,8 +259,7 @@ def multi_margin_loss(
         >>> F.multi_margin_loss(oneflow.tensor([[0.1, 0.2, 0.4]]), oneflow.tensor([2]))
         tensor(0.5000)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -282,7 +282,7 @@ def multi_margin_loss(
         violation = violation * weight[y]
     others = beside(target, oneflow.arange(n_classes, device=target.device)) != y
     loss = (violation * others).sum(1) / n_classes
-    loss = _reduce(loss, reduction)
+    loss = reduced(loss, reduction)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
@@ -302,8 +302,7 @@ def multilabel_margin_loss(
         >>> F.multilabel_margin_loss(oneflow.tensor([[0.1, 0.2, 0.4, 0.8]]), oneflow.tensor([[3, 0, -1, 1]]))
         tensor(0.8500)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     if input.dim() > 2 or (input.dim() > 0 and input.shape[-1] == 0):
         raise RuntimeError(
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + str(list(input.shape))
@@ -319,7 +318,7 @@ def multilabel_margin_loss(
     violation = (1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     counts = listed.unsqueeze(2) & is_label.logical_not().unsqueeze(1)
     loss = (violation * counts).sum((1, 2)) / rows.shape[1]
-    loss = _reduce(loss, reduction)
+    loss = reduced(loss, reduction)
     return loss.reshape(input.shape[:-1]) if reduction == "none" else loss
 
 
@@ -338,16 +337,14 @@ def multilabel_soft_margin_loss(
         >>> F.multilabel_soft_margin_loss(oneflow.tensor([[0.0, 2.0]]), oneflow.tensor([[0.0, 1.0]]))
         tensor(0.4100)
     """
-    from oneflow.nn._losses import binary_cross_entropy_with_logits
-
-    reduction = _kind(size_average, reduce, reduction)
+    reduction = legacy_reduction(size_average, reduce, reduction)
     loss = binary_cross_entropy_with_logits(input, target.expand_as(input).to(input.dtype), reduction="none")
     if weight is not None:
         loss = loss * weight
     loss = loss.sum(-1) / input.shape[-1]
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(reduction + " is not valid")
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def triplet_margin_loss(
@@ -372,8 +369,7 @@ def triplet_margin_loss(
         ...     0.5]]))
         tensor(1.5000)
     """
-    reduction = _kind(size_average, reduce, reduction)
-    _check_reduction(reduction)
+    reduction = known_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
@@ -385,7 +381,7 @@ def triplet_margin_loss(
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = oneflow.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return _reduce((margin + near - far).clamp(min=0), reduction)
+    return reduced((margin + near - far).clamp(min=0), reduction)
 
 
 def triplet_margin_with_distance_loss(
@@ -419,7 +415,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = oneflow.minimum(far, distance(positive, negative))
-    return _reduce((margin + near - far).clamp(min=0), reduction)
+    return reduced((margin + near - far).clamp(min=0), reduction)
 
 
 def ctc_loss(
@@ -448,7 +444,7 @@ def ctc_loss(
         >>> F.ctc_loss(log_probs, oneflow.tensor([[1, 2]]), oneflow.tensor([4]), oneflow.tensor([2]))
         tensor(0.8432)
     """
-    _check_reduction(reduction)
+    check_reduction(reduction)
     if not log_probs.dtype.is_floating_point:
         raise RuntimeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
     if targets.dtype.is_floating_point or targets.dtype == oneflow.bool:

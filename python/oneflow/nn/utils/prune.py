@@ -187,7 +187,25 @@ def _n_pruned(amount: Any, n: int) -> int:
     return round(amount * n)
 
 
-class RandomUnstructured(BasePruningMethod):
+class _Unstructured(BasePruningMethod):
+    """Of all elements those of least importance go."""
+
+    def __init__(self, amount: float) -> None:
+        _check_amount(amount)
+        self.amount = amount
+
+    def _importance(self, t: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        n = _n_pruned(self.amount, t.numel())
+        mask = default_mask.clone()
+        if n:
+            mask.view(-1)[self._importance(t).topk(n, largest=False)[1]] = 0
+        return mask
+
+
+class RandomUnstructured(_Unstructured):
     """Random elements go.
 
     Example::
@@ -198,19 +216,11 @@ class RandomUnstructured(BasePruningMethod):
         1
     """
 
-    def __init__(self, amount: float) -> None:
-        _check_amount(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        n = _n_pruned(self.amount, t.numel())
-        mask = default_mask.clone()
-        if n:
-            mask.view(-1)[oneflow.rand(t.numel()).topk(n)[1]] = 0
-        return mask
+    def _importance(self, t: Tensor) -> Tensor:
+        return oneflow.rand(t.numel())
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """The elements of least magnitude go.
 
     Example::
@@ -221,19 +231,13 @@ class L1Unstructured(BasePruningMethod):
         1
     """
 
-    def __init__(self, amount: float) -> None:
-        _check_amount(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        n = _n_pruned(self.amount, t.numel())
-        mask = default_mask.clone()
-        if n:
-            mask.view(-1)[t.abs().reshape(-1).topk(n, largest=False)[1]] = 0
-        return mask
+    def _importance(self, t: Tensor) -> Tensor:
+        return t.abs().reshape(-1)
 
 
 class _Structured(BasePruningMethod):
+    """Of all slices along a dimension those of least importance go."""
+
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: float, dim: int = -1) -> None:
@@ -241,7 +245,7 @@ class _Structured(BasePruningMethod):
         self.amount = amount
         self.dim = dim
 
-    def _sizes(self, t: Tensor) -> Tensor:
+    def _importance(self, t: Tensor) -> Tensor:
         raise NotImplementedError
 
     def _within(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -264,7 +268,7 @@ class _Structured(BasePruningMethod):
         mask = default_mask.clone()
         if n:
             index: list[Any] = [slice(None)] * t.dim()
-            index[self.dim] = self._sizes(t * default_mask).topk(n, largest=False)[1]
+            index[self.dim] = self._importance(t * default_mask).topk(n, largest=False)[1]
             mask[tuple(index)] = 0
         return mask
 
@@ -280,7 +284,7 @@ class RandomStructured(_Structured):
         2
     """
 
-    def _sizes(self, t: Tensor) -> Tensor:
+    def _importance(self, t: Tensor) -> Tensor:
         return oneflow.rand(t.shape[self.dim])
 
 
@@ -299,7 +303,7 @@ class LnStructured(_Structured):
         super().__init__(amount, dim)
         self.n = n
 
-    def _sizes(self, t: Tensor) -> Tensor:
+    def _importance(self, t: Tensor) -> Tensor:
         dims = [d for d in range(t.dim()) if d != self.dim % t.dim()]
         if self.n in (float("inf"), -float("inf")):
             return t.abs().amax(dims) if self.n > 0 else t.abs().amin(dims)
