@@ -129,7 +129,7 @@ unsafe fn fold<T: Reduce, F: Fold>(x: View<'_>, out: View<'_>, mean: bool) -> Re
     let nest = Nest::new(x.sizes, &[x.strides, &zeroed]);
     let is_reduced = |d: usize| nest.strides(d)[1] == 0;
     let last = nest.ndim() - 1;
-    let by_columns = !is_reduced(last) && n != n_out;
+    let by_columns = !is_reduced(last);
     let n_dims = if by_columns { last } else { last + 1 };
     let kept = Nest::from_dims(2, (0..n_dims).filter(|d| !is_reduced(*d)).map(|d| (nest.sizes[d], nest.strides(d))));
     let reduced =
