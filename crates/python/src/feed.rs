@@ -25,30 +25,40 @@ pub(crate) struct Feed {
     error: Mutex<Option<PyErr>>,
 }
 
-static FEEDS: LazyLock<Mutex<HashMap<u64, Arc<Feed>>>> = LazyLock::new(Mutex::default);
+/// Callables on their way into a session, by the number in its plan.
+static OFFERED: LazyLock<Mutex<HashMap<u64, Arc<Feed>>>> = LazyLock::new(Mutex::default);
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// A callable that a session made meanwhile finds; dropping this takes it back.
+pub(crate) struct Offer {
+    pub feed: Arc<Feed>,
+    number: u64,
+}
+
+impl Offer {
+    pub fn new(next: Bound<'_, PyAny>) -> Offer {
+        let feed = Arc::new(Feed { next: Shared::new(next), ended: AtomicBool::new(false), error: Mutex::default() });
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        lock(&OFFERED).insert(number, feed.clone());
+        Offer { feed, number }
+    }
+    /// As a plan names it.
+    pub fn config(&self) -> Vec<u8> {
+        self.number.to_le_bytes().to_vec()
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        lock(&OFFERED).remove(&self.number);
+    }
+}
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Feed {
-    /// Takes note of a callable; the configuration names it until `forget`.
-    pub fn register(next: Bound<'_, PyAny>) -> (Arc<Feed>, Vec<u8>) {
-        let feed = Arc::new(Feed { next: Shared::new(next), ended: AtomicBool::new(false), error: Mutex::default() });
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        lock(&FEEDS).insert(number, feed.clone());
-        (feed, number.to_le_bytes().to_vec())
-    }
-    /// Forgets the callables that only the register knows.
-    pub fn forget() {
-        let gone: Vec<_> = {
-            let mut feeds = lock(&FEEDS);
-            let dead: Vec<u64> = feeds.iter().filter(|f| Arc::strong_count(f.1) == 1).map(|f| *f.0).collect();
-            dead.into_iter().filter_map(|k| feeds.remove(&k)).collect()
-        };
-        drop(gone);
-    }
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -110,7 +120,7 @@ impl Body for Source {
 
 fn make(config: &[u8]) -> Result<Box<dyn Body>> {
     let number = config.try_into().map(u64::from_le_bytes).ok();
-    let feed = number.and_then(|n| lock(&FEEDS).get(&n).cloned());
+    let feed = number.and_then(|n| lock(&OFFERED).get(&n).cloned());
     let feed = feed.ok_or_else(|| Error::value("plan: its data came from a Python iterator that is gone"))?;
     Ok(Box::new(Source(feed)))
 }

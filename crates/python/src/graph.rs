@@ -1,6 +1,6 @@
 //! nn.Graph's compiled half: a trace under way, and a compiled step. What is traced and when is Python's to say.
 
-use crate::feed::{DataSource, Feed, PYTHON};
+use crate::feed::{DataSource, Feed, Offer, PYTHON};
 use crate::gate::{self, Shared, run, to_py};
 use crate::object::{bound, get};
 use oneflow_autograd::requires_grad;
@@ -14,7 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 fn tensor<'a>(o: &'a Bound<'_, PyAny>) -> Result<&'a Tensor> {
     get(o).ok_or_else(|| Error::type_("nn.Graph: expected a Tensor"))
@@ -33,6 +35,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
             "fuse" => c.fuse = value.extract()?,
             "fuse_update" => c.fuse_update = value.extract()?,
             "fuse_add" => c.fuse_add = value.extract()?,
+            "fuse_attention" => c.fuse_attention = value.extract()?,
             "fuse_cast" => c.fuse_cast = value.extract()?,
             "multi_tensor_update" => c.multi_tensor_update = value.extract()?,
             "update_cast" => c.update_cast = value.extract()?,
@@ -103,7 +106,7 @@ impl GraphTrace {
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
             let compiled = Mutex::new(compile(tracer.finish(&shards)?, &config)?);
-            Ok(CompiledGraph { compiled, watched: Mutex::default(), templates, fed: Mutex::default() })
+            Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
         })
     }
     /// Tensors from outside met so far that want a gradient.
@@ -145,7 +148,7 @@ impl GraphTrace {
             let make = |traced: Traced| -> Result<CompiledGraph> {
                 let templates = traced.graph.outputs.iter().map(|_| Template::Local).collect();
                 let compiled = Mutex::new(compile(traced, &config)?);
-                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates, fed: Mutex::default() })
+                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
             };
             Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
         })
@@ -183,14 +186,6 @@ pub struct CompiledGraph {
     compiled: Mutex<Compiled>,
     watched: Mutex<Vec<Watched>>,
     templates: Vec<Template>,
-    /// A session whose inputs a source gives, and the Python iterator behind it, if that is the source.
-    fed: Mutex<Option<(Session, Option<Arc<Feed>>)>>,
-}
-
-impl Drop for CompiledGraph {
-    fn drop(&mut self) {
-        self.stop_feed();
-    }
 }
 
 /// A local tensor itself; of a global one the part that a trace is about, which ranks outside its placement lack.
@@ -239,16 +234,6 @@ impl CompiledGraph {
         Ok(list)
     }
 
-    /// Ends the fed session. Its threads may wait for the interpreter, which is let go meanwhile.
-    fn stop_feed(&self) {
-        // Whoever runs the session holds the lock and may want the interpreter.
-        let take =
-            || self.fed.lock().unwrap_or_else(|e| e.into_inner()).take().map(|(session, feed)| (drop(session), feed).1);
-        if gate::attach(|py| gate::detach(py, take)).is_some() {
-            Feed::forget();
-        }
-    }
-
     /// The compiled step, for a look at it. A run under way on another thread holds the lock and may want the interpreter.
     fn look<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Compiled) -> R) -> R {
         gate::detach(py, || f(&mut self.get()))
@@ -269,52 +254,26 @@ impl CompiledGraph {
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         self.results(py, outputs)
     }
-    /// Lets a source give all inputs from now on, `slots` batches ahead: a callable that gives lists of tensors and None at the
-    /// end, or a `_DataSource`. `order`: the inputs in the source's order.
-    fn feed(&self, source: &Bound<'_, PyAny>, order: Vec<usize>, slots: u32) -> PyResult<()> {
-        self.stop_feed();
-        let (kind, config, feed) = match source.cast::<DataSource>() {
+    /// A session beside this one whose inputs a source gives, `slots` batches ahead: a callable that gives lists of tensors and
+    /// None at the end, or a `_DataSource`. `order`: the inputs in the source's order.
+    fn feed(self_: Bound<'_, Self>, source: &Bound<'_, PyAny>, order: Vec<usize>, slots: u32) -> PyResult<GraphFeed> {
+        let (kind, config, offer) = match source.cast::<DataSource>() {
             Ok(s) => (s.get().kind, s.get().config.clone(), None),
             Err(_) => {
-                let (feed, config) = Feed::register(source.clone());
-                (PYTHON, config, Some(feed))
+                let offer = Offer::new(source.clone());
+                (PYTHON, offer.config(), Some(offer))
             }
         };
-        let fed = run(|| {
+        let session = run(|| {
             // Its threads may want the interpreter at once.
-            self.look(source.py(), |compiled| {
+            self_.get().look(source.py(), |compiled| {
                 let mut plan = compiled.session.plan().clone();
                 plan.feed_inputs(&order, kind, config, slots)?;
-                Ok((compiled.session.beside(plan)?, feed))
+                compiled.session.beside(plan)
             })
         })?;
-        *self.fed.lock().unwrap_or_else(|e| e.into_inner()) = Some(fed);
-        Ok(())
-    }
-    /// Runs the step on the source's next batch; None at the end of the data. What the source raised is raised here.
-    fn run_fed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let mut poll = || gate::attach(gate::check_signals);
-        let outputs = run(|| {
-            gate::detach(py, || {
-                let mut fed = self.fed.lock().unwrap_or_else(|e| e.into_inner());
-                let Some((session, feed)) = fed.as_mut() else {
-                    return Err(Error::runtime("nn.Graph: no source gives its inputs"));
-                };
-                match self.get().run_beside(session, &mut poll) {
-                    Ok(outputs) => Ok(Ok(Some(outputs))),
-                    Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {
-                        Some((Some(raised), _)) => Ok(Err(raised)),
-                        Some((None, true)) => Ok(Ok(None)),
-                        _ => Err(e),
-                    },
-                }
-            })
-        })??;
-        outputs.map(|o| self.results(py, o)).transpose()
-    }
-    /// Stops the source and its thread.
-    fn end_feed(&self) {
-        self.stop_feed();
+        let feed = offer.map(|o| o.feed.clone());
+        Ok(GraphFeed { graph: self_.unbind(), closed: AtomicBool::new(false), fed: Mutex::new(Some((session, feed))) })
     }
     /// Notes where these tensors lie and whether they want gradients; `is_stale` tells whether that has changed since.
     /// `may_cease`: gradients that nobody wants any more may still be computed.
@@ -378,10 +337,83 @@ impl CompiledGraph {
     }
 }
 
+/// A compiled step whose inputs a source gives, and the Python iterator behind it, if that is the source.
+#[pyclass(frozen, weakref, module = "oneflow", name = "_GraphFeed")]
+pub struct GraphFeed {
+    graph: Py<CompiledGraph>,
+    /// Ends a run under way on another thread.
+    closed: AtomicBool,
+    fed: Mutex<Option<(Session, Option<Arc<Feed>>)>>,
+}
+
+impl GraphFeed {
+    fn fed(&self) -> MutexGuard<'_, Option<(Session, Option<Arc<Feed>>)>> {
+        self.fed.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for GraphFeed {
+    fn drop(&mut self) {
+        // Its threads may wait for the interpreter.
+        gate::attach(|py| gate::detach(py, || drop(self.fed().take())));
+    }
+}
+
+#[pymethods]
+impl GraphFeed {
+    /// Runs the step on the source's next batch; None at the end of the data. What the source raised is raised here.
+    fn run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let mut poll = || match self.closed.load(Ordering::Relaxed) {
+            false => gate::attach(gate::check_signals),
+            true => Err(Error::runtime("nn.Graph: the loop over this source was closed")),
+        };
+        let graph = self.graph.get();
+        let outputs = run(|| {
+            gate::detach(py, || {
+                let mut fed = self.fed();
+                let Some((session, feed)) = fed.as_mut() else {
+                    return Err(Error::runtime("nn.Graph: no source gives its inputs"));
+                };
+                // The source may take its time, and may call the graph itself: only the step locks it.
+                let done = session.wait_for_data(&mut poll).and_then(|()| graph.get().run_beside(session, &mut poll));
+                match done {
+                    Ok(outputs) => Ok(Ok(Some(outputs))),
+                    Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {
+                        Some((Some(raised), _)) => Ok(Err(raised)),
+                        Some((None, true)) => Ok(Ok(None)),
+                        _ => Err(e),
+                    },
+                }
+            })
+        })??;
+        outputs.map(|o| graph.results(py, o)).transpose()
+    }
+    /// Stops the source and its thread: waits for the batch that is being made, at most so many seconds. A source that takes
+    /// longer is left behind; its thread ends when it comes back.
+    #[pyo3(signature = (seconds=None))]
+    fn close(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+        let mut poll = || gate::attach(gate::check_signals);
+        let limit = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        self.closed.store(true, Ordering::Relaxed);
+        run(|| {
+            gate::detach(py, || {
+                let fed = self.fed().take();
+                fed.map_or(Ok(()), |(mut session, _)| session.close(limit, &mut poll))
+            })
+        })
+    }
+}
+
 /// Whether this thread is tracing.
 #[pyfunction]
 fn _is_tracing() -> bool {
     oneflow_graph::is_tracing()
+}
+
+/// Whether calls on tensors with values are traced while this thread traces. Returns what was before.
+#[pyfunction]
+fn _trace_calls(on: bool) -> bool {
+    oneflow_graph::trace_calls(on)
 }
 
 /// Says that what is traced from now on computes part of a forward again, or that this has ended.
@@ -406,7 +438,9 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_graph::register();
     m.add_class::<GraphTrace>()?;
     m.add_class::<CompiledGraph>()?;
+    m.add_class::<GraphFeed>()?;
     m.add_function(wrap_pyfunction!(_is_tracing, m)?)?;
+    m.add_function(wrap_pyfunction!(_trace_calls, m)?)?;
     m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
     m.add_function(wrap_pyfunction!(_leave_out_leaf_hooks, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)

@@ -9,8 +9,8 @@ use oneflow_core::Tensor;
 use oneflow_ep::provider;
 use oneflow_kernels::prim::{Launch, MATMUL, Params, REDUCE, View, Word};
 use oneflow_runtime::{
-    Act, Body, Buffer, Home, Input, Instr, Network, Operand, Output, Piece, Plan, PlanArg, Port, Ref, Register,
-    RunArgs, Session, Step, Task, Work,
+    Act, Body, Buffer, Home, Input, Instr, Network, Operand, Output, Plan, PlanArg, Port, Ref, Register, RunArgs,
+    Session, Step, Task, Work,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,12 +44,10 @@ fn row(streams: &[u32]) -> (Network, Instant, Arc<AtomicU64>) {
         p.tasks.push(task("actor", *s, Work::Compute(vec![]), port(i), port(i + 1)));
     }
     p.tasks.push(task("receiver", 0, Work::HostOut, port(streams.len()), vec![]));
-    let none = Piece { ptr: std::ptr::null_mut(), bytes: 0 };
-    let slots = p.registers.iter().map(|r| vec![none; r.slots as usize]).collect();
     let body =
         |t: &Task| matches!(t.work, Work::Compute(_)).then(|| Box::new(Note(start, acted.clone())) as Box<dyn Body>);
     let bodies = p.tasks.iter().map(body).collect();
-    (Network::start(&p, bodies, slots, Arc::new(AtomicBool::new(false))).unwrap(), start, acted)
+    (Network::start(&p, bodies, Arc::new(AtomicBool::new(false))).unwrap(), start, acted)
 }
 
 /// Median nanoseconds of one run, and until its last actor acted; before each the caller rests.

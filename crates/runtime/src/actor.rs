@@ -7,9 +7,9 @@
 
 use crate::ledger::{Ledger, Piece};
 use crate::plan::{Plan, Work};
-use crate::sync::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::sync::{Arc, Condvar, Mutex, MutexGuard};
-use crate::sync::thread::{Builder, JoinHandle, yield_now};
+use crate::sync::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, yield_now};
 use oneflow_base::{Error, Result};
 use oneflow_core::{SpanKind, watch_span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,6 +47,8 @@ struct Shared {
     cancel: Arc<AtomicBool>,
     /// Ends every thread.
     stop: AtomicBool,
+    /// Threads that only read data and have not ended.
+    n_readers: AtomicUsize,
     /// Arguments of the runs under way, by number.
     runs: Mutex<Vec<(u64, Arc<RunArgs>)>>,
     /// What failed in streams other than the caller's.
@@ -60,14 +62,10 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Counts an act of a task of `stream`, and wakes every stream whom it concerns.
-    fn acted(&self, task: usize, stream: u32) {
-        self.ledger.acted(task, |told| {
-            let there = self.ledger.stream_of(told);
-            if there != stream {
-                self.bells[there as usize].ring();
-            }
-        });
+    /// Counts an act of a task, and wakes every stream whom it concerns: once, when all of it is written down.
+    fn acted(&self, task: usize) {
+        self.ledger.acted(task);
+        self.ledger.neighbours(task).iter().for_each(|s| self.bells[*s as usize].ring());
     }
 }
 
@@ -79,8 +77,8 @@ const SPINS: usize = if cfg!(test) { 1 } else { 1000 };
 struct Bell {
     rung: AtomicU64,
     asleep: AtomicBool,
-    door: Mutex<()>,
-    woken: Condvar,
+    /// Who listens: a stream's own thread, or whichever thread the caller came on last.
+    listener: Mutex<Option<Thread>>,
 }
 
 impl Bell {
@@ -91,10 +89,12 @@ impl Bell {
 
     fn ring(&self) {
         self.rung.fetch_add(1, Ordering::SeqCst);
-        // Whoever falls asleep says so first and then listens once more.
-        if self.asleep.load(Ordering::SeqCst) {
-            drop(lock(&self.door));
-            self.woken.notify_one();
+        // Whoever falls asleep says so first and then listens once more. The first ring wakes it, the next ones need not.
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            let listener = lock(&self.listener).clone();
+            if let Some(thread) = listener {
+                thread.unpark();
+            }
         }
     }
 
@@ -111,18 +111,19 @@ impl Bell {
             yield_now();
             return self.heard() != heard;
         }
-        let mut door = lock(&self.door);
-        self.asleep.store(true, Ordering::SeqCst);
-        let mut late = false;
-        while self.heard() == heard && !late {
-            door = match limit {
-                None => self.woken.wait(door).unwrap_or_else(|e| e.into_inner()),
-                Some(limit) => {
-                    let (door, timed) = self.woken.wait_timeout(door, limit).unwrap_or_else(|e| e.into_inner());
-                    late = timed.timed_out();
-                    door
-                }
-            };
+        *lock(&self.listener) = Some(current());
+        let end = limit.map(|l| Instant::now() + l);
+        loop {
+            self.asleep.store(true, Ordering::SeqCst);
+            if self.heard() != heard {
+                break;
+            }
+            // Either may return early.
+            match end.map(|e| e.saturating_duration_since(Instant::now())) {
+                None => park(),
+                Some(Duration::ZERO) => break,
+                Some(left) => park_timeout(left),
+            }
         }
         self.asleep.store(false, Ordering::SeqCst);
         self.heard() != heard
@@ -166,7 +167,7 @@ impl Stream {
             let done = catch_unwind(AssertUnwindSafe(|| body.act(&mut act)));
             done.unwrap_or_else(|_| Err(Error::runtime("internal error: an actor panicked")))
                 .map_err(|e| (task as u32, e))?;
-            shared.acted(task, self.id);
+            shared.acted(task);
             return Ok(true);
         }
         Ok(false)
@@ -177,7 +178,15 @@ impl Stream {
     }
 
     /// The life of a stream that has a thread of its own.
-    fn run(mut self) {
+    fn run(mut self, only_reads: bool) {
+        self.act_until_stopped();
+        if only_reads {
+            self.shared.n_readers.fetch_sub(1, Ordering::SeqCst);
+            self.shared.bells[0].ring();
+        }
+    }
+
+    fn act_until_stopped(&mut self) {
         loop {
             let heard = self.bell().heard();
             if self.shared.stop.load(Ordering::Acquire) {
@@ -203,12 +212,16 @@ fn no_poll() -> Result<()> {
     Ok(())
 }
 
-/// A running plan. Dropping it stops and joins its threads.
+/// A running plan. Dropping it stops its threads.
 pub struct Network {
     shared: Arc<Shared>,
     /// The caller's own stream.
     own: Stream,
     threads: Vec<JoinHandle<()>>,
+    /// Threads of sources alone. What they call may take as long as it likes.
+    readers: Vec<JoinHandle<()>>,
+    /// The process that has the threads.
+    process: u32,
     host_in: Option<usize>,
     host_out: Option<usize>,
     failed: Option<Error>,
@@ -247,17 +260,15 @@ impl Watchdog {
 /// How often the caller looks for Ctrl-C.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
+/// How long a network that is dropped waits for a source to come back. One that does not keeps its thread and its registers
+/// until it does, and touches nothing else.
+const GRACE: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 1 });
+
 impl Network {
-    /// Starts the threads. `bodies`: one per task, none for the caller's ends. `slots`: the memory of every register.
-    /// Tasks without data act at once.
-    pub fn start(
-        plan: &Plan,
-        bodies: Vec<Option<Box<dyn Body>>>,
-        slots: Vec<Vec<Piece>>,
-        cancel: Arc<AtomicBool>,
-    ) -> Result<Network> {
+    /// Starts the threads. `bodies`: one per task, none for the caller's ends. Tasks without data act at once.
+    pub fn start(plan: &Plan, bodies: Vec<Option<Box<dyn Body>>>, cancel: Arc<AtomicBool>) -> Result<Network> {
         plan.check_credits()?;
-        let ledger = Ledger::new(plan, slots);
+        let ledger = Ledger::new(plan)?;
         let mut actors: Vec<Vec<Actor>> = Vec::new();
         actors.resize_with(ledger.n_streams(), Vec::new);
         for (task, body) in bodies.into_iter().enumerate() {
@@ -269,7 +280,8 @@ impl Network {
         let mut bells = Vec::new();
         bells.resize_with(ledger.n_streams(), Bell::default);
         let (stop, runs, failures) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { ledger, cancel, stop, runs, failures, bells });
+        let n_readers = AtomicUsize::new(0);
+        let shared = Arc::new(Shared { ledger, cancel, stop, n_readers, runs, failures, bells });
         let stream = |(id, actors)| Stream { id: id as u32, shared: shared.clone(), actors };
         let mut streams = actors.into_iter().enumerate().map(stream);
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
@@ -279,27 +291,44 @@ impl Network {
             shared: shared.clone(),
             own,
             threads: Vec::new(),
+            readers: Vec::new(),
+            process: std::process::id(),
             host_in,
             host_out,
             failed: None,
             late: Vec::new(),
         };
         for stream in streams {
+            let only_reads = stream.actors.iter().all(|a| matches!(plan.tasks[a.task].work, Work::Source { .. }));
+            shared.n_readers.fetch_add(only_reads as usize, Ordering::SeqCst);
             let thread = Builder::new()
                 .name(format!("oneflow-stream-{}", stream.id))
-                .spawn(move || stream.run())
-                .map_err(|e| Error::runtime(format!("cannot start a thread for a stream: {e}")))?;
-            n.threads.push(thread);
+                .spawn(move || stream.run(only_reads))
+                .map_err(|e| Error::runtime(format!("cannot start a thread for a stream: {e}")));
+            match thread {
+                Ok(thread) if only_reads => n.readers.push(thread),
+                Ok(thread) => n.threads.push(thread),
+                Err(e) => {
+                    shared.n_readers.fetch_sub(only_reads as usize, Ordering::SeqCst);
+                    return Err(e);
+                }
+            }
         }
         Ok(n)
+    }
+
+    /// Waits until the run that starts next finds its data.
+    pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let Some(t) = self.host_in else { return Ok(()) };
+        self.wait(|l| l.has_data_beside(t), poll)
     }
 
     /// Starts one run: waits for a free slot of the caller's register first.
     pub fn submit(&mut self, args: RunArgs, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Err(Error::runtime("the plan takes nothing from its caller")) };
-        self.wait(t, poll)?;
+        self.wait(|l| l.may_act(t), poll)?;
         lock(&self.shared.runs).push((self.shared.ledger.acts(t), Arc::new(args)));
-        self.shared.acted(t, 0);
+        self.shared.acted(t);
         Ok(())
     }
 
@@ -310,18 +339,18 @@ impl Network {
         use_it: &mut dyn FnMut(&[Vec<Piece>]) -> Result<()>,
     ) -> Result<()> {
         let Some(t) = self.host_out else { return Err(Error::runtime("the plan gives nothing to its caller")) };
-        self.wait(t, poll)?;
+        self.wait(|l| l.may_act(t), poll)?;
         let (mut pieces, mut none) = (Vec::new(), Vec::new());
         self.shared.ledger.pieces(t, &mut pieces, &mut none);
         let r = use_it(&pieces);
         let number = self.shared.ledger.acts(t);
         lock(&self.shared.runs).retain(|r| r.0 != number);
-        self.shared.acted(t, 0);
+        self.shared.acted(t);
         r
     }
 
-    /// Waits until one of the caller's ends may act; meanwhile the actors of its own stream do.
-    fn wait(&mut self, task: usize, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    /// Waits until the caller may go on; meanwhile the actors of its own stream act.
+    fn wait(&mut self, ready: impl Fn(&Ledger) -> bool, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
@@ -329,7 +358,7 @@ impl Network {
         let mut watchdog: Option<Watchdog> = None;
         loop {
             let heard = self.own.bell().heard();
-            if self.shared.ledger.may_act(task) {
+            if ready(&self.shared.ledger) {
                 return Ok(());
             }
             match self.own.act_once(poll) {
@@ -339,6 +368,11 @@ impl Network {
                 }
                 Ok(false) => {}
                 Err((task, error)) => return Err(self.fail(task, error)),
+            }
+            if self.is_forked() {
+                return Err(Error::runtime(
+                    "the threads that work for this plan belong to the process that this one was forked from",
+                ));
             }
             self.late.append(&mut lock(&self.shared.failures));
             if !self.late.is_empty() && !self.in_motion() {
@@ -396,13 +430,51 @@ impl Network {
     }
 }
 
-impl Drop for Network {
-    fn drop(&mut self) {
+impl Network {
+    /// Whether this is another process than the one that has the threads.
+    fn is_forked(&self) -> bool {
+        !(self.threads.is_empty() && self.readers.is_empty()) && self.process != std::process::id()
+    }
+
+    /// Stops, and waits for what is under way: for sources no longer than `limit`, and until `poll` says no.
+    pub fn stop(&mut self, limit: Option<Duration>, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        if self.is_forked() {
+            // There is nobody to wait for.
+            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
+            std::mem::take(&mut self.readers).into_iter().for_each(std::mem::forget);
+        }
         self.shared.cancel.store(true, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Release);
+        if self.threads.is_empty() && self.readers.is_empty() {
+            return Ok(());
+        }
         self.shared.bells.iter().for_each(Bell::ring);
         for t in self.threads.drain(..) {
             let _ = t.join();
         }
+        let (since, bell) = (Instant::now(), self.own.bell());
+        loop {
+            let heard = bell.heard();
+            if self.shared.n_readers.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            let left = limit.map_or(POLL, |l| l.saturating_sub(since.elapsed()).min(POLL));
+            if left.is_zero() {
+                return Ok(());
+            }
+            if !bell.wait(heard, Some(left)) {
+                poll()?;
+            }
+        }
+        for t in self.readers.drain(..) {
+            let _ = t.join();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = self.stop(Some(GRACE), &mut no_poll);
     }
 }

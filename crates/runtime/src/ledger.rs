@@ -5,8 +5,10 @@
 //! writer and one reader, which may be of two threads: what was written before a number grew is seen by who reads it.
 //! Knows no body and no thread.
 
-use crate::plan::{Plan, Port, Work};
+use crate::plan::{Plan, Port, Register, Work};
 use crate::sync::sync::atomic::{AtomicU64, Ordering};
+use oneflow_base::Result;
+use oneflow_core::Storage;
 use std::collections::HashMap;
 
 /// One slot of a register.
@@ -24,6 +26,8 @@ struct RegisterInfo {
     name: String,
     slots: u64,
     pieces: Vec<Piece>,
+    /// Behind the pieces: alive for as long as somebody may write to them.
+    _memory: Vec<Storage>,
 }
 
 /// A consumed register, as one task sees it.
@@ -34,6 +38,14 @@ struct Consumed {
     /// This task's number among the register's readers.
     reader: u32,
     seen: AtomicU64,
+}
+
+impl Consumed {
+    /// Whether the pieces of the next act are there, after so many acts.
+    #[inline]
+    fn is_full(&self, acts: u64) -> bool {
+        self.seen.load(Ordering::Acquire) >= (acts + 1) * self.port.pieces as u64
+    }
 }
 
 /// A produced register, as one task sees it.
@@ -54,6 +66,8 @@ struct TaskState {
     acts: AtomicU64,
     consumes: Vec<Consumed>,
     produces: Vec<Produced>,
+    /// Other streams, whose tasks are told of its acts.
+    neighbours: Vec<u32>,
 }
 
 /// The numbers of every task.
@@ -63,8 +77,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// `slots`: the memory of every register. The caller's ends, and whoever consumes what the caller gives, are stream 0.
-    pub fn new(plan: &Plan, slots: Vec<Vec<Piece>>) -> Ledger {
+    /// Gives every register its memory. The caller's ends, and whoever consumes what the caller gives, are stream 0.
+    pub fn new(plan: &Plan) -> Result<Ledger> {
         let mut tasks: Vec<TaskState> = plan
             .tasks
             .iter()
@@ -79,6 +93,7 @@ impl Ledger {
                     .map(|p| Consumed { port: *p, producer: 0, producer_port: 0, reader: 0, seen: AtomicU64::new(0) })
                     .collect(),
                 produces: t.produces.iter().map(|p| Produced { port: *p, readers: Vec::new() }).collect(),
+                neighbours: Vec::new(),
             })
             .collect();
         for a in 0..tasks.len() {
@@ -98,12 +113,23 @@ impl Ledger {
                 }
             }
         }
-        let info = |(r, pieces): (&crate::plan::Register, Vec<Piece>)| RegisterInfo {
-            name: r.name.clone(),
-            slots: r.slots as u64,
-            pieces,
+        for t in 0..tasks.len() {
+            let producers = tasks[t].consumes.iter().map(|c| c.producer);
+            let readers = tasks[t].produces.iter().flat_map(|p| p.readers.iter().map(|r| r.task));
+            let mut streams: Vec<u32> = producers.chain(readers).map(|k| tasks[k as usize].stream).collect();
+            streams.sort_unstable();
+            streams.dedup();
+            streams.retain(|s| *s != tasks[t].stream);
+            tasks[t].neighbours = streams;
+        }
+        let info = |r: &Register| -> Result<RegisterInfo> {
+            let memory: Vec<Storage> =
+                (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<_>>()?;
+            let pieces = memory.iter().map(|s| Piece { ptr: s.ptr(), bytes: s.bytes() }).collect();
+            Ok(RegisterInfo { name: r.name.clone(), slots: r.slots as u64, pieces, _memory: memory })
         };
-        Ledger { tasks, registers: plan.registers.iter().zip(slots).map(info).collect() }
+        let registers = plan.registers.iter().map(info).collect::<Result<_>>()?;
+        Ok(Ledger { tasks, registers })
     }
 
     pub fn name(&self, task: usize) -> &str {
@@ -118,6 +144,10 @@ impl Ledger {
     pub fn stream_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].stream
     }
+    /// Other streams that an act of this task may concern.
+    pub fn neighbours(&self, task: usize) -> &[u32] {
+        &self.tasks[task].neighbours
+    }
     pub fn acts(&self, task: usize) -> u64 {
         self.tasks[task].acts.load(Ordering::Relaxed)
     }
@@ -127,8 +157,19 @@ impl Ledger {
     pub fn may_act(&self, task: usize) -> bool {
         let t = &self.tasks[task];
         let acts = t.acts.load(Ordering::Relaxed);
-        t.consumes.iter().all(|c| c.seen.load(Ordering::Acquire) >= (acts + 1) * c.port.pieces as u64)
+        t.consumes.iter().all(|c| c.is_full(acts))
             && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
+    }
+
+    /// Whether the readers of what `from` makes have every piece they need, but for those of `from`.
+    pub fn has_data_beside(&self, from: usize) -> bool {
+        let waits = |c: &Consumed, acts| c.producer as usize != from && !c.is_full(acts);
+        let mut readers =
+            self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| &self.tasks[r.task as usize]);
+        readers.all(|t| {
+            let acts = t.acts.load(Ordering::Relaxed);
+            !t.consumes.iter().any(|c| waits(c, acts))
+        })
     }
 
     /// Whether it may act, or will once the messages under way have come: from what all tasks have done, not from what it was
@@ -163,35 +204,35 @@ impl Ledger {
     }
 
     /// What a task waits for, in words.
-    fn waits_for(&self, task: usize) -> Option<String> {
+    fn waits_for(&self, task: usize) -> Vec<String> {
         let t = &self.tasks[task];
         let acts = t.acts.load(Ordering::Relaxed);
-        for c in &t.consumes {
+        let mut waits = Vec::new();
+        for c in t.consumes.iter().filter(|c| !c.is_full(acts)) {
             let need = c.port.pieces as u64;
             let have = c.seen.load(Ordering::Relaxed) - acts * need;
-            if have < need {
-                let (name, from) = (&self.registers[c.port.register as usize].name, self.name(c.producer as usize));
-                return Some(format!("waits for {name:?} from {from} ({have} of {need} pieces)"));
-            }
+            let (name, from) = (&self.registers[c.port.register as usize].name, self.name(c.producer as usize));
+            waits.push(format!("waits for {name:?} from {from} ({have} of {need} pieces)"));
         }
         for p in &t.produces {
             let (used, slowest) = self.used(p, acts);
             if used + p.port.pieces as u64 > self.slots(p) {
                 let by = slowest.map_or("nobody", |t| self.name(t as usize));
                 let (name, slots) = (&self.registers[p.port.register as usize].name, self.slots(p));
-                return Some(format!("waits for {by} to give {name:?} back ({used} of {slots} slots in use)"));
+                waits.push(format!("waits for {by} to give {name:?} back ({used} of {slots} slots in use)"));
             }
         }
-        None
+        waits
     }
 
     /// Who waits for whom.
     pub fn report(&self) -> String {
-        let lines = (0..self.tasks.len()).map(|t| {
-            let state = self.waits_for(t).unwrap_or_else(|| "is acting".into());
+        let line = |t| {
+            let waits = self.waits_for(t);
+            let state = if waits.is_empty() { "may act, or is acting".to_owned() } else { waits.join(" and ") };
             format!("{} (after {} acts) {state}", self.name(t), self.acts(t))
-        });
-        lines.collect::<Vec<_>>().join("; ")
+        };
+        (0..self.tasks.len()).map(line).collect::<Vec<_>>().join("; ")
     }
 
     /// The pieces of a task's present act, per register, into lists that are used again and again.
@@ -210,20 +251,18 @@ impl Ledger {
         t.produces.iter().zip(outs).for_each(|(p, v)| fill(&p.port, v));
     }
 
-    /// Counts an act, tells the producers what came back and the consumers what is ready, and names each task that was told.
-    pub fn acted(&self, task: usize, mut told: impl FnMut(u32)) {
+    /// Counts an act, and tells the producers what came back and the consumers what is ready.
+    pub fn acted(&self, task: usize) {
         let t = &self.tasks[task];
         t.acts.fetch_add(1, Ordering::AcqRel);
         for c in &t.consumes {
             let reader = &self.tasks[c.producer as usize].produces[c.producer_port as usize].readers[c.reader as usize];
             reader.given_back.fetch_add(c.port.pieces as u64, Ordering::AcqRel);
-            told(c.producer);
         }
         for p in &t.produces {
             for r in &p.readers {
                 let consumed = &self.tasks[r.task as usize].consumes[r.port as usize];
                 consumed.seen.fetch_add(p.port.pieces as u64, Ordering::AcqRel);
-                told(r.task);
             }
         }
     }

@@ -21,12 +21,12 @@ use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A loaded plan. One run at a time; runs allocate nothing.
 pub struct Session {
     plan: Arc<Plan>,
     arenas: Vec<Storage>,
-    registers: Vec<Vec<Storage>>,
     variables: Vec<Storage>,
     /// Per variable: whether a run writes it.
     written: Vec<bool>,
@@ -87,11 +87,6 @@ impl Session {
         }
         let fresh = || plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>();
         let arenas = arenas.map_or_else(fresh, Ok)?;
-        let registers = plan
-            .registers
-            .iter()
-            .map(|r| (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<Vec<_>>>())
-            .collect::<Result<_>>()?;
         let n_outputs = plan.output_buffers()?.len();
         let taken = plan.tasks.iter().filter(|t| t.work == Work::HostOut).flat_map(|t| &t.consumes);
         let n_results = taken.map(|p| plan.registers[p.register as usize].slots / p.pieces).min().unwrap_or(1) as usize;
@@ -100,7 +95,6 @@ impl Session {
             written_inputs: plan.written(plan.inputs.len(), |h| if let Home::Input(k) = h { Some(k) } else { None }),
             plan: Arc::new(plan),
             arenas,
-            registers,
             variables,
             outputs: vec![Vec::new(); n_outputs],
             pending: VecDeque::new(),
@@ -150,11 +144,6 @@ impl Session {
     /// Makes programs and threads.
     fn start(&mut self) -> Result<()> {
         self.cancel = Arc::new(AtomicBool::new(false));
-        let slots: Vec<Vec<Piece>> = self
-            .registers
-            .iter()
-            .map(|r| r.iter().map(|s| Piece { ptr: s.ptr(), bytes: s.bytes() }).collect())
-            .collect();
         let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
         self.n_launches = 0;
         for t in &self.plan.tasks {
@@ -174,7 +163,7 @@ impl Session {
                 }
             });
         }
-        self.network = Some(Network::start(&self.plan, bodies, slots, self.cancel.clone())?);
+        self.network = Some(Network::start(&self.plan, bodies, self.cancel.clone())?);
         Ok(())
     }
 
@@ -237,17 +226,33 @@ impl Session {
         for a in self.plan.arenas.iter().filter(|a| !a.device.is_cpu()) {
             oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
         }
-        if self.network.is_none() {
-            self.start()?;
-        }
-        let Some(network) = &mut self.network else { return Err(Error::runtime("the plan did not start")) };
-        let done = network.submit(args, poll);
+        let done = self.network()?.submit(args, poll);
         self.pending.push_back(run);
         if let Err(e) = done {
             return Err(self.stop(e));
         }
         generator.set_state(seed, offset.wrapping_add(self.plan.n_rng));
         Ok(())
+    }
+
+    /// Waits until the next run finds the data that sources give. Nobody else is kept from the variables meanwhile.
+    pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.network()?.wait_for_data(poll).map_err(|e| self.stop(e))
+    }
+
+    /// Ends the threads. Unlike dropping, it waits for sources without a limit, but asks `poll`; the next run starts anew.
+    pub fn close(&mut self, limit: Option<Duration>, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let done = self.network.take().map_or(Ok(()), |mut n| n.stop(limit, poll));
+        self.pending.clear();
+        done
+    }
+
+    /// The actors; they start anew after an error.
+    fn network(&mut self) -> Result<&mut Network> {
+        if self.network.is_none() {
+            self.start()?;
+        }
+        self.network.as_mut().ok_or_else(|| Error::runtime("the plan did not start"))
     }
 
     /// After an error everything stops before the caller gets its memory back; the next run starts anew, with the random

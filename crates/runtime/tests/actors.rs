@@ -53,13 +53,8 @@ fn plan(slots: &[u32], tasks: &[Actor<'_>]) -> Plan {
     }
 }
 
-fn memory(p: &Plan) -> Vec<Vec<Piece>> {
-    let piece = |_| Piece { ptr: Box::leak(Box::new(0u64)) as *mut u64 as *mut u8, bytes: 8 };
-    p.registers.iter().map(|r| (0..r.slots).map(piece).collect()).collect()
-}
-
 fn start(p: &Plan, bodies: Vec<Option<Box<dyn Body>>>) -> Result<Network> {
-    Network::start(p, bodies, memory(p), Arc::new(AtomicBool::new(false)))
+    Network::start(p, bodies, Arc::new(AtomicBool::new(false)))
 }
 
 fn first(pieces: &[Vec<Piece>]) -> u64 {

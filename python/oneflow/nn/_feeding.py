@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +14,25 @@ from oneflow import Tensor
 from oneflow.nn.structure import flatten
 
 END = object()
+
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@contextlib.contextmanager
+def fed(compiled: Any, source: Any, n_inputs: int, slots: int) -> Iterator[Any]:
+    """A compiled step whose inputs a source gives. It is closed at the end, and before the interpreter is."""
+    feed = compiled.feed(source, list(range(n_inputs)), slots)
+    _open.add(feed)
+    try:
+        yield feed
+    finally:
+        feed.close()
+
+
+@atexit.register
+def _close() -> None:
+    for feed in list(_open):
+        feed.close(1.0)
 
 
 def arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

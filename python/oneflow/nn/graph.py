@@ -335,12 +335,11 @@ class Graph:
             program = self._program(args, kwargs, tensors)
             if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
                 raise NotImplementedError("Graph.over(): batches are local tensors of the host")
-            program.compiled.feed(batches, list(range(len(tensors))), prefetch)
             fits = True
-            try:
+            with _feeding.fed(program.compiled, batches, len(tensors), prefetch) as feed:
                 while fits:
                     self._modes()
-                    results = program.compiled.run_fed()
+                    results = feed.run()
                     if results is None:
                         break
                     batches.ran()
@@ -348,8 +347,6 @@ class Graph:
                     yield program.unpack(results)
                     # The caller may have changed what the program was made for.
                     fits = self._program(args, kwargs, []) is program
-            finally:
-                program.compiled.end_feed()
             for waiting in batches.waiting:
                 args, kwargs = _feeding.arguments(waiting)
                 yield self(*args, **kwargs)
@@ -358,15 +355,12 @@ class Graph:
     def _over_reader(self, reader: Any, prefetch: int) -> Iterator[Any]:
         tensors: list[Tensor] = []
         program = self._program(tuple(reader.empty()), {}, tensors)
-        program.compiled.feed(reader.source, list(range(len(tensors))), prefetch)
-        try:
+        with _feeding.fed(program.compiled, reader.source, len(tensors), prefetch) as feed:
             for _ in range(len(reader)):
                 self._modes()
-                results = program.compiled.run_fed()
+                results = feed.run()
                 self._stepped()
                 yield program.unpack(results)
-        finally:
-            program.compiled.end_feed()
 
     def _modes(self) -> tuple[Any, ...]:
         """What a program is for beside its inputs; brings the numbers up to date that optimizers' steps read."""
