@@ -17,7 +17,7 @@ pub use oneflow_runtime::memory::Effort;
 pub use passes::straighten::Straighten;
 pub use passes::{PASSES, Pass, run_all};
 pub use split::Parts;
-pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again};
+pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
 
 use oneflow_base::{Error, Result};
 use oneflow_core::{Storage, Tensor};

@@ -55,10 +55,13 @@ pub(crate) struct Trace {
     groups: Vec<State>,
     /// Variables by the address of their storage.
     known: HashMap<usize, Vec<(Storage, u32)>>,
-    /// Tensors met, for the end: gradients that belong to the trace are taken off them.
-    met: HashMap<usize, Tensor>,
+    /// Tensors met with the gradients they had: those that belong to the trace are taken off them at the end.
+    met: HashMap<usize, (Tensor, Option<Tensor>)>,
     names: HashMap<usize, String>,
     seed: u64,
+    /// Positions of the generator that went to calls which were not traced, and where tracing paused for them.
+    drawn: u64,
+    paused_at: Option<u64>,
     /// Where a backward part begins.
     cut: Option<Cut>,
     /// The part that is being run again, if any, and how many there have been.
@@ -126,6 +129,27 @@ pub fn run_again(on: bool) {
     });
 }
 
+/// Lets this thread's calls on tensors with values run at once although it is tracing (`false`), or traces them again.
+/// What they draw of random numbers is no part of the program and comes before what it draws. Returns what was before.
+pub fn trace_calls(on: bool) -> bool {
+    let was = tls().on >> bit::LAZY & 1 == 1;
+    TRACE.with_borrow_mut(|t| {
+        let Some(t) = t.as_mut().filter(|_| was != on) else { return };
+        let g = default_generator();
+        if on {
+            if let Some(at) = t.paused_at.take() {
+                t.drawn = g.offset().saturating_sub(at);
+                g.set_state(t.seed, at);
+            }
+        } else {
+            t.paused_at = Some(g.offset());
+            g.set_state(t.seed, g.offset() + t.drawn);
+        }
+        set_lazy(on);
+    });
+    was
+}
+
 /// A finished trace: the graph, whose variables hold the memory it is about.
 pub struct Traced {
     pub graph: Graph,
@@ -170,6 +194,8 @@ impl Tracer {
             met: HashMap::new(),
             names: HashMap::new(),
             seed: g.seed(),
+            drawn: 0,
+            paused_at: None,
             cut: None,
             again: 0,
             n_again: 0,
@@ -224,7 +250,8 @@ impl Tracer {
     /// Tensors from outside that the trace has met so far and that want a gradient.
     pub fn captured(&self) -> Result<Vec<Tensor>> {
         self.with(|t| {
-            let mut met: Vec<&Tensor> = t.met.values().filter(|t| oneflow_autograd::requires_grad(t)).collect();
+            let mut met: Vec<&Tensor> =
+                t.met.values().map(|(t, _)| t).filter(|t| oneflow_autograd::requires_grad(t)).collect();
             met.sort_by_key(|t| t.id());
             Ok(met.into_iter().cloned().collect())
         })
@@ -278,11 +305,7 @@ impl Tracer {
             t.write_back()
         })?;
         let Some(t) = stop() else { return Err(Error::runtime("the trace has ended already")) };
-        for met in t.met.values() {
-            if oneflow_autograd::grad(met).is_some_and(|g| g.has_key(bit::LAZY)) {
-                oneflow_autograd::set_grad(met, None)?;
-            }
-        }
+        t.take_off_gradients()?;
         Ok(Traced { graph: t.graph, cut: t.cut })
     }
 }
@@ -291,11 +314,7 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         let here = TRACE.with_borrow(|t| t.as_ref().is_some_and(|t| self.owns(t)));
         if let Some(t) = here.then(stop).flatten() {
-            for met in t.met.values() {
-                if oneflow_autograd::grad(met).is_some_and(|g| g.has_key(bit::LAZY)) {
-                    let _ = oneflow_autograd::set_grad(met, None);
-                }
-            }
+            let _ = t.take_off_gradients();
         }
     }
 }
@@ -307,12 +326,21 @@ fn stop() -> Option<Trace> {
     let g = default_generator();
     if g.seed() == t.seed && g.offset() >= t.graph.rng_start {
         t.graph.n_rng = g.offset() - t.graph.rng_start;
-        g.set_state(t.seed, t.graph.rng_start);
+        g.set_state(t.seed, t.graph.rng_start + t.drawn);
     }
     Some(t)
 }
 
 impl Trace {
+    fn take_off_gradients(&self) -> Result<()> {
+        for (t, before) in self.met.values() {
+            if oneflow_autograd::grad(t).is_some_and(|g| g.has_key(bit::LAZY)) {
+                oneflow_autograd::set_grad(t, before.clone())?;
+            }
+        }
+        Ok(())
+    }
+
     fn add_value(&mut self, meta: Meta, offset: i64, root: Option<ValueId>) -> ValueId {
         let id = self.graph.values.len() as ValueId;
         self.graph.values.push(Value { meta, offset, root: root.unwrap_or(id) });
@@ -366,7 +394,7 @@ impl Trace {
                 t.device()
             )));
         };
-        self.met.entry(t.id()).or_insert_with(|| t.clone());
+        self.met.entry(t.id()).or_insert_with(|| (t.clone(), oneflow_autograd::grad(t)));
         let key = s.ptr() as usize;
         if let Some(list) = self.known.get(&key)
             && let Some((_, g)) = list.iter().find(|(k, _)| k.same(s))

@@ -14,7 +14,8 @@ from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
 from oneflow.nn._building import Building, Kept
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, Names, flatten, modes_key, place_of, unflatten, user_depth, user_line
+from oneflow.nn._places import Places, user_depth
+from oneflow.nn.structure import Modules, Names, flatten, modes_key, unflatten
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
@@ -165,7 +166,7 @@ class CompiledFunction:
                 raise RuntimeError(
                     f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
                 )
-            building = Building(self._flat.all)
+            building = Building(self._flat.all, _no_steps)
             try:
                 programs = _compile(self._function, structure, tensors, self._fuse, building)
             except Exception as error:
@@ -213,7 +214,7 @@ class CompiledFunction:
         self._flat = Modules([*self._roots(), *self._others.values()], numbers=True, moved=self._moved)
 
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
-        place = place_of(error)
+        place = Places({}).of(error)
         at = "" if place is None else f" (at {place})"
         return self._run_eagerly(f"it cannot be traced: {error}{at}", args, kwargs)
 
@@ -293,7 +294,7 @@ def _compile(
     if any(t.is_global for t in tensors):
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
-    trace = _oneflow._GraphTrace(name, user_line)
+    trace = _oneflow._GraphTrace(name, Places({}))
     try:
         placeholders = [trace.input(t) for t in tensors]
         for placeholder, tensor in zip(placeholders, tensors, strict=True):
@@ -338,6 +339,12 @@ def _compile(
     programs.kept = building.kept
     forward.watch([*captured, *_memory(building)], may_cease=True)
     return programs
+
+
+def _no_steps(optimizer: Any) -> None:
+    raise NotImplementedError(
+        f"{type(optimizer).__name__}.step() runs eagerly, as one op a group; nn.Graph compiles whole training steps"
+    )
 
 
 def _module(function: Any) -> Module | None:

@@ -1,8 +1,8 @@
 """What a traced function does to modules: which it calls, what it writes into them, which parts backward runs again.
 
 A traced tensor has no values, so none may stay behind in a module. A buffer that got another tensor keeps its memory
-and gets the value; another attribute is a result of the program, put in its place after every run; where neither is
-possible the trace is refused. When tracing fails, attributes are as they were.
+and gets the value; a new buffer or another attribute is a result of the program, put in its place after every run;
+where neither is possible the trace is refused. When tracing fails, attributes are as they were.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
-from oneflow.nn.structure import flatten, unflatten
+from oneflow.nn.structure import TENSOR, flatten, unflatten
 
 # What a module holds besides attributes of its own.
 _STRUCTURE = frozenset(Module().__dict__) - {"training"}
@@ -27,28 +27,40 @@ class Building:
 
     Args:
         modules: those known beforehand; others are noted when they are called.
+        steps: called with an optimizer before each of its steps.
         owner: something else whose public attributes may be written, such as a graph.
     """
 
-    def __init__(self, modules: Iterable[Module], owner: Any = None) -> None:
+    def __init__(self, modules: Iterable[Module], steps: Callable[[Any], None], owner: Any = None) -> None:
         self.called: dict[int, Module] = {}
         # Attributes that are no tensors and were written: (id of the module, name).
         self.moved: set[tuple[int, str]] = set()
         self.kept = Kept()
         self._thread = threading.get_ident()
-        self._before: list[tuple[Any, _Attributes, _Attributes]] = []
+        # Of each owner its attributes, buffers and parameters.
+        self._before: list[tuple[Any, _Attributes, _Attributes, _Attributes]] = []
         self._repeated: list[tuple[_Attributes, Any]] = []
         self._known = list(modules)
         self._owner = owner
+        self._steps = steps
 
     def __enter__(self) -> Building:
+        from oneflow.optim.optimizer import register_optimizer_step_pre_hook
+
         if self._owner is not None:
             public = {k: _copied(v) for k, v in self._owner.__dict__.items() if not k.startswith("_")}
-            self._before.append((self._owner, public, {}))
+            self._before.append((self._owner, public, {}, {}))
         for module in self._known:
             self._note(module)
-        self._hook = register_module_forward_pre_hook(self._calls)
+        self._hooks = [
+            register_module_forward_pre_hook(self._calls),
+            register_optimizer_step_pre_hook(self._before_step),
+        ]
         return self
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self._steps(optimizer)
 
     def _calls(self, module: Module, args: Any) -> None:
         if id(module) not in self.called and threading.get_ident() == self._thread:
@@ -57,23 +69,26 @@ class Building:
     def _note(self, module: Module) -> None:
         self.called[id(module)] = module
         own = {k: _copied(v) for k, v in module.__dict__.items() if k not in _STRUCTURE}
-        self._before.append((module, own, dict(module._buffers)))
+        self._before.append((module, own, dict(module._buffers), dict(module._parameters)))
         marks = module.__dict__.get("_in_graphs")
         if marks:
             self._repeated.append((module.__dict__, module.__dict__.get("forward", _MISSING)))
             module.__dict__["forward"] = functools.partial(_marked, marks, module.forward)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
         for attributes, forward in self._repeated:
             attributes.pop("forward", None) if forward is _MISSING else attributes.update(forward=forward)
         if kind is not None:
             self._restore()
 
     def _restore(self) -> None:
-        for owner, own, buffers in self._before:
+        for owner, own, buffers, parameters in self._before:
             _put_back(owner.__dict__, own, [n for n in {**owner.__dict__, **own} if self._is_own(owner, n)])
             if isinstance(owner, Module):
+                for held, before in ((owner._buffers, buffers), (owner._parameters, parameters)):
+                    _put_back(held, before, [n for n, t in held.items() if t is not None and t.is_lazy])
                 owner._buffers.update(buffers)
 
     def _is_own(self, owner: Any, name: str) -> bool:
@@ -89,9 +104,10 @@ class Building:
             NotImplementedError: something was written that a program cannot bring up to date.
         """
         results: list[Tensor] = []
-        for owner, own, buffers in self._before:
+        for owner, own, buffers, _ in self._before:
             if isinstance(owner, Module):
-                self._settle_buffers(owner, buffers)
+                self._settle_buffers(owner, buffers, results)
+                _refuse_parameters(owner)
             for name, value in list(owner.__dict__.items()):
                 before = own.get(name, _MISSING)
                 if value is before or not self._is_own(owner, name):
@@ -134,19 +150,32 @@ class Building:
         self.kept.places.append((owner.__dict__, name, structure))
         self.moved.add((id(owner), name))
 
-    def _settle_buffers(self, module: Module, before: dict[str, Any]) -> None:
-        for name, old in before.items():
-            new = module._buffers.get(name)
-            if new is old or new is None or not new.is_lazy:
+    def _settle_buffers(self, module: Module, before: dict[str, Any], results: list[Tensor]) -> None:
+        for name, new in list(module._buffers.items()):
+            old = before.get(name)
+            if new is None or not new.is_lazy:
                 continue
-            module._buffers[name] = old
-            if old is None or _layout(old) != _layout(new):
+            _put_back(module._buffers, before, [name])
+            if old is None:
+                results.append(new)
+                self.kept.places.append((module._buffers, name, TENSOR))
+                continue
+            if _layout(old) != _layout(new):
                 raise NotImplementedError(
                     f"nn.Graph: buffer {name!r} of {type(module).__name__} becomes {_text(new)} in build and was "
-                    f"{'None' if old is None else _text(old)}: a program can only give it other values"
+                    f"{_text(old)}: a program can only give it other values"
                 )
             with oneflow.no_grad():
                 old.copy_(new.detach())
+
+
+def _refuse_parameters(module: Module) -> None:
+    for name, parameter in module._parameters.items():
+        if parameter is not None and parameter.is_lazy:
+            raise NotImplementedError(
+                f"nn.Graph: parameter {name!r} of {type(module).__name__} is made in build, of traced tensors without "
+                "values: make it in __init__, or call the module once before"
+            )
 
 
 class Kept:

@@ -10,11 +10,14 @@ _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelaySh
 
 
 class GraphConfig:
-    """Options of a graph, under OneFlow's names. Set them before the first call.
+    """Options of a graph, under OneFlow's names. Setting one after the first call lets the next call compile anew.
 
     Options that are accepted but change nothing yet say so; options that would change results and are not supported
     raise NotImplementedError.
     """
+
+    # How often options were set.
+    changes: int
 
     def __init__(self) -> None:
         self._fuse = True
@@ -28,6 +31,9 @@ class GraphConfig:
         self._update_cast = False
         self._outputs = 2
         self._accepted: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
 
     def allow_fuse_elementwise(self, mode: bool = True) -> None:
         """Whether chains of elementwise ops and activations after linear layers become one kernel (default: yes).

@@ -7,7 +7,6 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 import threading
 import time
@@ -19,10 +18,13 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
-from oneflow.nn._building import Building, GraphModule, Kept, stages_after
+from oneflow.nn._building import Building, GraphModule, stages_after
 from oneflow.nn._graph_config import GraphConfig
+from oneflow.nn._places import Places, paths_of, user_depth
+from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
+from oneflow.nn._untraced import untraced
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, modes_key, unflatten, user_depth, user_stack
+from oneflow.nn.structure import Modules, flatten, modes_key, unflatten
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -75,16 +77,9 @@ class Graph:
         self.config = GraphConfig()
         self._optimizers: list[tuple[Any, Any]] = []
         self._scaler: Any = None
-        self._compiled: OrderedDict[Any, _Program] = OrderedDict()
-        self._modules: dict[str, Module] = {}
-        self._flat = Modules(())
-        # Modules that build calls without being attributes of the graph, and what traces write into modules.
-        self._others: dict[int, Module] = {}
-        self._moved: frozenset[tuple[int, str]] = frozenset()
         self._most = _KEPT
-        # What the latest program was compiled for, and how often settings have changed.
-        self._last: tuple[Any, ...] | None = None
-        self._changes = 0
+        self._forget()
+        self._modules: dict[str, Module] = {}
         self.debug(
             debug_v_level,
             ranks=debug_ranks,
@@ -93,18 +88,56 @@ class Graph:
             op_repr_with_py_stack=debug_op_repr_with_py_stack,
         )
 
+    def _forget(self) -> None:
+        """Start without programs."""
+        self._compiled: OrderedDict[Any, Program] = OrderedDict()
+        self._flat = Modules(())
+        # Modules and optimizers of which build makes use without being told, and what traces write into modules.
+        self._others: dict[int, Module] = {}
+        self._steppers: dict[int, Any] = {}
+        self._moved: frozenset[tuple[int, str]] = frozenset()
+        # What the latest program was compiled for, and how often settings have changed.
+        self._last: tuple[Any, ...] | None = None
+        self._changes = 0
+        self._configured = self.config.changes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles compile programs of their own."""
+        made = ("_compiled", "_flat", "_others", "_steppers", "_moved", "_last")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
     # ---- what it is made of
 
     def __setattr__(self, name: str, value: Any) -> None:
+        modules = self.__dict__.get("_modules")
         if isinstance(value, Module):
-            if "_modules" not in self.__dict__:
+            if modules is None:
                 raise AttributeError("call super().__init__() before assigning modules")
-            self._modules[name] = value
+            modules[name] = value
             self._flat = Modules(())
-        elif isinstance(value, Tensor) and self.__dict__.get("_compiled") and not value.is_lazy:
-            # Programs read the memory of the tensor that was there.
-            self._compiled.clear()
+        elif modules is not None:
+            self._drop(name)
+            if isinstance(value, Tensor) and self._compiled and not value.is_lazy:
+                # Programs read the memory of the tensor that was there.
+                self._compiled.clear()
         object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        if self._modules.pop(name, None) is not None:
+            self._flat = Modules(())
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and "_modules" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() in its __init__")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def name(self) -> str:
@@ -128,8 +161,13 @@ class Graph:
     def add_optimizer(self, optim: Any, *, lr_sch: Any = None, is_sparse: bool = False) -> None:
         """Let every call end with a step of this optimizer, and of this schedule after it.
 
+        A learning rate that depends on a result, as that of ``ReduceLROnPlateau`` does, is set between calls: call the
+        schedule's ``step`` yourself.
+
         Raises:
-            TypeError: it is no optimizer, or no schedule.
+            TypeError: it is no optimizer, or no schedule; or one whose step needs arguments, such as LBFGS.
+            ValueError: it was added before, or the schedule is that of another optimizer.
+            RuntimeError: the graph is compiled already.
         """
         from oneflow.optim import Optimizer
 
@@ -137,6 +175,20 @@ class Graph:
             raise TypeError(f"add_optimizer(): expected an Optimizer, got {type(optim).__name__}")
         if lr_sch is not None and not hasattr(lr_sch, "step"):
             raise TypeError(f"add_optimizer(): expected a learning-rate schedule, got {type(lr_sch).__name__}")
+        if wants(optim.step):
+            raise TypeError(
+                f"add_optimizer(): {type(optim).__name__}.step() needs {', '.join(wants(optim.step))}, which calls the "
+                "model again as often as data wants: step eagerly, with a graph of the loss alone or none"
+            )
+        if lr_sch is not None and wants(lr_sch.step):
+            raise TypeError(
+                f"add_optimizer(): {type(lr_sch).__name__}.step() needs {', '.join(wants(lr_sch.step))}: call it "
+                "yourself after the graph, which reads learning rates in every call"
+            )
+        if any(optim is known for known, _ in self._optimizers):
+            raise ValueError(f"add_optimizer(): this {type(optim).__name__} was added already")
+        if getattr(lr_sch, "optimizer", optim) is not optim:
+            raise ValueError(f"add_optimizer(): this {type(lr_sch).__name__} is the schedule of another optimizer")
         if is_sparse:
             raise NotImplementedError("add_optimizer(is_sparse=True) is not supported")
         if self._compiled:
@@ -246,7 +298,9 @@ class Graph:
         self._program(args, kwargs, tensors)
         return self
 
-    def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
+    def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
+        if self.config.changes != self._configured:
+            self._forget()
         structure = flatten((args, kwargs), tensors, "input")
         metas = tuple([(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors])
         inputs = (structure, metas, self._modes())
@@ -261,7 +315,8 @@ class Graph:
             with _COMPILING:
                 self._tell_why(inputs)
                 program = self._compile(args, kwargs, tensors)
-                # Tracing may have met other modules.
+                # Tracing may have met other modules and optimizers.
+                inputs = (*inputs[:2], self._modes())
                 self._compiled[inputs, self._flat.key()] = program
                 if len(self._compiled) > self._most:
                     self._compiled.popitem(last=False)
@@ -366,10 +421,14 @@ class Graph:
         """What a program is for beside its inputs; brings the numbers up to date that optimizers' steps read."""
         settings = [
             (_MODE if name is None else name, value)
-            for optimizer, _ in self._optimizers
+            for optimizer in self._stepping()
             for name, value in optimizer._constants()
         ]
         return (*[(_MODE, mode) for mode in modes_key()], *settings)
+
+    def _stepping(self) -> list[Any]:
+        """The optimizers that step in every call."""
+        return [*[optimizer for optimizer, _ in self._optimizers], *self._steppers.values()]
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, module in self._modules.items():
@@ -378,10 +437,10 @@ class Graph:
             for child, buffer in module.named_buffers():
                 yield f"{name}.{child}", buffer
 
-    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Program:
+    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
         if oneflow._oneflow._is_tracing():
             raise RuntimeError("an nn.Graph is called inside the build of another one")
-        for optimizer, _ in self._optimizers:
+        for optimizer in self._stepping():
             optimizer.prepare()
         groups = [group["params"] for optimizer, _ in self._optimizers for group in optimizer.param_groups]
         leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
@@ -393,20 +452,25 @@ class Graph:
         if self._scaler is not None:
             self._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
         start = time.perf_counter()
-        trace = _oneflow._GraphTrace(self._name, self._stack)
+        places = Places(paths_of(self._modules), self._stack_depth, self._only_user)
+        trace = _oneflow._GraphTrace(self._name, places)
         try:
             for name, tensor in self._parameters():
                 trace.name(tensor, name)
-            for i, (optimizer, _) in enumerate(self._optimizers):
-                _name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
+            for i, optimizer in enumerate(self._stepping()):
+                name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
             placeholders = [trace.input(t) for t in tensors]
             with self._precision(tensors), self._scaled():
-                with Building(self._all_modules().all, self) as building:
-                    structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), placeholders)
+                with Building(self._all_modules().all, self._steps_in_build, self) as building:
+                    try:
+                        structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), placeholders)
+                    except Exception as error:
+                        places.tell(error, f"{self._name} traced build")
+                        raise
                     outputs += building.settle(trace.has_met)
             self._check_gradients(groups)
             for optimizer, _ in self._optimizers:
-                _traced_step(optimizer, self._scaler)
+                traced_step(optimizer, self._scaler)
             if self._scaler is not None:
                 self._scaler.update()
             traced = time.perf_counter()
@@ -417,14 +481,25 @@ class Graph:
             for p, grad in grads:
                 p.grad = grad
         memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
-        optimizers = [optimizer for optimizer, _ in self._optimizers]
         own = {id(m) for m in Modules(self._modules.values()).all}
         self._others.update((i, m) for i, m in building.called.items() if i not in own)
         self._moved |= building.moved
         self._flat = self._all_modules()
-        program = _Program(compiled, structure, building.kept, self._flat, memory, optimizers)
+        program = Program(compiled, structure, building.kept, self._flat, memory, self._stepping())
         self._print(program, traced - start, time.perf_counter() - traced)
         return program
+
+    def _steps_in_build(self, optimizer: Any) -> None:
+        """Make the state of an optimizer that build itself steps an input of the program."""
+        if any(optimizer is known for known, _ in self._optimizers):
+            raise RuntimeError(
+                f"{self._name}: build calls {type(optimizer).__name__}.step(), and add_optimizer() lets every call end "
+                "with one: leave one of them out"
+            )
+        if id(optimizer) not in self._steppers:
+            with untraced():
+                optimizer.prepare()
+            self._steppers[id(optimizer)] = optimizer
 
     def _check_gradients(self, groups: list[list[Tensor]]) -> None:
         if groups and all(p.grad is None for group in groups for p in group):
@@ -432,9 +507,6 @@ class Graph:
                 f"{self._name}: no parameter of its optimizers got a gradient in build: call backward() on a loss "
                 "there, and give add_optimizer() an optimizer of the parameters that the loss depends on"
             )
-
-    def _stack(self) -> str | None:
-        return user_stack(sys._getframe(1), self._stack_depth, self._only_user)
 
     def _precision(self, tensors: list[Tensor]) -> Any:
         if self.config._amp is None:
@@ -459,7 +531,7 @@ class Graph:
         result: Any = None
         for i in range(n):
             trace.micro_batch()
-            args, kwargs = unflatten(structure, iter(inputs if n == 1 else [_micro(t, i, n) for t in inputs]))
+            args, kwargs = unflatten(structure, iter(inputs if n == 1 else [micro_batch(t, i, n) for t in inputs]))
             outputs: list[Tensor] = []
             result = flatten(self.build(*args, **kwargs), outputs, "output")
             parts.append(outputs)
@@ -471,39 +543,18 @@ class Graph:
         ]
         return result, together
 
-    def _print(self, program: _Program, traced: float, compiled: float) -> None:
+    def _print(self, program: Program, traced: float, compiled: float) -> None:
         rank = oneflow.distributed.get_rank() if oneflow.distributed.is_initialized() else 0
         level = self._debug_level
         if level < 0 or not (rank in self._debug_ranks or -1 in self._debug_ranks):
             return
-        text = program.compiled.text
-        lines = [f"{self._name}: traced in {traced:.3f} s, compiled in {compiled:.3f} s"]
         memory = {k: v for k, v in program.compiled.memory().items() if k != "holders"}
-        lines.append(f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}")
-        if level >= 1:
-            lines += [f"{self._name}: module {name}: {module!r}" for name, module in self._modules.items()]
-        if level >= 2:
-            lines += ["as it runs:", self._without_stack(text(False))]
-        if level >= 3:
-            rows = self._timeline(program)
-            lines += ["as it was traced:", self._without_stack(text(True)), "steps, and bytes in use during each:"]
-            lines += [f"  {row['bytes']:>12} {row['name']}({row['reads']}) -> {row['writes']}" for row in rows]
+        lines = [
+            f"{self._name}: traced in {traced:.3f} s, compiled in {compiled:.3f} s",
+            f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}",
+            *program.describe(self._name, level, self._modules, self._show_stack),
+        ]
         sys.stdout.write("\n".join(lines) + "\n")
-
-    def _without_stack(self, text: str) -> str:
-        return text if self._show_stack else "\n".join(line.partition("  # ")[0] for line in text.split("\n"))
-
-    @staticmethod
-    def _timeline(program: _Program) -> list[dict[str, Any]]:
-        rows, held = program.compiled.rows()
-        change = [0] * (len(rows) + 1)
-        for _, size, first, last in held:
-            change[first] += size
-            change[last + 1] -= size
-        live = itertools.accumulate(change)
-        names = ("name", "origin", "reads", "writes", "bytes")
-        parts = [(name, origin, ", ".join(ins), ", ".join(outs)) for name, origin, _, ins, outs, _ in rows]
-        return [dict(zip(names, (*part, size), strict=True)) for part, size in zip(parts, live, strict=False)]
 
     def memory_timeline(self) -> list[dict[str, Any]]:
         """Return for each step of the latest program its name, its origin with the lines of Python it comes from, what
@@ -512,9 +563,7 @@ class Graph:
         Raises:
             RuntimeError: the graph has not been called yet.
         """
-        if not self._compiled:
-            raise RuntimeError("Graph.memory_timeline(): call the graph first, so that it is compiled")
-        return self._timeline(next(reversed(self._compiled.values())))
+        return self._latest("memory_timeline").timeline()
 
     def report(self, path: Any) -> None:
         """Write the latest program as one page for a browser: its graph, its schedule and its memory over time.
@@ -525,15 +574,16 @@ class Graph:
         Raises:
             RuntimeError: the graph has not been called yet.
         """
-        if not self._compiled:
-            raise RuntimeError("Graph.report(): call the graph first, so that it is compiled")
-        _report.write(next(reversed(self._compiled.values())).compiled, self._name, path)
+        _report.write(self._latest("report").compiled, self._name, path)
 
     def memory(self) -> dict[str, Any]:
         """Return what the memory planner reached for the latest program, in bytes."""
+        return self._latest("memory").compiled.memory()
+
+    def _latest(self, asked: str) -> Program:
         if not self._compiled:
-            raise RuntimeError("Graph.memory(): call the graph first, so that it is compiled")
-        return next(reversed(self._compiled.values())).compiled.memory()
+            raise RuntimeError(f"Graph.{asked}(): call the graph first, so that it is compiled")
+        return next(reversed(self._compiled.values()))
 
     def __repr__(self) -> str:
         lines = [f"{self._name}("]
@@ -545,69 +595,5 @@ class Graph:
         return "\n".join([*lines, ")"])
 
 
-class _Program:
-    """One compiled program, the structure of its results, and the modules and the memory it is about."""
-
-    __slots__ = ("alive", "compiled", "kept", "modules", "states", "structure")
-
-    def __init__(
-        self, compiled: Any, structure: Any, kept: Kept, modules: Modules, memory: list[Tensor], optimizers: list[Any]
-    ) -> None:
-        self.compiled = compiled
-        self.structure = structure
-        self.kept = kept
-        self.modules = modules
-        self.alive = modules.tensors()
-        compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
-        self.states = [(optimizer, optimizer.state) for optimizer in optimizers]
-
-    def unpack(self, results: list[Tensor]) -> Any:
-        """What ``build`` returns; attributes that it wrote get their values."""
-        rest = iter(results)
-        returned = unflatten(self.structure, rest)
-        self.kept.put(rest)
-        return returned
-
-    def is_stale(self) -> bool:
-        """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
-        return self.compiled.is_stale() or any(o.state is not s for o, s in self.states)
-
-
-def _micro(tensor: Tensor, index: int, count: int) -> Tensor:
-    if tensor.dim() == 0 or tensor.size(0) % count:
-        raise ValueError(
-            f"nn.Graph: {count} gradient accumulation steps need inputs whose first dimension is a multiple of "
-            f"{count}, got one of shape {tuple(tensor.shape)}"
-        )
-    size = tensor.size(0) // count
-    return tensor.narrow(0, index * size, size)
-
-
 def _layout(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.placement, tensor.sbp) if tensor.is_global else ()
-
-
-def _traced_step(optimizer: Any, scaler: Any) -> None:
-    called = optimizer._opt_called
-    if any(group.get("clip_grad_max_norm") is not None for group in optimizer.param_groups):
-        if scaler is not None:
-            scaler.unscale_(optimizer)
-        optimizer.clip_grad()
-    if scaler is None:
-        optimizer.step()
-    else:
-        scaler.step(optimizer)
-    optimizer._opt_called = called
-
-
-def _name_state(trace: Any, prefix: str, optimizer: Any, named: dict[str, Tensor]) -> None:
-    """Name the optimizer's tensors after the parameters they belong to."""
-    names = {id(tensor): name for name, tensor in named.items()}
-    for i, (param, state) in enumerate(optimizer.state.items()):
-        for key, value in state.items():
-            if isinstance(value, Tensor):
-                trace.name(value, f"{prefix}.{names.get(id(param), i)}.{key}")
-    for i, (_, lr) in optimizer._lr_tensors.items():
-        trace.name(lr, f"{prefix}.lr.{i}")
-    for i, (_, options) in optimizer._live_tensors.items():
-        trace.name(options, f"{prefix}.options.{i}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -22,7 +21,7 @@ _PACKAGE = str(Path(oneflow.__file__).parent)
 TENSOR = "<tensor>"
 # What is part of the structure itself, by value.
 _NUMBERS = (bool, int, float, str)
-_CONSTANTS = (*_NUMBERS, complex, bytes, enum.Enum, oneflow.device, oneflow.dtype)
+_CONSTANTS = (*_NUMBERS, complex, bytes, range, type, type(...), enum.Enum, oneflow.device, oneflow.dtype)
 
 
 def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
@@ -40,6 +39,8 @@ def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
         return ("dict", type(value), tuple((k, flatten(v, tensors, what)) for k, v in value.items()))
     if value is None or (what != "output" and isinstance(value, _CONSTANTS)):
         return ("constant", type(value), value)
+    if isinstance(value, slice) and what != "output":
+        return ("slice", slice, tuple(flatten(v, tensors, what) for v in (value.start, value.stop, value.step)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [f.name for f in dataclasses.fields(value)]
         return ("dataclass", type(value), tuple((k, flatten(getattr(value, k), tensors, what)) for k in fields))
@@ -65,9 +66,9 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
             object.__setattr__(made, k, unflatten(v, tensors))
         return made
     parts = [unflatten(v, tensors) for v in content]
-    if kind == "namedtuple":
+    if kind in ("namedtuple", "slice"):
         return cls(*parts)
-    return parts if issubclass(cls, list) else tuple(parts)
+    return parts if cls is list else cls(parts)
 
 
 class Modules:
@@ -193,38 +194,3 @@ def modes_key() -> tuple[Any, ...]:
     kinds = [kind for kind in ("cpu", "cuda") if oneflow.is_autocast_enabled(kind)]
     casts = [(kind, oneflow.get_autocast_dtype(kind)) for kind in kinds]
     return (oneflow.is_grad_enabled(), oneflow.get_default_dtype(), *casts)
-
-
-def user_line() -> str | None:
-    """File and line of the innermost frame outside this package."""
-    return user_stack(sys._getframe(1), 1, True)
-
-
-def user_stack(frame: Any, depth: int, only_user: bool) -> str | None:
-    """Files and lines of up to ``depth`` frames, innermost first; of this package's frames none if ``only_user``."""
-    lines: list[str] = []
-    while frame is not None and len(lines) < depth:
-        file = frame.f_code.co_filename
-        if not file.startswith("<") and not (only_user and file.startswith(_PACKAGE)):
-            lines.append(f"{file}:{frame.f_lineno}")
-        frame = frame.f_back
-    return " < ".join(lines) or None
-
-
-def user_depth() -> int:
-    """The ``stacklevel`` at which a warning of the caller is about the user's line."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        depth, frame = depth + 1, frame.f_back
-    return depth
-
-
-def place_of(error: BaseException) -> str | None:
-    """File and line outside this package from which an error came."""
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<")):
-            found = f"{file}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return found

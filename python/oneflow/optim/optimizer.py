@@ -17,9 +17,12 @@ from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
 from oneflow.utils.hooks import RemovableHandle, register
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 Group = dict[str, Any]
+# Hooks of all optimizers.
+_all_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_all_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 # The type of an optimizer's first argument, for annotations.
 ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]
 
@@ -181,7 +184,7 @@ class Optimizer:
     def _step(self, closure: Callable[[], Any] | None) -> Any:
         args: tuple[Any, ...] = (self,) if closure is None else (self, closure)
         kwargs: dict[str, Any] = {}
-        if self._pre_hooks:
+        if self._pre_hooks or _all_pre_hooks:
             args, kwargs = _before(self, args, kwargs)
             closure = args[1] if len(args) > 1 else kwargs.get("closure")
         loss = None
@@ -200,9 +203,8 @@ class Optimizer:
         finally:
             if before:
                 oneflow._oneflow.set_grad_enabled(True)
-        if self._post_hooks:
-            for hook in self._post_hooks.values():
-                hook(self, args, kwargs)
+        if self._post_hooks or _all_post_hooks:
+            _after(self, args, kwargs)
         return loss
 
     def _update(self, group: Group, lr: Tensor) -> None:
@@ -424,7 +426,7 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
 
 def _before(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Run the hooks before a step: what they return takes the place of its arguments."""
-    for hook in self._pre_hooks.values():
+    for hook in [*_all_pre_hooks.values(), *self._pre_hooks.values()]:
         replaced = hook(self, args, kwargs)
         if replaced is None:
             continue
@@ -432,6 +434,33 @@ def _before(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
             raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
         args, kwargs = replaced
     return args, kwargs
+
+
+def _after(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    for hook in [*self._post_hooks.values(), *_all_post_hooks.values()]:
+        hook(self, args, kwargs)
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
+
+    Example::
+
+        >>> handle = oneflow.optim.optimizer.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: None)
+        >>> handle.remove()
+    """
+    return register(_all_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer.
+
+    Example::
+
+        >>> handle = oneflow.optim.optimizer.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: None)
+        >>> handle.remove()
+    """
+    return register(_all_post_hooks, hook)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -445,8 +474,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         with record_function(f"Optimizer.step#{type(self).__name__}.step"):
             result = step(*args, **kwargs)
         self._opt_called = True
-        for hook in self._post_hooks.values():
-            hook(self, args, kwargs)
+        _after(self, args, kwargs)
         return result
 
     return wrapper

@@ -10,6 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn._untraced import untraced
 from oneflow.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from oneflow.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from oneflow.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
@@ -52,7 +53,8 @@ class LazyModuleMixin:
         return any(value is not None and is_lazy(value) for value in values)
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        module.initialize_parameters(*args, **(kwargs or {}))
+        with untraced():
+            module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
         module._initialize_hook.remove()

@@ -1,0 +1,126 @@
+"""One compiled program of a graph: the structure of its results, and the modules and memory it is about."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import accumulate
+from typing import Any
+
+from oneflow import Tensor
+from oneflow.nn._building import Kept
+from oneflow.nn.structure import Modules, unflatten
+
+
+class Program:
+    """A compiled program.
+
+    Args:
+        compiled: what runs.
+        structure: of the results.
+        kept: attributes that get results of every run.
+        modules: those that the program is about.
+        memory: tensors whose memory it reads and writes.
+        optimizers: those that step in it.
+    """
+
+    __slots__ = ("alive", "compiled", "kept", "modules", "optimizers", "states", "structure")
+
+    def __init__(
+        self, compiled: Any, structure: Any, kept: Kept, modules: Modules, memory: list[Tensor], optimizers: list[Any]
+    ) -> None:
+        self.compiled = compiled
+        self.structure = structure
+        self.kept = kept
+        self.modules = modules
+        self.alive = modules.tensors()
+        compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
+        self.optimizers = optimizers
+        self.states = [(optimizer, optimizer.state, len(optimizer.state)) for optimizer in optimizers]
+
+    def unpack(self, results: list[Tensor]) -> Any:
+        """What ``build`` returns; attributes that it wrote get their values."""
+        rest = iter(results)
+        returned = unflatten(self.structure, rest)
+        self.kept.put(rest)
+        return returned
+
+    def is_stale(self) -> bool:
+        """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
+        return self.compiled.is_stale() or any(o.state is not s or len(s) != n for o, s, n in self.states)
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """For each step its name, origin, operands, and the bytes in use while it runs."""
+        rows, held = self.compiled.rows()
+        change = [0] * (len(rows) + 1)
+        for _, size, first, last in held:
+            change[first] += size
+            change[last + 1] -= size
+        live = accumulate(change)
+        names = ("name", "origin", "reads", "writes", "bytes")
+        parts = [(name, origin, ", ".join(ins), ", ".join(outs)) for name, origin, _, ins, outs, _ in rows]
+        return [dict(zip(names, (*part, size), strict=True)) for part, size in zip(parts, live, strict=False)]
+
+    def describe(self, name: str, level: int, modules: dict[str, Any], with_stack: bool) -> list[str]:
+        """What ``Graph.debug`` shows at a level beyond 0."""
+
+        def text(traced: bool) -> str:
+            lines = self.compiled.text(traced)
+            return lines if with_stack else "\n".join(line.partition("  # ")[0] for line in lines.split("\n"))
+
+        lines = [f"{name}: module {path}: {module!r}" for path, module in modules.items()] if level >= 1 else []
+        if level >= 2:
+            lines += ["as it runs:", text(False)]
+        if level >= 3:
+            lines += ["as it was traced:", text(True), "steps, and bytes in use during each:"]
+            lines += [
+                f"  {row['bytes']:>12} {row['name']}({row['reads']}) -> {row['writes']}" for row in self.timeline()
+            ]
+        return lines
+
+
+def micro_batch(tensor: Tensor, index: int, count: int) -> Tensor:
+    """The part of an input that one of ``count`` micro-batches takes.
+
+    Raises:
+        ValueError: its first dimension does not divide.
+    """
+    if tensor.dim() == 0 or tensor.size(0) % count:
+        raise ValueError(
+            f"nn.Graph: {count} gradient accumulation steps need inputs whose first dimension is a multiple of "
+            f"{count}, got one of shape {tuple(tensor.shape)}"
+        )
+    size = tensor.size(0) // count
+    return tensor.narrow(0, index * size, size)
+
+
+def traced_step(optimizer: Any, scaler: Any) -> None:
+    """Clip and step, or let the scaler step."""
+    called = optimizer._opt_called
+    if any(group.get("clip_grad_max_norm") is not None for group in optimizer.param_groups):
+        if scaler is not None:
+            scaler.unscale_(optimizer)
+        optimizer.clip_grad()
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
+    optimizer._opt_called = called
+
+
+def name_state(trace: Any, prefix: str, optimizer: Any, named: dict[str, Tensor]) -> None:
+    """Name the optimizer's tensors after the parameters they belong to."""
+    names = {id(tensor): name for name, tensor in named.items()}
+    for i, (param, state) in enumerate(optimizer.state.items()):
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                trace.name(value, f"{prefix}.{names.get(id(param), i)}.{key}")
+    for i, (_, lr) in optimizer._lr_tensors.items():
+        trace.name(lr, f"{prefix}.lr.{i}")
+    for i, (_, options) in optimizer._live_tensors.items():
+        trace.name(options, f"{prefix}.options.{i}")
+
+
+def wants(method: Any) -> list[str]:
+    """The arguments without which a bound method cannot be called."""
+    found = inspect.signature(method).parameters.values()
+    return [p.name for p in found if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
