@@ -1,4 +1,4 @@
-//! No op is mentioned by name outside its rooms: what must know one op belongs into the op's own file.
+//! No op is mentioned by name outside its rooms: what must know one op belongs in the op's own file.
 
 use crate::lex::{self, Token};
 use crate::tree::Source;
