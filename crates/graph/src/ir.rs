@@ -45,6 +45,8 @@ pub struct Variable {
     pub name: String,
     pub value: ValueId,
     pub storage: Storage,
+    /// Computed while compiling, and never written again.
+    pub constant: bool,
 }
 
 impl Variable {

@@ -28,6 +28,8 @@ use oneflow_runtime::Session;
 pub struct Config {
     /// Fuse elementwise chains and activations.
     pub fuse: bool,
+    /// Put the fused op in place of attention written by hand.
+    pub fuse_attention: bool,
     /// Take what is done to gradients last into the update of their parameters.
     pub fuse_update: bool,
     /// Add what is added to a product in the product's epilogue.
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             fuse: true,
+            fuse_attention: true,
             fuse_update: true,
             fuse_add: true,
             fuse_cast: true,

@@ -408,7 +408,7 @@ impl Trace {
         let meta = if whole { t.meta() } else { Meta::contiguous(t.dtype(), t.device(), &[n]) };
         let v = self.add_value(meta, 0, None);
         let name = self.names.get(&key).cloned().unwrap_or_else(|| format!("captured.{}", self.graph.variables.len()));
-        self.graph.variables.push(Variable { name, value: v, storage: s.clone() });
+        self.graph.variables.push(Variable { name, value: v, storage: s.clone(), constant: false });
         let group = self.add_group(v, Some(v));
         self.known.entry(key).or_default().push((s.clone(), group));
         Ok(group)

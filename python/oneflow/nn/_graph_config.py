@@ -20,7 +20,7 @@ class GraphConfig:
     changes: int
 
     def __init__(self) -> None:
-        self._fuse = True
+        self._fuse = self._fuse_attention = True
         self._amp: Any = None
         self._micro_batches = 1
         self._straighten = "MemoryFirst"
@@ -41,6 +41,14 @@ class GraphConfig:
         Without fusion a graph gives the bits of the eager program.
         """
         self._fuse = bool(mode)
+
+    def allow_fuse_attention(self, mode: bool = True) -> None:
+        """Whether ``softmax(q @ k.T * scale + mask) @ v`` written by hand becomes the fused attention (default: yes).
+
+        Neither scores nor probabilities are held then, in backward neither. Nothing changes where something else reads
+        them. A row whose keys are all hidden by minus infinities gives zeros, not NaN.
+        """
+        self._fuse_attention = bool(mode)
 
     def enable_amp(self, mode: bool = True, *, dtype: Any = None) -> None:
         """Run ``build`` under autocast: matrix products and convolutions in ``dtype``, losses in float32.
@@ -110,9 +118,11 @@ class GraphConfig:
         self._fuse_cast = bool(mode)
 
     def enable_multi_tensor_update(self, mode: bool = True) -> None:
-        """Whether one launch updates all parameters of a group, or each has its own (default: one).
+        """Whether a launch updates many parameters of a group, or each has its own (default: many).
 
-        With one each, a parameter is updated as soon as its gradient is there, and the gradient's memory is free again.
+        An update runs as soon as its gradients are there, which frees their memory: of many small parameters when a
+        group's last gradient is made, of large ones after each, unless something needs all gradients first (clipping
+        does) or the program's order is asked for.
         """
         self._multi_tensor = bool(mode)
 
@@ -136,6 +146,7 @@ class GraphConfig:
     def _options(self) -> dict[str, Any]:
         return {
             "fuse": self._fuse,
+            "fuse_attention": self._fuse_attention,
             "fuse_update": self._fuse_update,
             "fuse_add": self._fuse_add,
             "fuse_cast": self._fuse_cast,
@@ -158,6 +169,7 @@ class GraphConfig:
     def __repr__(self) -> str:
         options = {
             "allow_fuse_elementwise": self._fuse,
+            "allow_fuse_attention": self._fuse_attention,
             "enable_amp": self._amp,
             "set_gradient_accumulation_steps": self._micro_batches,
             "enable_straighten_algorithm": self._straighten,

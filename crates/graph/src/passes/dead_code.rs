@@ -1,4 +1,4 @@
-//! Removes nodes that no result and no write-back depends on.
+//! Removes nodes that no result and no write-back depends on, and constants that no node reads.
 
 use crate::Config;
 use crate::ir::Graph;
@@ -21,5 +21,8 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     let before = g.nodes.len();
     let mut it = keep.into_iter();
     g.nodes.retain(|_| it.next().unwrap_or(true));
+    let read: HashSet<u32> =
+        g.nodes.iter().flat_map(|n| n.ins.iter().flatten()).chain(&live).map(|v| g.root(*v)).collect();
+    g.variables.retain(|v| !v.constant || read.contains(&v.value));
     Ok(g.nodes.len() != before)
 }

@@ -69,7 +69,7 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     for root in &keep {
         let Some(storage) = known[root].storage() else { continue };
         let name = format!("constant.{}", g.variables.len());
-        g.variables.push(Variable { name, value: *root, storage: storage.clone() });
+        g.variables.push(Variable { name, value: *root, storage: storage.clone(), constant: true });
     }
     let kept: HashSet<ValueId> = keep.into_iter().collect();
     g.nodes.retain(|n| n.is_view() || !n.outs.iter().any(|v| kept.contains(v)));

@@ -20,6 +20,7 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fold", fold::run),
     ("dead_code", dead_code::run),
     ("common", common::run),
+    ("fuse_attention", fusion::attention::run),
     ("fuse_bag", fusion::bag::run),
     ("fuse_loss", fusion::loss::run),
     ("fuse_update", fusion::update::run),

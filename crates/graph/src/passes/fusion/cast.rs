@@ -41,7 +41,8 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let m = g.meta(copy).clone();
         let storage = Storage::new(m.device, m.numel() as usize * m.dtype.size())?;
         let of = g.variables.iter().find(|p| p.value == *v).map_or("", |p| p.name.as_str());
-        g.variables.push(Variable { name: format!("{of}.{}", m.dtype), value: copy, storage });
+        let name = format!("{of}.{}", m.dtype);
+        g.variables.push(Variable { name, value: copy, storage, constant: false });
         let cast = node(g, "to_copy", &[Some(*new)], &[Arg::DType(m.dtype), Arg::None], &old)?;
         g.writes.push(Write { target: copy, value: cast.outs[0] });
         g.copies.push((*v, copy));

@@ -3,7 +3,7 @@
 use crate::ir::{Graph, Kind, Node, Value, ValueId};
 use oneflow_base::{Arg, Attrs, Error, Result};
 use oneflow_core::{Call, OpDef, Outs, Tensor, op_by_name};
-use oneflow_runtime::shell;
+use oneflow_runtime::{can_lower, shell};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -65,10 +65,7 @@ pub fn arg<'a>(n: &'a Node, i: usize) -> Arg<'a> {
 /// A node of an op with fresh results, in the place and the part of `like`.
 pub fn node(g: &mut Graph, op: &str, ins: &[Option<ValueId>], args: &[Arg<'_>], like: &Node) -> Result<Node> {
     let op = op_by_name(op).ok_or_else(|| Error::runtime(format!("graph: there is no op {op:?}")))?;
-    let shells: Vec<Option<Tensor>> = ins
-        .iter()
-        .map(|v| v.map(|v| shell(g.meta(v), g.values[v as usize].offset)).transpose())
-        .collect::<Result<_>>()?;
+    let shells = shells(g, ins)?;
     let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
     let mut outs = Outs::new();
     (op.infer)(&Call::new(op, &refs, args), &mut outs)?;
@@ -87,6 +84,22 @@ pub fn node(g: &mut Graph, op: &str, ins: &[Option<ValueId>], args: &[Arg<'_>], 
         stack: like.stack.clone(),
         again: like.again,
     })
+}
+
+/// Whether a node has a kernel for the layouts it is given.
+pub fn runs(g: &Graph, n: &Node) -> Result<bool> {
+    let Kind::Op { op, attrs } = &n.kind else { return Ok(false) };
+    let shells = shells(g, &n.ins)?;
+    let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
+    let args = attrs.args();
+    let (c, mut outs) = (Call::new(op, &refs, &args), Outs::new());
+    (op.infer)(&c, &mut outs)?;
+    can_lower(&c, &outs)
+}
+
+/// Inputs as an op's shape rule wants them.
+fn shells(g: &Graph, ins: &[Option<ValueId>]) -> Result<Vec<Option<Tensor>>> {
+    ins.iter().map(|v| v.map(|v| shell(g.meta(v), g.values[v as usize].offset)).transpose()).collect()
 }
 
 /// Edits of the list of nodes, applied at once.
