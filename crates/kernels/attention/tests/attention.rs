@@ -1,7 +1,6 @@
 //! ATTENTION and its backward against plain f64 loops, on every instruction set, and the same bits for any number of threads.
 
 use oneflow_base::{DType, contiguous_strides};
-use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::philox::{packed, threshold, window_words};
 use oneflow_kernels_prim::{ATTENTION, ATTENTION_BACKWARD, Word};
 use oneflow_kernels_testing::*;
@@ -213,13 +212,6 @@ fn threads() {
             params: words![SCALE, c.causal, c.p, 3i64, 8i64, 0i64].to_vec(),
             ..m
         };
-        let bits = |n| {
-            set_thread_num_threads(Some(n));
-            let all = compute(&c, &m, DType::F32);
-            set_thread_num_threads(None);
-            all.iter().map(|b| b.values().iter().map(|v| v.to_bits()).collect::<Vec<_>>()).collect::<Vec<_>>()
-        };
-        let one = bits(1);
-        assert!(bits(2) == one && bits(7) == one);
+        same_for_any_threads("attention", || compute(&c, &m, DType::F32));
     }
 }

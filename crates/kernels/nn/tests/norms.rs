@@ -1,25 +1,12 @@
 //! Batch norm, group norm and resampling: every layout gives what plain f64 gives, the same bits for any number of threads.
 
 use oneflow_base::DType;
-use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::*;
 use oneflow_kernels_testing::*;
 
-/// Runs a case with one, two and seven threads and compares every bit; gives the values.
 fn same_bits(what: &str, f: impl Fn() -> Vec<Buf>) -> Vec<Vec<f64>> {
     oneflow_kernels_nn::register();
-    let values = |n| {
-        set_thread_num_threads(Some(n));
-        let out: Vec<Vec<f64>> = f().iter().map(Buf::values).collect();
-        set_thread_num_threads(None);
-        out
-    };
-    let bits = |v: &Vec<Vec<f64>>| v.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
-    let one = values(1);
-    for n in [2, 7] {
-        assert_eq!(bits(&values(n)), bits(&one), "{what}: {n} threads");
-    }
-    one
+    same_for_any_threads(what, f)
 }
 
 fn near(what: &str, a: &[f64], b: &[f64], tolerance: f64) {

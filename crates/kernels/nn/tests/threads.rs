@@ -1,27 +1,12 @@
 //! The same bits for any number of threads, on work large enough to be split.
 
 use oneflow_base::DType;
-use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::*;
 use oneflow_kernels_testing::*;
 
-/// Runs a case with one, two and seven threads and compares every value.
-fn check(what: &str, f: impl Fn() -> Vec<Buf>) {
-    oneflow_kernels_nn::register();
-    let values = |n| {
-        set_thread_num_threads(Some(n));
-        let out: Vec<Vec<u64>> = f().iter().map(|b| b.values().iter().map(|v| v.to_bits()).collect()).collect();
-        set_thread_num_threads(None);
-        out
-    };
-    let one = values(1);
-    for n in [2, 7] {
-        assert_eq!(values(n), one, "{what}: {n} threads");
-    }
-}
-
 #[test]
 fn rows() {
+    oneflow_kernels_nn::register();
     for dtype in [DType::F32, DType::BF16] {
         for lay in [Lay::Plain, Lay::Reversed] {
             let x = Buf::of(dtype, &[1000, 129], lay, noise(1));
@@ -29,13 +14,13 @@ fn rows() {
             let w = Buf::of(dtype, &[129], Lay::Plain, noise(3));
             let like = || Buf::new(dtype, &[1000, 129], lay);
             let stat = || Buf::new(DType::F32, &[1000], Lay::Plain);
-            check("softmax", || {
+            same_for_any_threads("softmax", || {
                 let (y, gx) = (like(), like());
                 run(&SOFTMAX, &[Some(&y)], &[Some(&x)], words![1i64, false]).unwrap();
                 run(&SOFTMAX_BACKWARD, &[Some(&gx)], &[Some(&g), Some(&y)], words![1i64, false]).unwrap();
                 vec![y, gx]
             });
-            check("layer_norm", || {
+            same_for_any_threads("layer_norm", || {
                 let (y, m, s) = (like(), stat(), stat());
                 let (gx, gw) = (like(), Buf::new(dtype, &[129], Lay::Plain));
                 let gb = gw.clone();
@@ -46,7 +31,7 @@ fn rows() {
                 vec![y, m, s, gx, gw, gb]
             });
             let t = Buf::of(DType::I64, &[1000], Lay::Plain, |i| (i % 129) as f64);
-            check("cross_entropy", || {
+            same_for_any_threads("cross_entropy", || {
                 let (loss, lse, gx) = (Buf::new(dtype, &[1000], Lay::Plain), stat(), like());
                 let params = words![-100i64, 0.1];
                 run(&CROSS_ENTROPY, &[Some(&loss), Some(&lse)], &[Some(&x), Some(&t), Some(&w)], params).unwrap();
@@ -77,20 +62,21 @@ static RULE: Rule = {
 
 #[test]
 fn updates() {
+    oneflow_kernels_nn::register();
     for dtype in [DType::F32, DType::BF16] {
         let index = Buf::of(DType::I64, &[5000], Lay::Plain, |i| ((i * i) % 37 * 3) as f64);
         let g = Buf::of(dtype, &[5000, 70], Lay::Plain, noise(2));
-        check("embedding_backward", || {
+        same_for_any_threads("embedding_backward", || {
             let gw = Buf::new(dtype, &[300, 70], Lay::Plain);
             run(&EMBEDDING_BACKWARD, &[Some(&gw)], &[Some(&g), Some(&index)], words![0i64, 300i64, -1i64]).unwrap();
             vec![gw]
         });
-        check("dropout", || {
+        same_for_any_threads("dropout", || {
             let (y, mask) = (Buf::new(dtype, &[5000, 70], Lay::Plain), Buf::new(DType::Bool, &[5000, 70], Lay::Plain));
             run(&DROPOUT, &[Some(&y), Some(&mask)], &[Some(&g)], words![0.1, 5i64, 6i64]).unwrap();
             vec![y, mask]
         });
-        check("update", || {
+        same_for_any_threads("update", || {
             let of = |salt| Buf::of(dtype, &[123_457], Lay::Plain, move |i| noise(salt)(i).abs());
             let (a, b) = (Buf::of(dtype, &[33], Lay::Plain, noise(9)), Buf::from(DType::F32, &[], &[0.01]));
             let big = [of(1), of(2)];
@@ -107,5 +93,6 @@ fn updates() {
 
 #[test]
 fn other_instruction_sets() {
+    oneflow_kernels_nn::register();
     again_on_other_isas();
 }

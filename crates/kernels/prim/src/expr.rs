@@ -12,10 +12,12 @@
 //!
 //! Knows no views: the shells of the elementwise crate walk memory and call the tiles.
 
-use crate::lanes::{Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Sym, U8, text};
+mod tiles;
+
+use crate::lanes::{Cx, I32, I64, Ints, Isa, Lanes, Num, Sym, U8, text};
 use oneflow_base::DType;
-use std::mem::MaybeUninit;
 use std::sync::RwLock;
+use tiles::{AsFloat, AsInt, AsNum, Eval, FloatTiles, Tiles, complex_tile, int_tiles};
 
 /// Scalars a formula may read; a tile's parameter pointer is valid for this many.
 pub const MAX_PARAMS: usize = 6;
@@ -51,9 +53,6 @@ pub type Tile<T, P = T> = unsafe fn(n: usize, ins: *const *const T, steps: *cons
 
 /// A formula on one number: inputs and scalars.
 type Reference<T> = fn(&[T], &[T]) -> T;
-
-/// One tile for each `Isa`.
-type Tiles<T, P = T> = [Tile<T, P>; 3];
 
 /// What a formula on all numbers is compiled for beyond floats and wide integers: the bits of bfloat16 and float16 numbers,
 /// which are computed in f32, integers of 32 bits, and bytes.
@@ -145,7 +144,7 @@ impl Expr {
 
     const fn floats<F, const N: usize>(name: &'static str) -> Expr
     where
-        F: Eval<N, f32> + Eval<N, f64> + Eval<N, Sym> + EvalSimd<N>,
+        F: Eval<N, f32> + Eval<N, f64> + Eval<N, Sym> + FloatTiles<N>,
     {
         assert!(N > 0 && N <= MAX_INPUTS);
         Expr {
@@ -365,323 +364,7 @@ impl Expr {
     }
 }
 
-// ---- instantiation ---------------------------------------------------------------------------------------------------
-
-/// The three kinds of formula as one: evaluation on a given number type.
-trait Eval<const N: usize, L> {
-    fn call(x: [L; N], p: &[L]) -> L;
-}
-struct AsFloat<F>(F);
-struct AsNum<F>(F);
-struct AsInt<F>(F);
-
-impl<F: Formula<N>, const N: usize, L: Lanes> Eval<N, L> for AsFloat<F> {
-    #[inline(always)]
-    fn call(x: [L; N], p: &[L]) -> L {
-        F::eval(x, p)
-    }
-}
-impl<F: NumFormula<N>, const N: usize, L: Num> Eval<N, L> for AsNum<F> {
-    #[inline(always)]
-    fn call(x: [L; N], p: &[L]) -> L {
-        F::eval(x, p)
-    }
-}
-impl<F: IntFormula<N>, const N: usize, L: Ints> Eval<N, L> for AsInt<F> {
-    #[inline(always)]
-    fn call(x: [L; N], p: &[L]) -> L {
-        F::eval(x, p)
-    }
-}
-
-/// The float tiles of a formula. Only those that are named are compiled.
-trait EvalSimd<const N: usize> {
-    const F32: Tiles<f32>;
-    const F64: Tiles<f64>;
-    const BF16: Tiles<u16, f32>;
-    const F16: Tiles<u16, f32>;
-}
-
-#[cfg(target_arch = "x86_64")]
-impl<F, const N: usize> EvalSimd<N> for F
-where
-    F: Eval<N, f32> + Eval<N, f64>,
-    F: Eval<N, crate::F32x8> + Eval<N, crate::F64x4> + Eval<N, crate::F32x16> + Eval<N, crate::F64x8>,
-{
-    const F32: Tiles<f32> = [tile::<f32, F, N>, tile_avx2::<crate::F32x8, F, N>, tile_avx512::<crate::F32x16, F, N>];
-    const F64: Tiles<f64> = [tile::<f64, F, N>, tile_avx2::<crate::F64x4, F, N>, tile_avx512::<crate::F64x8, F, N>];
-    const BF16: Tiles<u16, f32> = [
-        half_tile::<f32, F, N, true>,
-        half_tile_avx2::<crate::F32x8, F, N, true>,
-        half_tile_avx512::<crate::F32x16, F, N, true>,
-    ];
-    const F16: Tiles<u16, f32> = [
-        half_tile::<f32, F, N, false>,
-        half_tile_avx2::<crate::F32x8, F, N, false>,
-        half_tile_avx512::<crate::F32x16, F, N, false>,
-    ];
-}
-#[cfg(not(target_arch = "x86_64"))]
-impl<F: Eval<N, f32> + Eval<N, f64>, const N: usize> EvalSimd<N> for F {
-    const F32: Tiles<f32> = [tile::<f32, F, N>; 3];
-    const F64: Tiles<f64> = [tile::<f64, F, N>; 3];
-    const BF16: Tiles<u16, f32> = [half_tile::<f32, F, N, true>; 3];
-    const F16: Tiles<u16, f32> = [half_tile::<f32, F, N, false>; 3];
-}
-
-/// The loop of every float tile.
-#[inline(always)]
-unsafe fn tile<R: Register, F: Eval<N, R>, const N: usize>(
-    n: usize,
-    ins: *const *const R::Elem,
-    steps: *const usize,
-    out: *mut R::Elem,
-    p: *const R::Elem,
-) {
-    // SAFETY: `Tile`'s contract: `ins`, `steps` and `p` have that many entries, and what they point at is valid for the
-    // elements touched: whole registers while they fit, then the rest by a partial load and store. A chunk is loaded from
-    // every input before it is stored, so `out` may be an input.
-    unsafe {
-        let mut params = [R::splat(0.0); MAX_PARAMS];
-        for (k, v) in params.iter_mut().enumerate() {
-            *v = R::all_of(*p.add(k));
-        }
-        // An input with step zero is read from a register's worth of copies, so the loop has no branch.
-        let mut spread = [R::splat(0.0); N];
-        let mut at = [std::ptr::null::<R::Elem>(); N];
-        let mut step = [0usize; N];
-        for k in 0..N {
-            at[k] = *ins.add(k);
-            step[k] = *steps.add(k) * R::WIDTH;
-            if step[k] == 0 && n > 0 {
-                spread[k] = R::all_of(*at[k]);
-                at[k] = (&raw const spread[k]).cast();
-            }
-        }
-        let mut i = 0;
-        while i + R::WIDTH <= n {
-            let mut x = [R::splat(0.0); N];
-            for k in 0..N {
-                x[k] = R::load(at[k]);
-                at[k] = at[k].add(step[k]);
-            }
-            F::call(x, &params).store(out.add(i));
-            i += R::WIDTH;
-        }
-        if i < n {
-            let mut x = [R::splat(0.0); N];
-            for k in 0..N {
-                x[k] = R::load_partial(at[k], n - i);
-            }
-            F::call(x, &params).store_partial(out.add(i), n - i);
-        }
-    }
-}
-
-/// The loop of every tile of half types. `BF`: bfloat16.
-#[inline(always)]
-unsafe fn half_tile<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
-    n: usize,
-    ins: *const *const u16,
-    steps: *const usize,
-    out: *mut u16,
-    p: *const f32,
-) {
-    // SAFETY: as for `tile`; the rest of a run goes through padded copies.
-    unsafe {
-        let load = |p: *const u16| if BF { R::load_bf16(p) } else { R::load_f16(p) };
-        let store = |v: R, p: *mut u16| if BF { v.store_bf16(p) } else { v.store_f16(p) };
-        let params: [R; MAX_PARAMS] = std::array::from_fn(|k| R::all_of(*p.add(k)));
-        let mut spread = [[0u16; 16]; N];
-        let (mut at, mut step) = ([std::ptr::null::<u16>(); N], [0usize; N]);
-        for k in 0..N {
-            (at[k], step[k]) = (*ins.add(k), *steps.add(k) * R::WIDTH);
-            if step[k] == 0 && n > 0 {
-                spread[k] = [*at[k]; 16];
-                at[k] = spread[k].as_ptr();
-            }
-        }
-        let mut i = 0;
-        while i + R::WIDTH <= n {
-            let mut x = [R::splat(0.0); N];
-            for k in 0..N {
-                x[k] = load(at[k]);
-                at[k] = at[k].add(step[k]);
-            }
-            store(F::call(x, &params), out.add(i));
-            i += R::WIDTH;
-        }
-        if i < n {
-            let mut x = [R::splat(0.0); N];
-            for k in 0..N {
-                let mut rest = [0u16; 16];
-                std::ptr::copy_nonoverlapping(at[k], rest.as_mut_ptr(), n - i);
-                x[k] = load(rest.as_ptr());
-            }
-            let mut rest = [0u16; 16];
-            store(F::call(x, &params), rest.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(rest.as_ptr(), out.add(i), n - i);
-        }
-    }
-}
-
-/// The loop of every integer tile: chunks in local arrays, which the compiler vectorises.
-#[inline(always)]
-unsafe fn int_tile<L: IntLane, F: Eval<N, L>, const N: usize>(
-    n: usize,
-    ins: *const *const L::Elem,
-    steps: *const usize,
-    out: *mut L::Elem,
-    p: *const L::Elem,
-) {
-    /// Bytes of a chunk: enough for the loop around it not to count, few enough for the first cache.
-    const BYTES: usize = 2048;
-    let chunk = BYTES / size_of::<L>();
-    // SAFETY: `Tile`'s contract, as for `tile`. A lane has the layout of its element. Results go through a local array,
-    // which cannot overlap an input, and of the arrays only entries that have been written are read.
-    unsafe {
-        let params: [L; MAX_PARAMS] = std::array::from_fn(|k| L::of(*p.add(k)));
-        // An input with step zero is read from copies.
-        let mut spread = [[MaybeUninit::<u64>::uninit(); BYTES / 8]; N];
-        let mut res = [MaybeUninit::<u64>::uninit(); BYTES / 8];
-        let res = res.as_mut_ptr().cast::<L>();
-        let mut at = [std::ptr::null::<L>(); N];
-        let mut step = [0usize; N];
-        for k in 0..N {
-            at[k] = (*ins.add(k)).cast();
-            step[k] = *steps.add(k) * chunk;
-            if step[k] == 0 && n > 0 {
-                let v = *at[k];
-                let copies = spread[k].as_mut_ptr().cast::<L>();
-                (0..n.min(chunk)).for_each(|j| copies.add(j).write(v));
-                at[k] = copies;
-            }
-        }
-        let mut i = 0;
-        while i < n {
-            let m = chunk.min(n - i);
-            for j in 0..m {
-                let mut x = [params[0]; N];
-                for k in 0..N {
-                    x[k] = at[k].add(j).read_unaligned();
-                }
-                res.add(j).write(F::call(x, &params));
-            }
-            std::ptr::copy_nonoverlapping(res.cast::<L::Elem>(), out.add(i), m);
-            for k in 0..N {
-                at[k] = at[k].wrapping_add(step[k]);
-            }
-            i += m;
-        }
-    }
-}
-
-/// The loop of a complex formula: one number at a time, in every instruction set.
-unsafe fn complex_tile<T: Lanes + Default, F: ComplexFormula<N>, const N: usize>(
-    n: usize,
-    ins: *const *const Cx<T>,
-    steps: *const usize,
-    out: *mut Cx<T>,
-    p: *const Cx<T>,
-) {
-    // SAFETY: `Tile`'s contract, as for `tile`: every input is read before its place may be written.
-    unsafe {
-        let params: [Cx<T>; MAX_PARAMS] = std::array::from_fn(|k| *p.add(k));
-        let at: [*const Cx<T>; N] = std::array::from_fn(|k| *ins.add(k));
-        let step: [usize; N] = std::array::from_fn(|k| *steps.add(k));
-        for i in 0..n {
-            let x = std::array::from_fn(|k| at[k].add(i * step[k]).read_unaligned());
-            out.add(i).write_unaligned(F::eval(x, &params));
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn tile_avx2<R: Register, F: Eval<N, R>, const N: usize>(
-    n: usize,
-    ins: *const *const R::Elem,
-    steps: *const usize,
-    out: *mut R::Elem,
-    p: *const R::Elem,
-) {
-    // SAFETY: the caller's.
-    unsafe { tile::<R, F, N>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn tile_avx512<R: Register, F: Eval<N, R>, const N: usize>(
-    n: usize,
-    ins: *const *const R::Elem,
-    steps: *const usize,
-    out: *mut R::Elem,
-    p: *const R::Elem,
-) {
-    // SAFETY: the caller's.
-    unsafe { tile::<R, F, N>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn half_tile_avx2<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
-    n: usize,
-    ins: *const *const u16,
-    steps: *const usize,
-    out: *mut u16,
-    p: *const f32,
-) {
-    // SAFETY: the caller's.
-    unsafe { half_tile::<R, F, N, BF>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn half_tile_avx512<R: HalfRegister, F: Eval<N, R>, const N: usize, const BF: bool>(
-    n: usize,
-    ins: *const *const u16,
-    steps: *const usize,
-    out: *mut u16,
-    p: *const f32,
-) {
-    // SAFETY: the caller's.
-    unsafe { half_tile::<R, F, N, BF>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn int_tile_avx2<L: IntLane, F: Eval<N, L>, const N: usize>(
-    n: usize,
-    ins: *const *const L::Elem,
-    steps: *const usize,
-    out: *mut L::Elem,
-    p: *const L::Elem,
-) {
-    // SAFETY: the caller's.
-    unsafe { int_tile::<L, F, N>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn int_tile_avx512<L: IntLane, F: Eval<N, L>, const N: usize>(
-    n: usize,
-    ins: *const *const L::Elem,
-    steps: *const usize,
-    out: *mut L::Elem,
-    p: *const L::Elem,
-) {
-    // SAFETY: the caller's.
-    unsafe { int_tile::<L, F, N>(n, ins, steps, out, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-const fn int_tiles<L: IntLane, F: Eval<N, L>, const N: usize>() -> Tiles<L::Elem> {
-    [int_tile::<L, F, N>, int_tile_avx2::<L, F, N>, int_tile_avx512::<L, F, N>]
-}
-#[cfg(not(target_arch = "x86_64"))]
-const fn int_tiles<L: IntLane, F: Eval<N, L>, const N: usize>() -> Tiles<L::Elem> {
-    [int_tile::<L, F, N>; 3]
-}
+// ---- references and text ---------------------------------------------------------------------------------------------
 
 /// Launch scalars, padded with zeros.
 fn padded<L: Num>(p: &[L]) -> [L; MAX_PARAMS] {

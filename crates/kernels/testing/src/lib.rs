@@ -1,9 +1,14 @@
-//! What the kernel crates' tests share: strided buffers of any dtype with values as f64, launches on them, comparisons.
+//! What the kernel crates' tests share: strided buffers of any dtype with values as f64, launches on them, comparisons;
+//! and what their `examples/bench_*` share: times.
 //!
-//! Only for tests: nothing of the framework depends on it.
+//! Nothing of the framework depends on it.
+
+mod bench;
+pub use bench::*;
 
 use oneflow_base::{DType, Device, Result, bf16, contiguous_strides, f16};
 use oneflow_ep::Queue;
+use oneflow_ep::cpu::set_thread_num_threads;
 use oneflow_kernels_prim::{Isa, Launch, Primitive, View, Word};
 
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
@@ -56,7 +61,8 @@ impl Buf {
                 }
             }
         }
-        let lines = (2 * n as usize + 2) * dtype.size() / 64 + 1;
+        let room = if lay == Lay::Gaps { 2 * n } else { n };
+        let lines = (room as usize + 2) * dtype.size() / 64 + 1;
         Buf { dtype, sizes: sizes.to_vec(), strides, first, data: vec![Line { _halves: [0x7fc1; 32] }; lines] }
     }
     pub fn of(dtype: DType, sizes: &[i64], lay: Lay, f: impl Fn(usize) -> f64) -> Buf {
@@ -83,7 +89,7 @@ impl Buf {
             off += rest % self.sizes[d] * self.strides[d];
             rest /= self.sizes[d];
         }
-        // SAFETY: the offset lies inside the buffer, which has room for twice the elements.
+        // SAFETY: the offset lies inside the buffer, which has room for the layout.
         unsafe { (self.data.as_ptr() as *mut u8).offset(off as isize * self.dtype.size() as isize) }
     }
     pub fn get(&self, i: usize) -> f64 {
@@ -133,10 +139,13 @@ impl Buf {
     }
 }
 
+fn views<'a>(bufs: &[Option<&'a Buf>]) -> Vec<Option<View<'a>>> {
+    bufs.iter().map(|b| b.map(Buf::view)).collect()
+}
+
 /// Launches a primitive on the CPU.
 pub fn run(p: &Primitive, outs: &[Option<&Buf>], ins: &[Option<&Buf>], params: &[Word]) -> Result<()> {
-    let outs: Vec<_> = outs.iter().map(|b| b.map(|b| b.view())).collect();
-    let ins: Vec<_> = ins.iter().map(|b| b.map(|b| b.view())).collect();
+    let (outs, ins) = (views(outs), views(ins));
     let queue = Queue { device: Device::CPU, raw: std::ptr::null_mut() };
     let f = p.on(oneflow_base::DeviceType::CPU)?;
     // SAFETY: the views are those of live buffers.
@@ -187,6 +196,22 @@ pub fn close(got: &Buf, want: &[f64], tol: f64, what: &str) {
         let same = g == *w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= eps * w.abs().max(1.0);
         assert!(same, "{what}: element {i} is {g}, expected {w}");
     }
+}
+
+/// Runs a case with one, two and seven threads and compares every bit; gives the values.
+pub fn same_for_any_threads(what: &str, f: impl Fn() -> Vec<Buf>) -> Vec<Vec<f64>> {
+    let values = |n| {
+        set_thread_num_threads(Some(n));
+        let out: Vec<Vec<f64>> = f().iter().map(Buf::values).collect();
+        set_thread_num_threads(None);
+        out
+    };
+    let bits = |v: &[Vec<f64>]| v.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let one = values(1);
+    for n in [2, 7] {
+        assert!(bits(&values(n)) == bits(&one), "{what}: {n} threads");
+    }
+    one
 }
 
 /// Runs this binary's tests again on every slower instruction set the machine has.

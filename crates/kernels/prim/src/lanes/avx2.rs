@@ -20,11 +20,12 @@ pub struct MaskPd(pub __m256d);
 /// Lane masks for partial loads: eight entries from `8 - n` on have their first `n` set.
 static EDGE: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// What AVX2 does in its own way. `$per`: 32-bit entries of a lane.
 macro_rules! bits {
     (
-        $reg:ident $mask:ident $elem:ident,
-        $cmp:ident $blend:ident $max:ident $min:ident $round:ident $xor:ident $and:ident $andnot:ident $or:ident
-        $maskload:ident $maskstore:ident $movemask:ident $cast:ident $per:literal
+        $reg:ident of $elem:ident x $per:literal mask $mask:ident,
+        and $and:ident, or $or:ident, xor $xor:ident, movemask $movemask:ident, cast $cast:ident,
+        blend $blend:ident, maskload $maskload:ident, maskstore $maskstore:ident
     ) => {
         // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for AVX2, which runs
         // only where the machine has it.
@@ -69,79 +70,9 @@ macro_rules! bits {
         }
         impl $reg {
             #[inline(always)]
-            fn cmp_eq(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_EQ_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_lt(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_le(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_LE_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_unordered(self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_UNORD_Q>(self.0, self.0) })
-            }
-            #[inline(always)]
             fn blend(self, m: $mask, other: Self) -> Self {
                 // SAFETY: see above.
                 Self(unsafe { $blend(other.0, self.0, m.0) })
-            }
-            #[inline(always)]
-            fn max_or_second(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $max(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn min_or_second(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $min(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn round_even(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_down(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $round::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_up(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $round::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_zero(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $round::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn xor_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $xor(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn and_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $and(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn or_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $or(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn without_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $andnot(o.0, self.0) })
             }
             #[inline(always)]
             fn scale_bits(self, n: Self) -> Self {
@@ -175,12 +106,12 @@ macro_rules! bits {
     };
 }
 
-bits!(F32x8 MaskPs f32,
-    _mm256_cmp_ps _mm256_blendv_ps _mm256_max_ps _mm256_min_ps _mm256_round_ps _mm256_xor_ps _mm256_and_ps _mm256_andnot_ps
-    _mm256_or_ps _mm256_maskload_ps _mm256_maskstore_ps _mm256_movemask_ps _mm256_castsi256_ps 1);
-bits!(F64x4 MaskPd f64,
-    _mm256_cmp_pd _mm256_blendv_pd _mm256_max_pd _mm256_min_pd _mm256_round_pd _mm256_xor_pd _mm256_and_pd _mm256_andnot_pd
-    _mm256_or_pd _mm256_maskload_pd _mm256_maskstore_pd _mm256_movemask_pd _mm256_castsi256_pd 2);
+bits!(F32x8 of f32 x 1 mask MaskPs,
+    and _mm256_and_ps, or _mm256_or_ps, xor _mm256_xor_ps, movemask _mm256_movemask_ps, cast _mm256_castsi256_ps,
+    blend _mm256_blendv_ps, maskload _mm256_maskload_ps, maskstore _mm256_maskstore_ps);
+bits!(F64x4 of f64 x 2 mask MaskPd,
+    and _mm256_and_pd, or _mm256_or_pd, xor _mm256_xor_pd, movemask _mm256_movemask_pd, cast _mm256_castsi256_pd,
+    blend _mm256_blendv_pd, maskload _mm256_maskload_pd, maskstore _mm256_maskstore_pd);
 
 // SAFETY (of the intrinsics below): a register exists, so the machine has AVX2.
 impl F32x8 {
@@ -274,9 +205,13 @@ impl F64x4 {
 
 x86_float!(F32x8(__m256) of f32 x 8 mask MaskPs,
     add _mm256_add_ps, sub _mm256_sub_ps, mul _mm256_mul_ps, div _mm256_div_ps, fma _mm256_fmadd_ps, sqrt _mm256_sqrt_ps,
+    cmp _mm256_cmp_ps, max _mm256_max_ps, min _mm256_min_ps, round _mm256_round_ps,
+    xor _mm256_xor_ps, and _mm256_and_ps, andnot _mm256_andnot_ps, or _mm256_or_ps,
     set1 _mm256_set1_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, stream _mm256_stream_ps);
 x86_float!(F64x4(__m256d) of f64 x 4 mask MaskPd,
     add _mm256_add_pd, sub _mm256_sub_pd, mul _mm256_mul_pd, div _mm256_div_pd, fma _mm256_fmadd_pd, sqrt _mm256_sqrt_pd,
+    cmp _mm256_cmp_pd, max _mm256_max_pd, min _mm256_min_pd, round _mm256_round_pd,
+    xor _mm256_xor_pd, and _mm256_and_pd, andnot _mm256_andnot_pd, or _mm256_or_pd,
     set1 _mm256_set1_pd, load _mm256_loadu_pd, store _mm256_storeu_pd, stream _mm256_stream_pd);
 
 impl HalfRegister for F32x8 {

@@ -56,110 +56,41 @@ macro_rules! masks {
 }
 masks!(Mask16 Mask8);
 
-/// The register operations `x86_float!` builds on.
+/// What AVX-512 does in its own way.
 macro_rules! bits {
     (
-        $reg:ident $mask:ident $mask_raw:ident $elem:ident $ones:expr,
-        $cmp:ident $blend:ident $max:ident $min:ident $scale:ident $xor:ident $and:ident $andnot:ident $or:ident
-        $maskz_load:ident $mask_load:ident $mask_store:ident $reduce:ident $reduce_max:ident $getexp:ident $getmant:ident $scalef:ident
+        $reg:ident of $elem:ident mask $mask:ident($mask_raw:ident),
+        blend $blend:ident, maskz_load $maskz_load:ident, mask_load $mask_load:ident, mask_store $mask_store:ident,
+        reduce_add $reduce_add:ident, reduce_max $reduce_max:ident,
+        getexp $getexp:ident, getmant $getmant:ident, scalef $scalef:ident
     ) => {
         // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for AVX-512, which runs
         // only where the machine has it.
         impl $reg {
-            #[inline(always)]
-            fn cmp_eq(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_EQ_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_lt(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_le(self, o: Self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_LE_OQ>(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn cmp_unordered(self) -> $mask {
-                // SAFETY: see above.
-                $mask(unsafe { $cmp::<_CMP_UNORD_Q>(self.0, self.0) })
-            }
             #[inline(always)]
             fn blend(self, m: $mask, other: Self) -> Self {
                 // SAFETY: see above.
                 Self(unsafe { $blend(m.0, other.0, self.0) })
             }
             #[inline(always)]
-            fn max_or_second(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $max(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn min_or_second(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $min(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn round_even(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $scale::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_down(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $scale::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_up(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $scale::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn round_zero(self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $scale::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
-            fn xor_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $xor(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn and_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $and(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn or_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $or(self.0, o.0) })
-            }
-            #[inline(always)]
-            fn without_bits(self, o: Self) -> Self {
-                // SAFETY: see above.
-                Self(unsafe { $andnot(o.0, self.0) })
-            }
-            #[inline(always)]
             unsafe fn masked_load(p: *const $elem, n: usize) -> Self {
                 // SAFETY: masked lanes are not read.
-                Self(unsafe { $maskz_load((($ones << n) - 1) as $mask_raw, p) })
+                Self(unsafe { $maskz_load(((1u32 << n) - 1) as $mask_raw, p) })
             }
             #[inline(always)]
             unsafe fn masked_load_or(p: *const $elem, n: usize, fill: Self) -> Self {
                 // SAFETY: masked lanes are not read.
-                Self(unsafe { $mask_load(fill.0, (($ones << n) - 1) as $mask_raw, p) })
+                Self(unsafe { $mask_load(fill.0, ((1u32 << n) - 1) as $mask_raw, p) })
             }
             #[inline(always)]
             unsafe fn masked_store(self, p: *mut $elem, n: usize) {
                 // SAFETY: masked lanes are not written.
-                unsafe { $mask_store(p, (($ones << n) - 1) as $mask_raw, self.0) }
+                unsafe { $mask_store(p, ((1u32 << n) - 1) as $mask_raw, self.0) }
             }
             #[inline(always)]
             fn sum_lanes(self) -> $elem {
                 // SAFETY: see above.
-                unsafe { $reduce(self.0) }
+                unsafe { $reduce_add(self.0) }
             }
             #[inline(always)]
             fn max_lanes(self) -> $elem {
@@ -185,14 +116,14 @@ macro_rules! bits {
     };
 }
 
-bits!(F32x16 Mask16 __mmask16 f32 1u32,
-    _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_max_ps _mm512_min_ps _mm512_roundscale_ps _mm512_xor_ps _mm512_and_ps
-    _mm512_andnot_ps _mm512_or_ps _mm512_maskz_loadu_ps _mm512_mask_loadu_ps _mm512_mask_storeu_ps _mm512_reduce_add_ps _mm512_reduce_max_ps _mm512_getexp_ps
-    _mm512_getmant_ps _mm512_scalef_ps);
-bits!(F64x8 Mask8 __mmask8 f64 1u32,
-    _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_max_pd _mm512_min_pd _mm512_roundscale_pd _mm512_xor_pd _mm512_and_pd
-    _mm512_andnot_pd _mm512_or_pd _mm512_maskz_loadu_pd _mm512_mask_loadu_pd _mm512_mask_storeu_pd _mm512_reduce_add_pd _mm512_reduce_max_pd _mm512_getexp_pd
-    _mm512_getmant_pd _mm512_scalef_pd);
+bits!(F32x16 of f32 mask Mask16(__mmask16),
+    blend _mm512_mask_blend_ps, maskz_load _mm512_maskz_loadu_ps, mask_load _mm512_mask_loadu_ps, mask_store _mm512_mask_storeu_ps,
+    reduce_add _mm512_reduce_add_ps, reduce_max _mm512_reduce_max_ps,
+    getexp _mm512_getexp_ps, getmant _mm512_getmant_ps, scalef _mm512_scalef_ps);
+bits!(F64x8 of f64 mask Mask8(__mmask8),
+    blend _mm512_mask_blend_pd, maskz_load _mm512_maskz_loadu_pd, mask_load _mm512_mask_loadu_pd, mask_store _mm512_mask_storeu_pd,
+    reduce_add _mm512_reduce_add_pd, reduce_max _mm512_reduce_max_pd,
+    getexp _mm512_getexp_pd, getmant _mm512_getmant_pd, scalef _mm512_scalef_pd);
 
 impl F32x16 {
     #[inline(always)]
@@ -217,9 +148,13 @@ impl F64x8 {
 
 x86_float!(F32x16(__m512) of f32 x 16 mask Mask16,
     add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, fma _mm512_fmadd_ps, sqrt _mm512_sqrt_ps,
+    cmp _mm512_cmp_ps_mask, max _mm512_max_ps, min _mm512_min_ps, round _mm512_roundscale_ps,
+    xor _mm512_xor_ps, and _mm512_and_ps, andnot _mm512_andnot_ps, or _mm512_or_ps,
     set1 _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps, stream _mm512_stream_ps);
 x86_float!(F64x8(__m512d) of f64 x 8 mask Mask8,
     add _mm512_add_pd, sub _mm512_sub_pd, mul _mm512_mul_pd, div _mm512_div_pd, fma _mm512_fmadd_pd, sqrt _mm512_sqrt_pd,
+    cmp _mm512_cmp_pd_mask, max _mm512_max_pd, min _mm512_min_pd, round _mm512_roundscale_pd,
+    xor _mm512_xor_pd, and _mm512_and_pd, andnot _mm512_andnot_pd, or _mm512_or_pd,
     set1 _mm512_set1_pd, load _mm512_loadu_pd, store _mm512_storeu_pd, stream _mm512_stream_pd);
 
 impl HalfRegister for F32x16 {

@@ -1,14 +1,35 @@
-//! What the AVX2 and AVX-512 registers share: the operators and methods that delegate.
+//! What the AVX2 and AVX-512 registers share: everything for which the two sets have the same instruction under two names.
 
 /// Implements operators, `Num` and `Lanes` of an x86 float register. The literals name intrinsics; `math` has the rest.
 macro_rules! x86_float {
     (
         $reg:ident($raw:ident) of $elem:ident x $width:literal mask $mask:ident,
         add $add:ident, sub $sub:ident, mul $mul:ident, div $div:ident, fma $fma:ident, sqrt $sqrt:ident,
+        cmp $cmp:ident, max $max:ident, min $min:ident, round $round:ident,
+        xor $xor:ident, and $and:ident, andnot $andnot:ident, or $or:ident,
         set1 $set1:ident, load $load:ident, store $store:ident, stream $stream:ident
     ) => {
         // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for their instruction
         // set, which runs only where the machine has it.
+        impl $reg {
+            /// The greater; `o` where either is NaN.
+            #[inline(always)]
+            fn max_or_second(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $max(self.0, o.0) })
+            }
+            /// The lesser; `o` where either is NaN.
+            #[inline(always)]
+            fn min_or_second(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $min(self.0, o.0) })
+            }
+            #[inline(always)]
+            fn without_bits(self, o: Self) -> Self {
+                // SAFETY: see above.
+                Self(unsafe { $andnot(o.0, self.0) })
+            }
+        }
         impl std::ops::Add for $reg {
             type Output = Self;
             #[inline(always)]
@@ -45,7 +66,8 @@ macro_rules! x86_float {
             type Output = Self;
             #[inline(always)]
             fn neg(self) -> Self {
-                self.xor_bits(Self::all_of(-0.0))
+                // SAFETY: see above.
+                Self(unsafe { $xor(self.0, Self::all_of(-0.0).0) })
             }
         }
 
@@ -57,19 +79,23 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn eq(self, o: Self) -> $mask {
-                self.cmp_eq(o)
+                // SAFETY: see above.
+                $mask(unsafe { $cmp::<_CMP_EQ_OQ>(self.0, o.0) })
             }
             #[inline(always)]
             fn lt(self, o: Self) -> $mask {
-                self.cmp_lt(o)
+                // SAFETY: see above.
+                $mask(unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) })
             }
             #[inline(always)]
             fn le(self, o: Self) -> $mask {
-                self.cmp_le(o)
+                // SAFETY: see above.
+                $mask(unsafe { $cmp::<_CMP_LE_OQ>(self.0, o.0) })
             }
             #[inline(always)]
             fn is_nan(self) -> $mask {
-                self.cmp_unordered()
+                // SAFETY: see above.
+                $mask(unsafe { $cmp::<_CMP_UNORD_Q>(self.0, self.0) })
             }
             #[inline(always)]
             fn select(m: $mask, a: Self, b: Self) -> Self {
@@ -81,7 +107,7 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn maximum(self, o: Self) -> Self {
-                // The instruction gives its second operand where either is NaN: right for a NaN in `o`.
+                // Right for a NaN in `o`.
                 Self::select(self.is_nan(), self, self.max_or_second(o))
             }
             #[inline(always)]
@@ -123,24 +149,29 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn round(self) -> Self {
-                self.round_even()
+                // SAFETY: see above.
+                Self(unsafe { $round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
             }
             #[inline(always)]
             fn floor(self) -> Self {
-                self.round_down()
+                // SAFETY: see above.
+                Self(unsafe { $round::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
             }
             #[inline(always)]
             fn ceil(self) -> Self {
-                self.round_up()
+                // SAFETY: see above.
+                Self(unsafe { $round::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(self.0) })
             }
             #[inline(always)]
             fn trunc(self) -> Self {
-                self.round_zero()
+                // SAFETY: see above.
+                Self(unsafe { $round::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(self.0) })
             }
             #[inline(always)]
             fn copysign(self, s: Self) -> Self {
                 let sign = Self::all_of(-0.0);
-                self.without_bits(sign).or_bits(s.and_bits(sign))
+                // SAFETY: see above.
+                Self(unsafe { $or(self.without_bits(sign).0, $and(s.0, sign.0)) })
             }
             #[inline(always)]
             fn ldexp(self, n: Self) -> Self {
@@ -297,7 +328,6 @@ macro_rules! x86_float {
             }
             #[inline(always)]
             fn clamp(self, lo: Self, hi: Self) -> Self {
-                // The instructions give their second operand where either is NaN.
                 hi.min_or_second(lo.max_or_second(self))
             }
             #[inline(always)]
