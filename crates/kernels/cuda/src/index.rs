@@ -3,6 +3,7 @@
 //! Moves are direct. Updates that fold (add, mul, max, min) are sorted by destination first and folded in index order, so
 //! that results do not depend on the order of threads.
 
+use crate::host::reach;
 use crate::launch::{Argument, Family, Key, Scratch, args, faults, linear, run};
 use crate::nest::{Geo, Nest};
 use crate::sort::sort_pairs;
@@ -99,14 +100,6 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
     }
     // SAFETY: destinations are offsets of the output, sources of src.
     unsafe { fold_at(l.queue, kind, geo.n(), destinations, &src, &out) }
-}
-
-/// Element offsets of a view: how far below and above its first element it reaches.
-fn reach(v: &View<'_>) -> (i64, i64) {
-    v.sizes.iter().zip(v.strides).fold((0, 0), |(low, high), (n, s)| {
-        let end = (n - 1).max(0) * s;
-        (low + end.min(0), high + end.max(0))
-    })
 }
 
 /// `out[to] = fold(out[to], src[from])` in index order. `destinations` writes element offsets, -1 for none.

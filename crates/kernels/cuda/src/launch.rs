@@ -31,6 +31,17 @@ pub enum Family {
     Matmul,
     Epilogue,
     Chain,
+    Conv,
+    Pool,
+    ChannelNorm,
+    Attention,
+    Resample,
+    Bag,
+    Deviations,
+    Search,
+    LogCumSumExp,
+    RandomBy,
+    Rnn,
 }
 
 /// A compiled kernel's identity: family, then everything its text depends on.

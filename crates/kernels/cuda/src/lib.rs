@@ -5,7 +5,10 @@
 //! no op; elementwise meaning comes from `Expr`.
 
 mod chain;
+mod channel_norm;
+mod conv;
 mod elementwise;
+pub mod host;
 pub mod host_check;
 mod index;
 mod launch;
@@ -13,6 +16,7 @@ mod matmul;
 mod nest;
 mod nn;
 mod optimizer;
+mod pool;
 mod random;
 mod reduce;
 mod sort;
@@ -23,46 +27,89 @@ pub use oneflow_ep::cuda::Text;
 pub use random::PHILOX;
 pub use sources::{all_sources, expr_sources};
 
-use oneflow_base::DeviceType;
+use oneflow_base::{DeviceType, ErrorKind};
 use oneflow_kernels_prim as prim;
+
+/// A slot's function: the kernel, or the host for complex numbers that it does not take; without a kernel, the host.
+macro_rules! slot {
+    ($primitive:ident) => {
+        // SAFETY: by the contract of the slot.
+        (&prim::$primitive, |l| unsafe { host::run(&prim::$primitive, l) })
+    };
+    ($primitive:ident, $kernel:path) => {
+        // SAFETY: by the contract of the slot.
+        (&prim::$primitive, |l| match unsafe { $kernel(l) } {
+            // SAFETY: as above; what a kernel does not take it says before it launches anything.
+            Err(e) if e.kind() == ErrorKind::NotImplemented && host::is_complex(l) => unsafe {
+                host::run(&prim::$primitive, l)
+            },
+            done => done,
+        })
+    };
+}
 
 /// Puts the CUDA implementations into their primitives' slots. Nothing is loaded or compiled before the first launch.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 32] = [
-        (&prim::ELEMENTWISE, elementwise::elementwise),
-        (&prim::ELEMENTWISE_CHAIN, chain::elementwise_chain),
-        (&prim::COPY, elementwise::copy),
-        (&prim::FILL, elementwise::fill),
-        (&prim::ARANGE, elementwise::arange),
-        (&prim::REDUCE, reduce::reduce),
-        (&prim::ARG_REDUCE, reduce::arg_reduce),
-        (&prim::SCAN, reduce::scan),
-        (&prim::MATMUL, matmul::matmul),
-        (&prim::SOFTMAX, nn::softmax),
-        (&prim::SOFTMAX_BACKWARD, nn::softmax_backward),
-        (&prim::LAYER_NORM, nn::layer_norm),
-        (&prim::LAYER_NORM_BACKWARD, nn::layer_norm_backward),
-        (&prim::CROSS_ENTROPY, nn::cross_entropy),
-        (&prim::CROSS_ENTROPY_BACKWARD, nn::cross_entropy_backward),
-        (&prim::EMBEDDING, nn::embedding),
-        (&prim::EMBEDDING_BACKWARD, nn::embedding_backward),
-        (&prim::RANDOM, random::random),
-        (&prim::DROPOUT, random::dropout),
-        (&prim::INDEX_SELECT, index::index_select),
-        (&prim::GATHER, index::gather),
-        (&prim::SCATTER, index::scatter),
-        (&prim::INDEX, index::index),
-        (&prim::INDEX_PUT, index::index_put),
-        (&prim::CONCAT, index::concat),
-        (&prim::SORT, sort::sort),
-        (&prim::TOPK, sort::topk),
-        (&prim::COUNT_NONZERO, reduce::count_nonzero),
-        (&prim::NONZERO, sort::nonzero),
-        (&prim::TRIANGLE, elementwise::triangle),
-        (&prim::UPDATE, optimizer::update),
-        (&prim::UNSCALE, optimizer::unscale),
+    let table: &[(&prim::Primitive, prim::KernelFn)] = &[
+        slot!(ELEMENTWISE, elementwise::elementwise),
+        slot!(ELEMENTWISE_CHAIN, chain::elementwise_chain),
+        slot!(COPY, elementwise::copy),
+        slot!(FILL, elementwise::fill),
+        slot!(ARANGE, elementwise::arange),
+        slot!(REDUCE, reduce::reduce),
+        slot!(ARG_REDUCE, reduce::arg_reduce),
+        slot!(SCAN, reduce::scan),
+        slot!(MATMUL, matmul::matmul),
+        slot!(SOFTMAX, nn::softmax),
+        slot!(SOFTMAX_BACKWARD, nn::softmax_backward),
+        slot!(LAYER_NORM, nn::layer_norm),
+        slot!(LAYER_NORM_BACKWARD, nn::layer_norm_backward),
+        slot!(CROSS_ENTROPY, nn::cross_entropy),
+        slot!(CROSS_ENTROPY_BACKWARD, nn::cross_entropy_backward),
+        slot!(EMBEDDING, nn::embedding),
+        slot!(EMBEDDING_BACKWARD, nn::embedding_backward),
+        slot!(RANDOM, random::random),
+        slot!(DROPOUT, random::dropout),
+        slot!(INDEX_SELECT, index::index_select),
+        slot!(GATHER, index::gather),
+        slot!(SCATTER, index::scatter),
+        slot!(INDEX, index::index),
+        slot!(INDEX_PUT, index::index_put),
+        slot!(CONCAT, index::concat),
+        slot!(SORT, sort::sort),
+        slot!(TOPK, sort::topk),
+        slot!(COUNT_NONZERO, reduce::count_nonzero),
+        slot!(NONZERO, sort::nonzero),
+        slot!(TRIANGLE, elementwise::triangle),
+        slot!(UPDATE, optimizer::update),
+        slot!(UNSCALE, optimizer::unscale),
+        slot!(CONV, conv::conv),
+        slot!(CONV_BACKWARD_INPUT, conv::conv_backward_input),
+        slot!(CONV_BACKWARD_WEIGHT, conv::conv_backward_weight),
+        slot!(MAX_POOL, pool::max_pool),
+        slot!(MAX_POOL_BACKWARD, pool::max_pool_backward),
+        slot!(AVG_POOL, pool::avg_pool),
+        slot!(AVG_POOL_BACKWARD, pool::avg_pool_backward),
+        slot!(BATCH_NORM, channel_norm::batch_norm),
+        slot!(BATCH_NORM_BACKWARD, channel_norm::batch_norm_backward),
+        slot!(GROUP_NORM, channel_norm::group_norm),
+        slot!(GROUP_NORM_BACKWARD, channel_norm::group_norm_backward),
+        // By the host: rare, and made of few long steps that depend on each other.
+        slot!(CTC_LOSS),
+        slot!(CTC_LOSS_BACKWARD),
+        slot!(CHOLESKY),
+        slot!(LU_FACTOR),
+        slot!(LU_PERMUTATION),
+        slot!(TRIANGULAR_SOLVE),
+        slot!(GEQRF),
+        slot!(HOUSEHOLDER_PRODUCT),
+        slot!(EIGH),
+        slot!(EIG),
+        slot!(SVD),
+        slot!(MATRIX_EXP),
+        slot!(FFT),
     ];
     for (primitive, f) in table {
-        primitive.provide(DeviceType::CUDA, f);
+        primitive.provide(DeviceType::CUDA, *f);
     }
 }

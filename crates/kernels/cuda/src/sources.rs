@@ -1,6 +1,6 @@
 //! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
 
-use crate::{elementwise, index, matmul, nn, optimizer, random, reduce, sort};
+use crate::{channel_norm, conv, elementwise, index, matmul, nn, optimizer, pool, random, reduce, sort};
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::{Activation, Expr, Rule, ScatterKind};
@@ -83,6 +83,17 @@ pub fn all_sources() -> Result<Vec<Text>> {
         }
         for act in [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
             all.push(matmul::epilogue_text(d, act)?);
+        }
+    }
+    for d in FLOATS {
+        for part in 0..6 {
+            for rows in [16, 64] {
+                all.push(conv::text(part, rows, d)?);
+            }
+            all.push(channel_norm::text(part, d, d)?);
+        }
+        for part in 0..4 {
+            all.push(pool::text(part, d)?);
         }
     }
     for i in [DType::I32, DType::I64] {

@@ -21,6 +21,10 @@ pub fn start() -> bool {
         oneflow_kernels_gemm::register();
         oneflow_kernels_nn::register();
         oneflow_kernels_index::register();
+        oneflow_kernels_conv::register();
+        oneflow_kernels_attention::register();
+        oneflow_kernels_rnn::register();
+        oneflow_kernels_linalg::register();
         oneflow_kernels_cuda::register();
     });
     let opened = oneflow_ep::cuda::is_available();

@@ -159,6 +159,18 @@ impl Arr {
     }
 }
 
+/// The same values with the channels of images side by side.
+pub fn channels_last(a: Arr) -> Arr {
+    let mut out = Arr { bytes: vec![0xAB; a.numel().max(1) * a.dtype.size()], offset: 0, ..a.clone() };
+    let mut step = 1;
+    for d in std::iter::once(1).chain((2..a.sizes.len()).rev()).chain([0]) {
+        out.strides[d] = step;
+        step *= a.sizes[d].max(1);
+    }
+    (0..a.numel()).for_each(|i| out.set(i, a.get(i)));
+    out
+}
+
 /// A launch to run on both sides.
 pub struct Case<'a> {
     pub primitive: &'a Primitive,

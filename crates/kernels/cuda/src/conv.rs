@@ -1,0 +1,276 @@
+//! CONV and its two gradients: single taps are matrix products, few channels a group are summed directly, everything else is a
+//! tiled product whose right side is gathered from the image.
+
+use crate::launch::{Argument, Family, Key, Scratch, address, args, ceil_div, cuda, linear, rows, run};
+use crate::nest::Nest;
+use crate::reduce;
+use crate::text::{Builder, float};
+use oneflow_base::{Error, Result, contiguous_strides};
+use oneflow_ep::cuda::{Grid, Text};
+use oneflow_kernels_prim::{Launch, ReduceKind, View, Word};
+
+const FORWARD: u8 = 0;
+const INPUT: u8 = 1;
+const WEIGHT: u8 = 2;
+/// Added to a part: without tiles.
+const DIRECT: u8 = 3;
+
+/// The columns of a tile of the product; its rows are 64, or 16 where there are few.
+const COLUMNS: i64 = 64;
+const FEW_ROWS: i64 = 16;
+
+/// `part`: see the template.
+pub fn text(part: u8, rows: i64, dtype: oneflow_base::DType) -> Result<Text> {
+    let b = Builder::new("conv").variant("PART", part).variant("BM", rows);
+    let b = b.compute("C", float("conv", dtype)?.compute())?.dtype("T", dtype)?;
+    Ok(b.push(include_str!("text/conv.cu")).finish())
+}
+
+/// The template's parameter: one and two spatial dimensions are three with sizes of one in front.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Conv {
+    n: i64,
+    c: i64,
+    o: i64,
+    groups: i64,
+    parts: i64,
+    bias_stride: i64,
+    input: [i64; 3],
+    output: [i64; 3],
+    kernel: [i64; 3],
+    stride: [i64; 3],
+    padding: [i64; 3],
+    dilation: [i64; 3],
+    tap_step: [i64; 3],
+    out_step: [i64; 3],
+    x: [i64; 5],
+    w: [i64; 5],
+    y: [i64; 5],
+    last: i64,
+}
+impl Argument for Conv {}
+
+/// Sizes and strides with the spatial ones as three.
+pub fn image(v: &View<'_>, spatial: usize) -> Result<([i64; 5], [i64; 5])> {
+    if v.ndim() != spatial + 2 || !(1..=3).contains(&spatial) {
+        return Err(Error::runtime(format!("conv: {} dimensions where {} belong", v.ndim(), spatial + 2)));
+    }
+    let (mut sizes, mut strides) = ([1; 5], [0; 5]);
+    for d in 0..v.ndim() {
+        let at = if d < 2 { d } else { d + 3 - spatial };
+        (sizes[at], strides[at]) = (v.sizes[d], v.strides[d]);
+    }
+    Ok((sizes, strides))
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Conv {
+    /// `x`, weight and `y` as in the forward, whatever their roles.
+    fn new(params: &[Word], x: &View<'_>, w: &View<'_>, y: &View<'_>, bias: Option<View<'_>>) -> Result<Conv> {
+        let word = |i: usize| params.get(i).copied().ok_or_else(|| Error::runtime("conv: a parameter is missing"));
+        if let Some(other) = [Some(*w), Some(*y), bias].iter().flatten().find(|v| v.dtype != x.dtype) {
+            return Err(Error::not_implemented(format!("conv: no CUDA kernel mixes {} and {}", x.dtype, other.dtype)));
+        }
+        let spatial = word(0)?.usize();
+        let ((xs, x_strides), (ws, w_strides), (ys, y_strides)) =
+            (image(x, spatial)?, image(w, spatial)?, image(y, spatial)?);
+        let mut g = Conv {
+            n: xs[0],
+            c: xs[1],
+            o: ys[1],
+            groups: word(1)?.i64(),
+            parts: 1,
+            bias_stride: bias.and_then(|b| b.strides.first().copied()).unwrap_or(0),
+            input: [xs[2], xs[3], xs[4]],
+            output: [ys[2], ys[3], ys[4]],
+            kernel: [ws[2], ws[3], ws[4]],
+            stride: [1; 3],
+            padding: [0; 3],
+            dilation: [1; 3],
+            tap_step: [1; 3],
+            out_step: [1; 3],
+            x: x_strides,
+            w: w_strides,
+            y: y_strides,
+            last: 0,
+        };
+        for d in 0..spatial {
+            let at = d + 3 - spatial;
+            g.stride[at] = word(2 + 3 * d)?.i64();
+            g.padding[at] = word(3 + 3 * d)?.i64();
+            g.dilation[at] = word(4 + 3 * d)?.i64();
+            g.tap_step[at] = g.stride[at] / gcd(g.dilation[at], g.stride[at]);
+            g.out_step[at] = g.tap_step[at] * g.dilation[at] / g.stride[at];
+        }
+        let reach = |sizes: [i64; 3], of: i64| sizes.iter().fold(of, |n, s| n.saturating_mul(*s));
+        let channels = g.c.max(g.o);
+        let most = [reach(g.input, g.n), reach(g.output, g.n), reach(g.kernel, channels)];
+        if most.iter().any(|n| *n > i32::MAX as i64) {
+            return Err(Error::not_implemented("conv: CUDA kernels take at most 2^31 - 1 positions of all images"));
+        }
+        Ok(g)
+    }
+
+    fn places(&self) -> i64 {
+        self.n * self.output.iter().product::<i64>()
+    }
+    fn taps(&self) -> i64 {
+        self.kernel.iter().product()
+    }
+    /// Input and output channels of a group.
+    fn per_group(&self) -> (i64, i64) {
+        (self.c / self.groups, self.o / self.groups)
+    }
+    fn is_one_tap(&self) -> bool {
+        self.taps() == 1 && self.stride == [1; 3] && self.padding == [0; 3]
+    }
+
+    fn launch(&self, l: &Launch<'_>, part: u8, like: &View<'_>, grid: Grid, ptrs: [*mut u8; 4]) -> Result<()> {
+        // The rows of tiles: enough for the matrix.
+        let (c, o) = self.per_group();
+        let rows = if (if part == INPUT { c } else { o }) <= FEW_ROWS { FEW_ROWS } else { 64 };
+        let key = Key::new(Family::Conv).small(part as u64).dtype(like.dtype).small(rows as u64 / 16);
+        let [a, b, bias, out] = ptrs;
+        let text = || text(part, rows, like.dtype);
+        // Threads walk along what lies side by side in the gathered image.
+        let by_k = (part == WEIGHT || self.last != 0) as i64;
+        // SAFETY: the arguments are the template's; the views are valid by the launch's contract.
+        unsafe {
+            if part < DIRECT {
+                run(l.queue, key, text, grid, args![a, b, bias, out, by_k, *self])
+            } else {
+                run(l.queue, key, text, grid, args![a, b, bias, out, *self])
+            }
+        }
+    }
+
+    /// Blocks for the tiles of `m` rows by `n` columns, over `z` products.
+    fn tiles(&self, m: i64, n: i64, z: i64) -> (i64, u32) {
+        let height = if m <= FEW_ROWS { FEW_ROWS } else { 64 };
+        (ceil_div(m, height) * ceil_div(n, COLUMNS), z.min(65535) as u32)
+    }
+}
+
+fn grid(x: i64, z: u32) -> Grid {
+    Grid { blocks: [x.clamp(0, 1 << 30) as u32, 1, z], threads: [256, 1, 1], shared: 0 }
+}
+
+/// A product of single taps: `out[n, g, m, p] = w[g, m, k] image[n, g, k, p] + bias`. `None` where positions are not one run.
+unsafe fn one_tap(
+    l: &Launch<'_>,
+    g: &Conv,
+    w: (&View<'_>, [i64; 3], [i64; 2]),
+    image: (&View<'_>, [i64; 5]),
+    out: (&View<'_>, [i64; 5]),
+    bias: Option<View<'_>>,
+) -> Option<Result<()>> {
+    let places = Nest::new(&g.input, &[&image.1[2..], &out.1[2..]]).merged();
+    if places.sizes.len() > 1 || g.n * g.groups > 65535 {
+        return None;
+    }
+    let n_places = places.n();
+    let (weight, [group, row, column], [m, k]) = w;
+    let steps = [places.inner_stride(0), places.inner_stride(1)];
+    let sizes = |r: i64, c: i64| [g.n, g.groups, r, c];
+    let strides = |s: &[i64; 5], channels: i64, step: i64| [s[0], channels * s[1], s[1], step];
+    let (a_sizes, b_sizes, d_sizes) = (sizes(m, k), sizes(k, n_places), sizes(m, n_places));
+    let (b_strides, d_strides) = (strides(&image.1, k, steps[0]), strides(&out.1, m, steps[1]));
+    let a = View { sizes: &a_sizes, strides: &[0, group, row, column], ..*weight };
+    let b = View { sizes: &b_sizes, strides: &b_strides, ..*image.0 };
+    let d = View { sizes: &d_sizes, strides: &d_strides, ..*out.0 };
+    let bias_strides = [0, m * g.bias_stride, g.bias_stride, 0];
+    let bias = bias.map(|v| View { sizes: &d_sizes, strides: &bias_strides, ..v });
+    let (ins, outs) = ([Some(a), Some(b), bias], [Some(d)]);
+    let params = [0u64.into(), 1.0f64.into()];
+    // SAFETY: the views are parts of the launch's.
+    Some(unsafe {
+        crate::matmul::matmul(&Launch { outs: &outs, ins: &ins, params: &params, expr: None, queue: l.queue })
+    })
+}
+
+pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
+    let (x, w, bias, y) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
+    let mut g = Conv::new(l.params, &x, &w, &y, bias)?;
+    if y.numel() == 0 {
+        return Ok(());
+    }
+    let (c, o) = g.per_group();
+    if g.is_one_tap() && c > 1 {
+        let weight = (&w, [o * g.w[0], g.w[0], g.w[1]], [o, c]);
+        // SAFETY: the launch's contract.
+        if let Some(done) = unsafe { one_tap(l, &g, weight, (&x, g.x), (&y, g.y), bias) } {
+            return done;
+        }
+    }
+    if c.min(o) < 4 && c * o < 64 {
+        g.last = (g.y[1] == 1 && g.o > 1) as i64;
+        let ptrs = [w.ptr, x.ptr, address(bias), y.ptr];
+        return g.launch(l, FORWARD + DIRECT, &x, linear(y.numel() as i64), ptrs);
+    }
+    g.last = (g.x[1] == 1 && c > 4) as i64;
+    let (tiles, z) = g.tiles(o, g.places(), g.groups);
+    g.launch(l, FORWARD, &x, grid(tiles, z), [w.ptr, x.ptr, address(bias), y.ptr])
+}
+
+pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
+    let (y, w, bias, x) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
+    let mut g = Conv::new(l.params, &x, &w, &y, bias)?;
+    if x.numel() == 0 {
+        return Ok(());
+    }
+    let (c, o) = g.per_group();
+    if g.is_one_tap() && o > 1 {
+        let weight = (&w, [o * g.w[0], g.w[1], g.w[0]], [c, o]);
+        // SAFETY: the launch's contract.
+        if let Some(done) = unsafe { one_tap(l, &g, weight, (&y, g.y), (&x, g.x), bias) } {
+            return done;
+        }
+    }
+    if c.min(o) < 4 && c * o < 64 {
+        g.last = (g.x[1] == 1 && g.c > 1) as i64;
+        let ptrs = [w.ptr, y.ptr, address(bias), x.ptr];
+        return g.launch(l, INPUT + DIRECT, &x, linear(x.numel() as i64), ptrs);
+    }
+    g.last = (g.y[1] == 1 && o > 4) as i64;
+    // The first phase has the most positions.
+    let columns = (0..3).fold(g.n, |n, d| n * ceil_div(g.input[d], g.stride[d]));
+    let (tiles, z) = g.tiles(c, columns, g.groups * g.stride.iter().product::<i64>());
+    g.launch(l, INPUT, &x, grid(tiles, z), [w.ptr, y.ptr, address(bias), x.ptr])
+}
+
+pub unsafe fn conv_backward_weight(l: &Launch<'_>) -> Result<()> {
+    let (y, x, w) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let mut g = Conv::new(l.params, &x, &w, &y, None)?;
+    let n_weights = w.numel() as i64;
+    if n_weights == 0 {
+        return Ok(());
+    }
+    let (c, o) = g.per_group();
+    let null = std::ptr::null_mut();
+    if o.min(c * g.taps()) < 4 {
+        let mut grid = rows(n_weights, g.places(), true).0;
+        // A block a weight.
+        grid.threads = [grid.threads[0] * grid.threads[1], 1, 1];
+        grid.blocks[0] = n_weights.min(1 << 30) as u32;
+        return g.launch(l, WEIGHT + DIRECT, &x, grid, [y.ptr, x.ptr, null, w.ptr]);
+    }
+    g.last = (g.x[1] == 1 && c > 4) as i64;
+    let (tiles, z) = g.tiles(o, c * g.taps(), g.groups);
+    // Few tiles with long sums: parts of the positions side by side, added in order.
+    let wanted = 4 * cuda()?.device(l.queue.device.index)?.n_multiprocessors as i64;
+    g.parts = (wanted / (tiles * g.groups).max(1)).min(g.places() / 256).max(1);
+    let compute = w.dtype.compute();
+    let sums = Scratch::new(l.queue, g.parts * n_weights, compute.size())?;
+    g.launch(l, WEIGHT, &x, grid(tiles * g.parts, z), [y.ptr, x.ptr, null, sums.ptr()])?;
+    let lead = |n: i64, rest: &[i64]| [&[n], rest].concat();
+    let (from, to) = (lead(g.parts, w.sizes), lead(1, w.sizes));
+    let (from_strides, to_strides) = (contiguous_strides(&from), lead(0, w.strides));
+    let parts = View { ptr: sums.ptr(), dtype: compute, sizes: &from, strides: &from_strides };
+    let out = View { sizes: &to, strides: &to_strides, ..w };
+    // SAFETY: the scratch lives until after the launch was issued, on this queue.
+    unsafe { reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &parts, &out) }
+}
