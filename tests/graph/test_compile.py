@@ -148,8 +148,128 @@ def test_names_of_compile():
     assert (pickle.loads(pickle.dumps(c))(flow.ones(1, 4)) == m(flow.ones(1, 4))).all()
 
 
-def test_second_derivatives_are_refused():
-    f = flow.compile(lambda x: x**3)
-    x = flow.ones(2, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="second derivatives"):
-        flow.autograd.grad(f(x).sum(), x, create_graph=True)
+@pytest.mark.parametrize("drop", [0.0, 0.5])
+def test_second_derivatives_run_the_function_again(drop):
+    layer = nn.Linear(3, 4)
+
+    def f(x):
+        return nn.functional.dropout(layer(x), drop).tanh().pow(2).sum()
+
+    found = []
+    for function in (f, flow.compile(f)):
+        flow.manual_seed(2)
+        x = flow.arange(6.0).view(2, 3).requires_grad_()
+        layer.zero_grad()
+        (first,) = flow.autograd.grad(function(x * 0.1), x, create_graph=True)
+        first.pow(2).sum().backward()
+        found.append((first, x.grad, layer.weight.grad))
+    for a, b in zip(*found, strict=True):
+        assert flow.allclose(a, b, atol=1e-6)
+    square = flow.compile(lambda x: (x**2).sum())
+    assert flow.func.hessian(square)(flow.ones(2)).tolist() == [[2, 0], [0, 2]]
+    assert flow.func.vmap(flow.func.grad(square))(flow.ones(2, 1)).tolist() == [[2], [2]]
+
+
+def test_second_derivatives_of_what_writes_are_refused():
+    norm, x = nn.BatchNorm1d(3), flow.randn(4, 3, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="writes to tensors"):
+        flow.autograd.grad(flow.compile(norm)(x).pow(2).sum(), x, create_graph=True)
+
+
+def test_training_steps_run_eagerly_and_whole():
+    def train(wrap):
+        model = net()
+        optimizer = flow.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).pow(2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = wrap(step)
+        return [step(flow.ones(1, 4)).item() for _ in range(3)], optimizer.state_dict()["state"][0]["step"].item()
+
+    with pytest.warns(UserWarning, match=r"AdamW\.step\(\) runs eagerly"):
+        compiled_run = train(flow.compile)
+    assert compiled_run == train(lambda step: step)
+
+    weight = nn.Parameter(flow.ones(2))
+    weight.grad = flow.full((2,), 5.0)
+    with pytest.warns(UserWarning, match=r"backward\(\) is called in it"):
+        flow.compile(lambda x: (weight * x).sum().backward())(flow.ones(2))
+    assert weight.grad.tolist() == [6, 6]
+
+
+class Decorated(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.inner, self.factor = nn.Linear(2, 2), factor
+
+    @flow.compile(fullgraph=True)
+    def forward(self, x):
+        return self.scaled(x)
+
+    def scaled(self, x):
+        return self.inner(x) * self.factor
+
+
+def test_methods_have_programs_of_each_module():
+    a, b = Decorated(1.0), Decorated(2.0)
+    x = flow.ones(1, 2)
+    for module in (a, b, copy.deepcopy(a), nn.Sequential(a, b)):
+        plain = [m.inner(x) * m.factor for m in (a, b)]
+        want = {a: plain[0], b: plain[1]}.get(module)
+        assert want is None or flow.allclose(module(x), want)
+    a.factor = 3.0
+    assert flow.allclose(a(x), a.inner(x) * 3)
+
+
+def test_what_is_disabled_runs_in_every_call():
+    seen = []
+
+    @flow.compiler.disable(reason="it logs")
+    def log(x):
+        seen.append(x.shape)
+        return x + 1
+
+    f = flow.compile(lambda x: log(x) * 2)
+    with pytest.warns(UserWarning, match=r"log is marked with compiler\.disable\(\): it logs \(at .*test_compile"):
+        f(flow.ones(1))
+    assert f(flow.ones(1)).item() == 4 and len(seen) == 2
+
+
+def test_a_compiled_module_is_its_module():
+    module = net()
+    c = flow.compile(module)
+    assert len(c) == len(module) and c
+    c.scale = 2.0
+    assert module.scale == 2.0
+    del c.scale
+    assert not hasattr(module, "scale")
+    module.eval()
+    assert not c.training
+    c.train()
+    assert module.training and module[0].training
+
+
+def test_arguments_of_compile():
+    f = flow.relu
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        flow.compile(f, mode="fast")
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        flow.compile(f, mode="default", options={})
+    with pytest.raises(RuntimeError, match="Invalid backend: 'fast'"):
+        flow.compile(f, backend="fast")
+    with pytest.raises(NotImplementedError, match="by name"):
+        flow.compile(f, backend=lambda graph, inputs: graph)
+    limited = flow.compile(lambda x: x + 1, recompile_limit=2)
+    with pytest.warns(UserWarning, match="compiled for 2 other"):
+        assert [limited(flow.ones(n)).shape[0] for n in (1, 2, 3)] == [1, 2, 3]
+    flow.compiler.set_default_backend("eager")
+    try:
+        assert flow.compiler.get_default_backend() == "eager"
+        assert not flow.compile(lambda: flow.compiler.is_compiling())()
+    finally:
+        flow.compiler.set_default_backend(None)

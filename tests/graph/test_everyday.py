@@ -264,3 +264,33 @@ def test_results_keep_their_types():
     assert flow.equal(found[0].indices, plain[0].indices)
     assert flow.equal(Calls(lambda x, s: x[s])(X, slice(0, 2)), X[:2])
     assert flow.equal(Calls(lambda x, s: x[s])(X, (slice(None), ..., 1)), X[:, 1])
+
+
+class Depth(nn.Module):
+    factor = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.scaled(x))
+
+    def scaled(self, x):
+        return x * self.factor
+
+
+def test_numbers_of_modules_count():
+    module = Depth()
+    graph = Calls(module, module)
+    flow.manual_seed(0)
+    assert set(graph(flow.ones(64)).tolist()) == {0.0, 2.0}
+    module.drop.p = 0.75
+    assert set(graph(flow.ones(64)).tolist()) == {0.0, 4.0}
+    module.eval()
+    module.factor = 3.0
+    assert graph(flow.ones(1)).item() == 3
+    with pytest.warns(UserWarning, match=r"again whenever 'factor' of its modules changes, 5 times"):
+        for i in range(8):
+            module.factor = float(i)
+            assert graph(flow.ones(1)).item() == i

@@ -11,10 +11,12 @@ from oneflow.compiler._compile import (
     compile,
     cudagraph_mark_step_begin,
     disable,
+    get_default_backend,
     is_compiling,
     is_dynamo_compiling,
     list_backends,
     reset,
+    set_default_backend,
     set_stance,
 )
 from oneflow.compiler._hints import (
@@ -33,6 +35,7 @@ __all__ = [
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
@@ -40,6 +43,7 @@ __all__ = [
     "nested_compile_region",
     "nonstrict_trace",
     "reset",
+    "set_default_backend",
     "set_stance",
     "substitute_in_graph",
 ]

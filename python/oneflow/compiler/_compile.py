@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
+from oneflow.func._batching import is_batching
 from oneflow.nn._building import Building, Kept
-from oneflow.nn.modules.module import Module
 from oneflow.nn._places import Places, user_depth
-from oneflow.nn.structure import Modules, Names, flatten, modes_key, unflatten
+from oneflow.nn.modules.module import Module
+from oneflow.nn.structure import Modules, Names, flatten, modes_key, names_in, unflatten
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Backends of PyTorch's that run Python as it is, and those in whose place the one here compiles.
+_EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
+_COMPILE = ("oneflow", "inductor", "aot_eager", "aot_ts", "cudagraphs", "onnxrt", "openxla", "tensorrt", "ts", "tvm")
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = "default"
+_default_backend = "oneflow"
 _all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+# Set while this thread traces for compile, as opposed to a graph.
+_thread = threading.local()
 
 
 def compile(
@@ -29,28 +39,39 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "oneflow",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    dynamic_shapes: Any = None,
 ) -> Any:
     """Compile a function or a module.
 
     Args:
         model: a function of tensors, or a module. Without it a decorator is returned.
         fullgraph: raise where Python depends on data, instead of running such calls eagerly.
-        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own, up to sixteen. More
-            kinds run eagerly.
-        backend: "eager" runs Python as it is; any other name compiles.
-        mode: accepted.
+        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own, up to
+            ``recompile_limit``. More kinds run eagerly.
+        backend: "eager" runs Python as it is; the other names of PyTorch's backends compile as "oneflow" does.
+        mode: one of PyTorch's names; they change nothing.
         options: ``{"fuse": False}`` keeps the bits of eager execution.
+        name: accepted.
         disable: return ``model`` as it is.
+        recompile_limit: kinds of inputs that get programs, by default sixteen.
+        isolate_recompiles: accepted; each call of this function counts kinds of its own.
+        dynamic_shapes: accepted, as ``dynamic``.
 
     Returns:
-        a function with the same arguments; of a module, a module whose ``_orig_mod`` it is.
+        a function with the same arguments; of a module, a module whose ``_orig_mod`` it is. Methods may be decorated:
+        each module has its own programs.
 
     Raises:
         TypeError: ``model`` cannot be called.
+        RuntimeError: an unknown mode or backend, or a mode and options.
+        NotImplementedError: ``backend`` is a function: there is no graph of PyTorch's that it could be given.
 
     Example::
 
@@ -66,23 +87,43 @@ def compile(
             backend=backend,
             mode=mode,
             options=options,
+            name=name,
             disable=disable,
+            recompile_limit=recompile_limit,
         )
     if not callable(model):
         raise TypeError(f"compile(): expected a function or a module, got {type(model).__name__}")
     if disable:
         return model
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     fuse = bool((options or {}).get("fuse", True))
-    eager = backend == "eager"
+    settings = (fullgraph, fuse, _is_eager(backend or _default_backend), recompile_limit or _KEPT)
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model, fullgraph, fuse, eager))
-    compiled = CompiledFunction(model, fullgraph, fuse, eager)
+        return OptimizedModule(model, CompiledFunction(model, *settings))
+    compiled = CompiledFunction(model, *settings)
 
     @functools.wraps(model)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compiled(*args, **kwargs)
+        if not args or not isinstance(args[0], Module) or _oneflow._is_tracing():
+            return compiled(*args, **kwargs)
+        methods = args[0].__dict__.setdefault("_compiled_methods", {})
+        own = methods.get(compiled)
+        if own is None:
+            own = methods[compiled] = CompiledFunction(MethodType(model, args[0]), *settings)
+        return own(*args[1:], **kwargs)
 
     return call
+
+
+def _is_eager(backend: Any) -> bool:
+    if not isinstance(backend, str):
+        raise NotImplementedError("compile(): a backend is given by name: there is no FX graph to call a function with")
+    if backend not in _EAGER + _COMPILE:
+        raise RuntimeError(f"Invalid backend: {backend!r}: expected one of {', '.join(_COMPILE + _EAGER)}")
+    return backend in _EAGER
 
 
 class OptimizedModule(Module):
@@ -96,31 +137,60 @@ class OptimizedModule(Module):
 
     def __init__(self, module: Module, call: Callable[..., Any]) -> None:
         super().__init__()
-        self._orig_mod = module
-        object.__setattr__(self, "_compiled_call", call)
-        self.training = module.training
+        self._modules["_orig_mod"] = module
+        self.__dict__["_compiled_call"] = call
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled module."""
         return self._compiled_call(*args, **kwargs)
 
-    def train(self, mode: bool = True) -> OptimizedModule:
-        """Set the mode of the module inside too."""
-        super().train(mode)
-        return self
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        """The mode of the module inside."""
+        module = self.__dict__.get("_modules", {}).get("_orig_mod")
+        return True if module is None else module.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        module = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if module is not None:
+            module.training = mode
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(super().__getattr__("_orig_mod"), name)
+            if name == "_orig_mod":
+                raise
+            return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN or name in self.__dict__ or "_modules" not in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_OWN = frozenset(("_orig_mod", "training"))
 
 
 class CompiledFunction:
     """A callable with the programs it has been compiled to, by kind of input."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool, fuse: bool, eager: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool, fuse: bool, eager: bool, limit: int = _KEPT
+    ) -> None:
         self._function = function
+        self._limit = limit
         self._fullgraph = fullgraph
         self._fuse = fuse
         self._eager = eager
@@ -143,13 +213,16 @@ class CompiledFunction:
         self._programs.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        return CompiledFunction(copy.deepcopy(self._function, memo), self._fullgraph, self._fuse, self._eager)
+        return CompiledFunction(copy.deepcopy(self._function, memo), *self._settings())
 
     def __reduce__(self) -> Any:
-        return CompiledFunction, (self._function, self._fullgraph, self._fuse, self._eager)
+        return CompiledFunction, (self._function, *self._settings())
+
+    def _settings(self) -> tuple[Any, ...]:
+        return (self._fullgraph, self._fuse, self._eager, self._limit)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._eager or _stance == "force_eager" or _oneflow._is_tracing():
+        if self._eager or _stance == "force_eager" or _oneflow._is_tracing() or is_batching():
             return self._function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -160,17 +233,18 @@ class CompiledFunction:
         if programs is _NEW or (programs is not None and programs.is_stale()):
             if _stance == "eager_on_recompile":
                 return self._function(*args, **kwargs)
-            if programs is _NEW and len(self._programs) >= _KEPT:
-                return self._run_eagerly(f"it has been compiled for {_KEPT} other kinds of inputs", args, kwargs)
+            if programs is _NEW and len(self._programs) >= self._limit:
+                return self._run_eagerly(f"it has been compiled for {self._limit} other kinds of inputs", args, kwargs)
             if _stance == "fail_on_recompile":
                 raise RuntimeError(
                     f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
                 )
             building = Building(self._flat.all, _no_steps)
             try:
-                programs = _compile(self._function, structure, tensors, self._fuse, building)
+                programs = _compile(self._function, structure, tensors, self._fuse, building, self._places())
             except Exception as error:
                 if self._fullgraph:
+                    self._places().tell(error, f"{self._name()} was traced")
                     raise
                 self._programs[key] = None
                 return self._fall_back(error, args, kwargs)
@@ -187,6 +261,10 @@ class CompiledFunction:
 
     def _name(self) -> str:
         return getattr(self._function, "__qualname__", type(self._function).__name__)
+
+    def _places(self) -> Places:
+        module = _module(self._function)
+        return Places({} if module is None else {id(m): path for path, m in module.named_modules() if path})
 
     def _find(self, structure: Any, tensors: list[Tensor]) -> tuple[Any, Any]:
         """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
@@ -211,10 +289,10 @@ class CompiledFunction:
 
     def _look_again(self) -> None:
         self._names = Names(self._function)
-        self._flat = Modules([*self._roots(), *self._others.values()], numbers=True, moved=self._moved)
+        self._flat = Modules([*self._roots(), *self._others.values()], self._moved, names_in(self._function))
 
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
-        place = Places({}).of(error)
+        place = self._places().of(error)
         at = "" if place is None else f" (at {place})"
         return self._run_eagerly(f"it cannot be traced: {error}{at}", args, kwargs)
 
@@ -249,6 +327,8 @@ class _Programs:
         self.saved_inputs: list[int] = []
         # Which of wanted + captured have a gradient.
         self.reached: list[bool] = []
+        # The function, as it is run again for second derivatives.
+        self.again: Callable[[list[Tensor]], list[Tensor]] | None = None
 
     def is_stale(self) -> bool:
         return self.forward.is_stale()
@@ -269,8 +349,9 @@ class _Run(Function):
 
     @staticmethod
     def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
+        ctx.offset = oneflow.default_generator.get_offset()
         results = programs.forward.run(tensors)
-        ctx.programs = programs
+        ctx.programs, ctx.given = programs, [(t, _version(t)) for t in tensors]
         ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs], *results[programs.n_outputs :])
         outputs = results[: programs.n_outputs]
         ctx.mark_non_differentiable(*[o for i, o in enumerate(outputs) if i not in programs.differentiable])
@@ -280,21 +361,53 @@ class _Run(Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         programs = ctx.programs
         if oneflow.is_grad_enabled():
-            raise NotImplementedError(
-                "compile: second derivatives through a compiled function are not supported: call the function itself"
-            )
+            return (None, None, *_differentiable_gradients(ctx, grads))
         given = [grads[i].contiguous() for i in programs.differentiable]
         made = iter(programs.backward.run([*ctx.saved_tensors, *given]))
         return (None, None, *[next(made) if reached else None for reached in programs.reached])
 
 
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _differentiable_gradients(ctx: Any, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again: those of the function, run eagerly with the random numbers it had."""
+    programs, given = ctx.programs, [t for t, _ in ctx.given]
+    if programs.again is None:
+        raise NotImplementedError(
+            "compile: second derivatives run the function again, and this one writes to tensors: call it uncompiled"
+        )
+    if any(_version(t) != version for t, version in ctx.given):
+        raise RuntimeError(
+            "compile: an input of a compiled function was modified by an inplace operation before its second derivative"
+        )
+    generator = oneflow.default_generator
+    before = generator.get_offset()
+    generator.set_offset(ctx.offset)
+    try:
+        outputs = programs.again(given)
+    finally:
+        generator.set_offset(before)
+    starts = [outputs[i] for i in programs.differentiable]
+    ends = [*[given[i] for i in programs.wanted], *programs.captured]
+    seeds = [grads[i] for i in programs.differentiable]
+    return oneflow.autograd.grad(starts, ends, seeds, create_graph=True, allow_unused=True)
+
+
 def _compile(
-    function: Callable[..., Any], structure: Any, tensors: list[Tensor], fuse: bool, building: Building
+    function: Callable[..., Any],
+    structure: Any,
+    tensors: list[Tensor],
+    fuse: bool,
+    building: Building,
+    places: Places,
 ) -> _Programs:
     if any(t.is_global for t in tensors):
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
-    trace = _oneflow._GraphTrace(name, Places({}))
+    trace = _oneflow._GraphTrace(name, places)
+    _thread.compiles = True
     try:
         placeholders = [trace.input(t) for t in tensors]
         for placeholder, tensor in zip(placeholders, tensors, strict=True):
@@ -311,6 +424,9 @@ def _compile(
         outputs = [o.clone() if trace.is_external(o) else o for o in outputs]
         wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
         captured = [t for t in trace.captured() if not any(t is p for p in placeholders)]
+        leaves = [t.grad for t in (*placeholders, *captured) if t.is_leaf and t.grad is not None]
+        if any(grad.is_lazy or trace.has_met(grad) for grad in leaves):
+            raise NotImplementedError("backward() is called in it; nn.Graph compiles whole training steps")
         differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
         if not differentiable or not oneflow.is_grad_enabled():
             programs = _Programs(result, trace.finish(outputs, fuse=fuse))
@@ -329,6 +445,7 @@ def _compile(
         found = [g.clone() if any(g is s for s in seeds) else g for g in grads if g is not None]
         forward, backward, saved_inputs, _ = trace.finish_parts([o.detach() for o in outputs], found, fuse=fuse)
     finally:
+        _thread.compiles = False
         trace.abort()
     programs = _Programs(result, forward)
     programs.backward = backward
@@ -337,6 +454,15 @@ def _compile(
     programs.saved_inputs = saved_inputs
     programs.reached = [g is not None for g in grads]
     programs.kept = building.kept
+    if not building.kept.places and " <- " not in forward.text(True):
+
+        def again(given: list[Tensor]) -> list[Tensor]:
+            args, kwargs = unflatten(structure, iter(given))
+            found: list[Tensor] = []
+            flatten(function(*args, **kwargs), found, "result")
+            return found
+
+        programs.again = again
     forward.watch([*captured, *_memory(building)], may_cease=True)
     return programs
 
@@ -359,7 +485,14 @@ def _memory(building: Building) -> list[Tensor]:
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return ``fn`` as it is: what is not compiled runs eagerly anyway. Also a decorator.
+    """Let ``fn`` run as Python in every call: a compiled function that calls it runs eagerly, and says so.
+
+    Graphs trace it, as they do everything that ``build`` calls.
+
+    Args:
+        fn: a function or a module.
+        recursive: accepted: what ``fn`` calls runs eagerly too.
+        reason: part of what is said.
 
     Example::
 
@@ -367,8 +500,26 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, rea
         2
     """
     if fn is None:
-        return lambda f: f
-    return fn
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, type):
+        return fn
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    text = f"{name} is marked with compiler.disable()" + (f": {reason}" if reason else "")
+    if isinstance(fn, Module):
+        fn.register_forward_pre_hook(functools.partial(_refuse_to_compile, text))
+        return fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _refuse_to_compile(text)
+        return fn(*args, **kwargs)
+
+    return call
+
+
+def _refuse_to_compile(text: str, *_: Any) -> None:
+    if getattr(_thread, "compiles", False):
+        raise NotImplementedError(text)
 
 
 def reset() -> None:
@@ -407,6 +558,32 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
     return ["oneflow"]
 
 
+def get_default_backend() -> str:
+    """Return the backend of :func:`compile` calls that name none.
+
+    Example::
+
+        >>> oneflow.compiler.get_default_backend()
+        'oneflow'
+    """
+    return _default_backend
+
+
+def set_default_backend(backend: str | None) -> None:
+    """Choose the backend of :func:`compile` calls that name none; None is "oneflow".
+
+    Raises:
+        RuntimeError: an unknown backend.
+
+    Example::
+
+        >>> oneflow.compiler.set_default_backend(None)
+    """
+    global _default_backend
+    _is_eager(backend or "oneflow")
+    _default_backend = backend or "oneflow"
+
+
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: programs run without recorded launches.
 
@@ -422,9 +599,11 @@ class set_stance:
     Args:
         stance: "default" compiles for every new kind of input; "force_eager" runs Python as it is;
             "eager_on_recompile" runs what is compiled already, and all else eagerly; "fail_on_recompile" raises there.
+        skip_guard_eval_unsafe: accepted; what a program is for is looked at in every call.
+        force_backend: "eager" is the stance "force_eager", and goes with "default" only.
 
     Raises:
-        RuntimeError: another stance.
+        RuntimeError: another stance, or an unknown backend.
 
     Example::
 
@@ -433,8 +612,14 @@ class set_stance:
         tensor([2.])
     """
 
-    def __init__(self, stance: str = "default") -> None:
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | None = None
+    ) -> None:
         global _stance
+        if force_backend is not None:
+            if stance != "default":
+                raise RuntimeError("set_stance(): force_backend goes with the stance 'default' only")
+            stance = "force_eager" if _is_eager(force_backend) else stance
         if stance not in _STANCES:
             raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected one of {', '.join(_STANCES)}")
         self._before, self._stance = _stance, stance

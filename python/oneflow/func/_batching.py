@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+# How many calls of vmap this thread is in.
+_levels = threading.local()
+
+
+def is_batching() -> bool:
+    """Whether this thread is inside vmap, where tensors of one sample have no memory of their own."""
+    return getattr(_levels, "count", 0) > 0
+
 
 Function = Callable[..., Any]
 
@@ -126,6 +136,7 @@ def _run(
     kwargs: dict[str, Any],
 ) -> Any:
     level = _oneflow._vmap_enter(size, randomness)
+    _levels.count = getattr(_levels, "count", 0) + 1
     try:
         slices = [
             leaf if dim is None else _oneflow._vmap_in(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
@@ -139,6 +150,7 @@ def _run(
             whole.append(_whole(func, t, dim, level, size))
     finally:
         _oneflow._vmap_leave(level)
+        _levels.count -= 1
     return tree_unflatten(whole, out_spec)
 
 

@@ -24,7 +24,7 @@ from oneflow.nn._places import Places, paths_of, user_depth
 from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
 from oneflow.nn._untraced import untraced
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, modes_key, unflatten
+from oneflow.nn.structure import Modules, flatten, modes_key, names_in, unflatten
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -328,20 +328,26 @@ class Graph:
 
     def _tell_why(self, inputs: tuple[Any, ...]) -> None:
         """Warn, once, where numbers that a program takes for constants change again and again."""
-        last, self._last = self._last, inputs
-        if last is None or last[:2] != inputs[:2] or last[2] == inputs[2]:
+        parts = {part for part in self._flat.key()[-1] if isinstance(part, tuple)}
+        last, self._last = self._last, (inputs, parts)
+        if last is None or last[0][:2] != inputs[:2]:
             return
-        names = {new[0] for new, old in zip(inputs[2], last[2], strict=False) if new != old} - {_MODE}
-        self._changes += bool(names)
-        if names and self._changes == _MANY_CHANGES:
+        settings = {new[0] for new, old in zip(inputs[2], last[0][2], strict=False) if new != old} - {_MODE}
+        attributes = {name for name, _ in parts ^ last[1]}
+        self._changes += bool(settings or attributes)
+        if (settings or attributes) and self._changes == _MANY_CHANGES:
+            names = ", ".join(map(repr, sorted(settings or attributes)))
+            cure = (
+                "of its optimizers changes, {} times so far: learning rates, momenta, betas and decays are free to change"
+                if settings
+                else "of its modules changes, {} times so far: a tensor that is written in place is free to change"
+            )
             warnings.warn(
-                f"{self._name} is compiled again whenever {', '.join(map(repr, sorted(names)))} of its optimizers "
-                f"changes, {_MANY_CHANGES} times so far: learning rates, momenta, betas and decays may change freely",
-                stacklevel=user_depth(),
+                f"{self._name} is compiled again whenever {names} {cure.format(_MANY_CHANGES)}", stacklevel=user_depth()
             )
 
     def _all_modules(self) -> Modules:
-        return Modules([*self._modules.values(), *self._others.values()], moved=self._moved)
+        return Modules([*self._modules.values(), *self._others.values()], self._moved, names_in(self.build))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
@@ -356,13 +362,14 @@ class Graph:
             if schedule is not None:
                 schedule.step()
 
-    def over(self, loader: Any, *, prefetch: int = 2) -> Iterator[Any]:
+    def over(self, loader: Any, *, prefetch: int | None = None) -> Iterator[Any]:
         """Run on every batch of a loader, which a thread of its own reads ahead while a step runs.
 
         Args:
             loader: an iterable of batches, such as a DataLoader: tuples and lists are the positional arguments of
                 ``build``, dicts its keyword arguments. Readers of ``oneflow.utils.data.readers`` run without Python.
-            prefetch: how many batches may wait for their step. When so many do, the loader waits.
+            prefetch: how many batches may wait for their step. When so many do, the loader waits. By default four, or
+                two where they are large.
 
         Yields:
             The results of each step. What the loader raises is raised here, once, after the steps of the batches before
@@ -376,7 +383,7 @@ class Graph:
             >>> [y.item() for y in Twice().over([oneflow.tensor(1.0), oneflow.tensor(2.0)])]
             [2.0, 4.0]
         """
-        if not isinstance(prefetch, int) or not 1 <= prefetch <= 1024:
+        if prefetch is not None and not (isinstance(prefetch, int) and 1 <= prefetch <= 1024):
             raise ValueError(f"Graph.over(): prefetch must be a positive integer, got {prefetch!r}")
         if hasattr(loader, "source") and hasattr(loader, "empty"):
             yield from self._over_reader(loader, prefetch)
@@ -391,7 +398,7 @@ class Graph:
             if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
                 raise NotImplementedError("Graph.over(): batches are local tensors of the host")
             fits = True
-            with _feeding.fed(program.compiled, batches, len(tensors), prefetch) as feed:
+            with _feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
                 while fits:
                     self._modes()
                     results = feed.run()
@@ -405,17 +412,23 @@ class Graph:
             for waiting in batches.waiting:
                 args, kwargs = _feeding.arguments(waiting)
                 yield self(*args, **kwargs)
+            if batches.error is not None:
+                raise batches.error
             batch = batches.odd if batches.odd is not _feeding.END else next(rest, _feeding.END)
 
-    def _over_reader(self, reader: Any, prefetch: int) -> Iterator[Any]:
-        tensors: list[Tensor] = []
-        program = self._program(tuple(reader.empty()), {}, tensors)
-        with _feeding.fed(program.compiled, reader.source, len(tensors), prefetch) as feed:
-            for _ in range(len(reader)):
-                self._modes()
-                results = feed.run()
-                self._stepped()
-                yield program.unpack(results)
+    def _over_reader(self, reader: Any, prefetch: int | None) -> Iterator[Any]:
+        inputs, end = tuple(reader.empty()), reader.position + len(reader)
+        while reader.position < end:
+            tensors: list[Tensor] = []
+            program, fits = self._program(inputs, {}, tensors), True
+            with _feeding.fed(program.compiled, reader.source.at(reader.position), tensors, prefetch) as feed:
+                while fits and reader.position < end:
+                    self._modes()
+                    results = feed.run()
+                    reader.position += 1
+                    self._stepped()
+                    yield program.unpack(results)
+                    fits = self._program(inputs, {}, []) is program
 
     def _modes(self) -> tuple[Any, ...]:
         """What a program is for beside its inputs; brings the numbers up to date that optimizers' steps read."""

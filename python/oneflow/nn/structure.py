@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -21,6 +23,8 @@ _PACKAGE = str(Path(oneflow.__file__).parent)
 TENSOR = "<tensor>"
 # What is part of the structure itself, by value.
 _NUMBERS = (bool, int, float, str)
+# Defaults that a class gives to attributes.
+_PLAIN = (*_NUMBERS, type(None))
 _CONSTANTS = (*_NUMBERS, complex, bytes, range, type, type(...), enum.Enum, oneflow.device, oneflow.dtype)
 
 
@@ -78,12 +82,17 @@ class Modules:
 
     Args:
         roots: the modules.
-        numbers: whether numbers and strings that a module's ``forward`` names count too; tensors always do.
         moved: (id of a module, attribute) that a trace itself has written: they do not count.
+        names: attributes that something besides the modules' methods names.
+
+    Numbers, strings and tensors count that ``forward`` names, or another method of the module that it names.
     """
 
     def __init__(
-        self, roots: Iterable[Module], numbers: bool = False, moved: frozenset[tuple[int, str]] = frozenset()
+        self,
+        roots: Iterable[Module],
+        moved: frozenset[tuple[int, str]] = frozenset(),
+        names: frozenset[str] = frozenset(),
     ) -> None:
         self.all = list({id(m): m for root in roots for m in root.modules()}.values())
         # Live views: what a module gains, loses or replaces is seen without asking every module again.
@@ -93,10 +102,9 @@ class Modules:
         self._names = [
             (m.__dict__, name)
             for m in self.all
-            for name in _named_attributes(m)
-            if name in m.__dict__ and (id(m), name) not in moved
+            for name in sorted(_attributes_of(type(m)) | names)
+            if (name in m.__dict__ or isinstance(getattr(type(m), name, ...), _PLAIN)) and (id(m), name) not in moved
         ]
-        self._kinds = (*_NUMBERS, Tensor) if numbers else (Tensor,)
         self._changes = -1
         self._rest: tuple[Any, ...] = ()
 
@@ -105,7 +113,7 @@ class Modules:
         if self._changes != hooks.changes.count:
             # Looked at again only after some module got an attribute, or something a hook.
             self._changes = hooks.changes.count
-            found = [(name, _identity(d.get(name), self._kinds)) for d, name in self._names]
+            found = [(name, _identity(d.get(name))) for d, name in self._names]
             self._rest = (*chain.from_iterable(self._hooks), *[part for part in found if part[1] is not None])
         return (*[m.training for m in self.all], *map(id, chain.from_iterable(self._held)), self._rest)
 
@@ -114,16 +122,39 @@ class Modules:
         return [v for v in [d.get(name) for d, name in self._names] if isinstance(v, Tensor)]
 
 
-def _identity(value: Any, kinds: tuple[type, ...]) -> Any:
-    """What tells a value of these kinds from another one; None for other kinds."""
+def _identity(value: Any) -> Any:
+    """What tells a number, string or tensor from another one; None for other kinds."""
     if isinstance(value, Tensor):
         return id(value)
-    return (type(value), value) if type(value) in kinds else None
+    return (type(value), value) if type(value) in _NUMBERS else None
 
 
-def _named_attributes(module: Module) -> Iterable[str]:
-    code = getattr(type(module).forward, "__code__", None)
-    return () if code is None else _names_in(code)
+def _attributes_of(kind: type[Module]) -> frozenset[str]:
+    """What ``forward`` names, and the methods that it names, those of ``Module`` itself apart."""
+    found = _attributes.get(kind)
+    if found is None:
+        names: set[str] = set()
+        methods = {"forward"}
+        while methods:
+            codes = [_code_of(getattr(kind, name)) for name in methods]
+            new = frozenset().union(*[_names_in(code) for code in codes if code is not None]) - names
+            names |= new
+            methods = {name for name in new if not hasattr(Module, name) and _code_of(getattr(kind, name, None))}
+        found = _attributes[kind] = frozenset(names)
+    return found
+
+
+_attributes: weakref.WeakKeyDictionary[type[Module], frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+def _code_of(function: Any) -> CodeType | None:
+    return getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+
+
+def names_in(function: Any) -> frozenset[str]:
+    """The attributes and globals that a function names."""
+    code = _code_of(getattr(function, "__func__", function))
+    return frozenset() if code is None else _names_in(code)
 
 
 @functools.cache

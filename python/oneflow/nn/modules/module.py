@@ -676,6 +676,7 @@ class Module(StateDictMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        state.pop("_compiled_methods", None)
         if state.pop("_compiled_call_impl", None) is not None:
             del state["forward"]
         return state
