@@ -18,7 +18,7 @@ from oneflow.func._batching import is_batching
 from oneflow.nn._building import Building, Kept
 from oneflow.nn._places import Places, user_depth
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, Names, flatten, modes_key, names_in, unflatten
+from oneflow.nn.structure import Modules, Names, flatten, flatten_call, modes_key, names_in, unflatten
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
@@ -226,7 +226,7 @@ class CompiledFunction:
             return self._function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
-            structure = flatten((args, kwargs), tensors, "input")
+            structure = flatten_call(args, kwargs, tensors)
             key, programs = self._find(structure, tensors)
         except (TypeError, NotImplementedError) as error:
             return self._fall_back(error, args, kwargs)

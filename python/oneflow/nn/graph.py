@@ -24,7 +24,7 @@ from oneflow.nn._places import Places, paths_of, user_depth
 from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
 from oneflow.nn._untraced import untraced
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, modes_key, names_in, unflatten
+from oneflow.nn.structure import Modules, flatten, flatten_call, modes_key, names_in, unflatten
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -36,7 +36,6 @@ _COMPILING = threading.RLock()
 _KEPT = 16
 # Settings of optimizers may change so many times before a graph says what that costs.
 _MANY_CHANGES = 5
-_MODE = "mode of the thread"
 
 
 class Graph:
@@ -301,9 +300,9 @@ class Graph:
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
         if self.config.changes != self._configured:
             self._forget()
-        structure = flatten((args, kwargs), tensors, "input")
+        structure = flatten_call(args, kwargs, tensors)
         metas = tuple([(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors])
-        inputs = (structure, metas, self._modes())
+        inputs = (structure, metas, modes_key(), self._settings())
         key = (inputs, self._flat.key())
         program = self._compiled.get(key)
         if program is None:
@@ -316,7 +315,7 @@ class Graph:
                 self._tell_why(inputs)
                 program = self._compile(args, kwargs, tensors)
                 # Tracing may have met other modules and optimizers.
-                inputs = (*inputs[:2], self._modes())
+                inputs = (*inputs[:3], self._settings())
                 self._compiled[inputs, self._flat.key()] = program
                 if len(self._compiled) > self._most:
                     self._compiled.popitem(last=False)
@@ -332,19 +331,16 @@ class Graph:
         last, self._last = self._last, (inputs, parts)
         if last is None or last[0][:2] != inputs[:2]:
             return
-        settings = {new[0] for new, old in zip(inputs[2], last[0][2], strict=False) if new != old} - {_MODE}
+        settings = {new[0] for new, old in zip(inputs[3], last[0][3], strict=False) if new != old} - {None}
         attributes = {name for name, _ in parts ^ last[1]}
         self._changes += bool(settings or attributes)
         if (settings or attributes) and self._changes == _MANY_CHANGES:
             names = ", ".join(map(repr, sorted(settings or attributes)))
-            cure = (
-                "of its optimizers changes, {} times so far: learning rates, momenta, betas and decays are free to change"
-                if settings
-                else "of its modules changes, {} times so far: a tensor that is written in place is free to change"
+            of, free = (
+                ("optimizers", "learning rates, momenta, betas and decays") if settings else ("modules", "tensors")
             )
-            warnings.warn(
-                f"{self._name} is compiled again whenever {names} {cure.format(_MANY_CHANGES)}", stacklevel=user_depth()
-            )
+            text = f"{self._name} is compiled again whenever {names} of its {of} changes, {_MANY_CHANGES} times so far"
+            warnings.warn(f"{text}: {free} may change freely", stacklevel=user_depth())
 
     def _all_modules(self) -> Modules:
         return Modules([*self._modules.values(), *self._others.values()], self._moved, names_in(self.build))
@@ -400,7 +396,7 @@ class Graph:
             fits = True
             with _feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
                 while fits:
-                    self._modes()
+                    self._settings()
                     results = feed.run()
                     if results is None:
                         break
@@ -423,21 +419,18 @@ class Graph:
             program, fits = self._program(inputs, {}, tensors), True
             with _feeding.fed(program.compiled, reader.source.at(reader.position), tensors, prefetch) as feed:
                 while fits and reader.position < end:
-                    self._modes()
+                    self._settings()
                     results = feed.run()
                     reader.position += 1
                     self._stepped()
                     yield program.unpack(results)
                     fits = self._program(inputs, {}, []) is program
 
-    def _modes(self) -> tuple[Any, ...]:
-        """What a program is for beside its inputs; brings the numbers up to date that optimizers' steps read."""
-        settings = [
-            (_MODE if name is None else name, value)
-            for optimizer in self._stepping()
-            for name, value in optimizer._constants()
-        ]
-        return (*[(_MODE, mode) for mode in modes_key()], *settings)
+    def _settings(self) -> tuple[Any, ...]:
+        """What a program takes for constants of optimizers; brings the numbers up to date that their steps read."""
+        if not self._optimizers and not self._steppers:
+            return ()
+        return tuple([setting for optimizer in self._stepping() for setting in optimizer._constants()])
 
     def _stepping(self) -> list[Any]:
         """The optimizers that step in every call."""

@@ -54,6 +54,19 @@ def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
     )
 
 
+def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
+    """:func:`flatten` of a call's arguments."""
+    if not kwargs and {*map(type, args)} <= {Tensor}:
+        tensors += args
+        return _tensors_alone(len(args))
+    return flatten((args, kwargs), tensors, "input")
+
+
+@functools.cache
+def _tensors_alone(count: int) -> Any:
+    return flatten(((oneflow.empty(0, device="meta"),) * count, {}), [], "input")
+
+
 def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     """Put tensors into a structure that :func:`flatten` returned."""
     if structure == TENSOR:
