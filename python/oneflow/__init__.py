@@ -63,8 +63,8 @@ from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_p
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
 from oneflow._settings import _assert, _check, _check_index, _check_is_size, _check_not_implemented
 from oneflow._settings import _check_tensor_all, _check_tensor_all_with, _check_type, _check_value, _check_with
-from oneflow import _more_names
-from oneflow._more_names import _sample_dirichlet
+from oneflow import _late_methods, _late_names
+from oneflow._late_functions import _sample_dirichlet
 
 # isort: on
 from oneflow._cuda_libraries import search_directories as _search_directories
@@ -74,8 +74,6 @@ _oneflow._cuda_set_search_dirs(_search_directories())
 
 if TYPE_CHECKING:
     from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils
-
-_more_names.attach()
 
 _LAZY = (
     "_C",
@@ -126,15 +124,6 @@ _LAZY = (
     "version",
     "xpu",
 )
-_FROM_AMP = (
-    "autocast",
-    "get_autocast_cpu_dtype",
-    "get_autocast_gpu_dtype",
-    "is_autocast_cpu_enabled",
-    "set_autocast_cpu_dtype",
-    "set_autocast_cpu_enabled",
-    "set_autocast_gpu_dtype",
-)
 
 
 def __getattr__(name: str) -> Any:
@@ -143,16 +132,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"oneflow.{name}")
     if name.startswith("_foreach_"):
         return getattr(importlib.import_module("oneflow._foreach"), name)
-    if name == "ops":
-        return importlib.import_module("oneflow._ops").ops
-    if name == "compile":
-        return importlib.import_module("oneflow.compiler").compile
-    if name in _FROM_AMP:
-        return getattr(importlib.import_module("oneflow.amp._switches"), name)
-    if (found := _more_names.find(name)) is not None:
-        return found
+    if name in _late_names.NAMES:
+        return _late_names.find(name)
     raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM_AMP, "compile", "ops", *_more_names.NAMES})
+    return sorted({*globals(), *_LAZY, *_late_names.NAMES})

@@ -1,0 +1,138 @@
+"""Functions of the package whose arguments differ from those of ``nn.functional``, or whose names are old."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+
+
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """Rows of ``weight`` at ``indices``; :func:`oneflow.nn.functional.embedding` takes them the other way round.
+
+    Example::
+
+        >>> oneflow.embedding(oneflow.tensor([[0.0], [2.0]]), oneflow.tensor([1]))
+        tensor([[2.]])
+    """
+    return oneflow._oneflow.embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place.
+
+    Example::
+
+        >>> oneflow.embedding_renorm_(oneflow.tensor([[3.0, 4.0]]), oneflow.tensor([0]), 1.0, 2.0)
+        tensor([[0.6000, 0.8000]])
+    """
+    from oneflow.nn.functional import _renormalise_rows
+
+    _renormalise_rows(input, indices, max_norm, norm_type)
+    return input
+
+
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
+    """:func:`oneflow.nn.functional.batch_norm` with its arguments in another order.
+
+    Example::
+
+        >>> oneflow.batch_norm(oneflow.ones(2, 1), None, None, None, None, True, 0.1, 1e-5, False).shape
+        oneflow.Size([2, 1])
+    """
+    from oneflow.nn import functional
+
+    return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
+    """:func:`oneflow.nn.functional.instance_norm` with its arguments in another order.
+
+    Example::
+
+        >>> oneflow.instance_norm(oneflow.ones(1, 2, 3), None, None, None, None, True, 0.1, 1e-5, False).shape
+        oneflow.Size([1, 2, 3])
+    """
+    from oneflow.nn import functional
+
+    return functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def dequantize(input: Tensor) -> Tensor:
+    """The numbers in single precision; there are no quantized tensors.
+
+    Example::
+
+        >>> oneflow.ones(1, dtype=oneflow.float64).dequantize()
+        tensor([1.])
+    """
+    return input.float()
+
+
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``outer(input, vec2)``.
+
+    Example::
+
+        >>> oneflow.ger(oneflow.tensor([1.0, 2.0]), oneflow.tensor([3.0]))
+        tensor([[3.],
+                [6.]])
+    """
+    return oneflow.outer(input, vec2) if out is None else oneflow.outer(input, vec2, out=out)
+
+
+def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
+    """Numbers from ``start`` to ``end``, which counts too; :func:`oneflow.arange` leaves it out.
+
+    Example::
+
+        >>> oneflow.arange(0, 2 + 1, dtype=oneflow.float32)  # instead
+        tensor([0., 1., 2.])
+    """
+    warnings.warn(
+        "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use oneflow.arange, which produces values in [start, end).",
+        stacklevel=2,
+    )
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) / step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = int((end - start) / step) + 1
+    options.setdefault("dtype", oneflow.get_default_dtype())
+    return (oneflow.arange(count, device=options.get("device"), dtype=oneflow.float64) * step + start).to(
+        options["dtype"]
+    )
+
+
+def _sample_dirichlet(concentration: Tensor) -> Tensor:
+    """Shares that add up to one over the last dimension, drawn; torchvision asks for the name."""
+    from oneflow.distributions import Dirichlet
+
+    return Dirichlet(concentration).sample()
