@@ -63,6 +63,12 @@ impl Epilogue {
     pub(crate) fn is_none(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::None && self.residual.is_none() && self.kept.is_none()
     }
+
+    /// Whether it only adds: a bias of one value per column, rows of neighbours, or both.
+    pub(crate) fn adds(&self) -> bool {
+        let sum = self.activation == Activation::None && self.kept.is_none();
+        sum && self.bias.is_none_or(|b| b.rs == 0 && b.cs == 1) && self.residual.is_none_or(|r| r.cs == 1)
+    }
 }
 
 /// `C = activation(alpha * A @ B + beta * C + bias) + residual`, with A `m x k`, B `k x n` and C `m x n`.

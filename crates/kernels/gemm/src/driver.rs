@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result, bf16, f16};
 
-use crate::args::{Batch, Epilogue, GemmArgs, Mat};
+use crate::args::{Batch, GemmArgs, Mat};
 use crate::bytes::{self, Byte};
 use crate::elem::{Acc, Elem};
 use crate::finish::{Operand, Post, Sums, finish};
@@ -194,7 +194,8 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Job<'_, M, C> {
                 alpha: Acc::of(args.alpha),
                 beta: Acc::of(args.beta),
                 packed,
-                bare: Epilogue { bias: None, ..args.epilogue }.is_none(),
+                bare: args.epilogue.is_none(),
+                adds: args.epilogue.adds(),
                 post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
                 mode: PhantomData,
             };
@@ -224,8 +225,10 @@ struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
     beta: Sum<M>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
-    /// No epilogue, or a bias alone.
+    /// Nothing comes after the sums.
     bare: bool,
+    /// What comes after them is a bias a column, rows that are added, or both: the kernels begin with it.
+    adds: bool,
     post: Post<C>,
     mode: PhantomData<M>,
 }
@@ -504,6 +507,25 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         });
     }
 
+    /// Asks for a tile of a matrix with C's shape.
+    fn ask_for(&self, mat: &Operand<C>, [row, height, col]: [usize; 3]) {
+        let mut at = mat.at(row, col);
+        for _ in 0..height {
+            prefetch(at);
+            prefetch(at.wrapping_add(self.kernels.nr - 1));
+            at = at.wrapping_offset(mat.rs);
+        }
+    }
+
+    /// What the sums of a tile of C begin with: the bias and the rows that are added to the product.
+    fn begin(&self, row: usize, height: usize, col: usize) -> Onto<Sum<M>> {
+        let bias = self.post.bias.as_ref().map(|b| b.at(0, col).cast_const().cast());
+        let Some(residual) = &self.post.residual else { return bias.map_or(Onto::Nothing, Onto::Row) };
+        let rows: *const Sum<M> = residual.at(row, col).cast_const().cast();
+        self.ask_for(residual, [row, height, col]);
+        bias.map_or(Onto::Rows(rows, residual.rs), |bias| Onto::RowAndRows(bias, rows, residual.rs))
+    }
+
     /// The next tile's rows of A, where they follow one another.
     fn rows_ahead(&self, pass: &Pass<M>, row: usize) -> Ahead {
         if self.a.cs != 1 || self.a.rs as usize != pass.k {
@@ -542,13 +564,9 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         let in_c = pass.sums.is_null() && whole && self.sums_in_c();
         let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
         let add = !pass.first || self.beta != Acc::ZERO;
-        let (in_c, onto) = match &self.post.bias {
-            Some(bias) if pass.last => {
-                let kernel_adds = self.bare && !add && bias.rs == 0 && bias.cs == 1;
-                (in_c && kernel_adds, Onto::Row(bias.at(0, col).cast_const().cast()))
-            }
-            _ => (in_c && (!pass.last || self.bare), Onto::c(add)),
-        };
+        let begins = self.adds && self.beta == Acc::ZERO;
+        let in_c = in_c && (!pass.last || self.bare || begins);
+        let onto = if in_c && begins && pass.first { self.begin(row, height, col) } else { Onto::c(add) };
         let (dst, dst_rs, onto) = if in_c {
             (c.cast::<Sum<M>>(), self.post.c.rs, onto)
         } else if !pass.sums.is_null() {
@@ -568,12 +586,10 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
         };
         let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, onto, ahead };
         if !in_c && pass.last && self.post.c.cs == 1 {
-            // The kernel asks for the place of its sums; what is written is needed right after.
-            for written in [Some(self.post.c), self.post.kept].into_iter().flatten() {
-                for i in 0..height {
-                    prefetch(written.at(row + i, col));
-                    prefetch(written.at(row + i, col + width - 1));
-                }
+            // The kernel asks for the place of its sums; what is written and added is needed right after.
+            for mat in [Some(&self.post.c), self.post.kept.as_ref(), self.post.residual.as_ref()].into_iter().flatten()
+            {
+                self.ask_for(mat, [row, height, col]);
             }
         }
         // SAFETY: the panels are packed or read in place inside the operands; the destination holds a whole tile.
@@ -584,7 +600,8 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
             }
             let beta = if pass.first || !pass.sums.is_null() { self.beta } else { Acc::ONE };
             let (rows, cols) = (height, width);
-            let sums = Sums { ptr: dst, rs: dst_rs, row, col, rows, cols, beta, last: pass.last };
+            let last = if begins && pass.sums.is_null() { pass.first } else { pass.last };
+            let sums = Sums { ptr: dst, rs: dst_rs, row, col, rows, cols, beta, last };
             finish(self.isa, sums, &self.post);
         }
     }

@@ -147,9 +147,10 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
             None => {}
         }
         let post = self.post;
-        let simple = post.c.cs == 1 && s.beta == C::Acc::ZERO && s.cols.is_multiple_of(width);
+        let simple = post.c.cs == 1 && s.cols.is_multiple_of(width);
         let plain_bias = post.bias.as_ref().is_none_or(|b| b.rs == 0 && b.cs == 1);
-        if simple && s.last && plain_bias && post.residual.is_none() && post.kept.as_ref().is_none_or(|k| k.cs == 1) {
+        let in_rows = [&post.residual, &post.kept].into_iter().flatten().all(|m| m.cs == 1);
+        if simple && s.last && plain_bias && in_rows {
             // SAFETY: the tile lies in C, by the contract of `finish`.
             return unsafe {
                 match post.activation {
@@ -205,25 +206,34 @@ impl<C: Elem> Finish<'_, C> {
         }
     }
 
-    /// Whole registers with an activation, and what it was given where that is kept.
+    /// Whole registers with an activation and a residual, and what the activation was given where that is kept.
     #[inline(always)]
     unsafe fn activated<S: Simd>(&self, f: impl Fn(Reg<S, C>) -> Reg<S, C>) {
         let (s, post, width) = (&self.sums, self.post, Reg::<S, C>::WIDTH);
+        let (adds_c, beta) = (s.beta != C::Acc::ZERO, Reg::<S, C>::all_of(s.beta));
         let bias = post.bias.as_ref().map(|b| b.at(0, s.col).cast_const());
         for row in 0..s.rows {
             let (from, to) = (s.ptr.wrapping_offset(row as isize * s.rs), post.c.at(s.row + row, s.col));
             let kept = post.kept.as_ref().map(|k| k.at(s.row + row, s.col));
+            let residual = post.residual.as_ref().map(|r| r.at(s.row + row, s.col).cast_const());
             for col in (0..s.cols).step_by(width) {
-                // SAFETY: the tile lies in C and in what is kept, the bias has its columns.
+                // SAFETY: the tile lies in C, in the residual and in what is kept, the bias has its columns.
                 unsafe {
                     let mut v = Reg::<S, C>::load(from.add(col));
+                    if adds_c {
+                        v = beta.fma(C::load::<S>(to.add(col)), v);
+                    }
                     if let Some(bias) = bias {
                         v = v + C::load::<S>(bias.add(col));
                     }
                     if let Some(kept) = kept {
                         C::store::<S>(v, kept.add(col));
                     }
-                    C::store::<S>(f(C::rounded::<S>(v)), to.add(col));
+                    v = f(C::rounded::<S>(v));
+                    if let Some(residual) = residual {
+                        v = C::rounded::<S>(v) + C::load::<S>(residual.add(col));
+                    }
+                    C::store::<S>(v, to.add(col));
                 }
             }
         }

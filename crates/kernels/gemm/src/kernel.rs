@@ -40,6 +40,10 @@ pub enum Onto<A> {
     C,
     /// The same numbers, one a column, for all rows.
     Row(*const A),
+    /// Another matrix, its rows so far apart.
+    Rows(*const A, isize),
+    /// Both.
+    RowAndRows(*const A, *const A, isize),
 }
 
 impl<A> Onto<A> {
@@ -119,10 +123,16 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
             step::<S, MR, NV>(&mut acc, a, a_rs, b);
             (a, b) = (a.offset(a_cs), b.offset(t.b_rs));
         }
+        let row = |p: *const S::A, j: usize| p.wrapping_add(j * S::LANES);
+        let rows = |p: *const S::A, rs: isize, i: usize, j: usize| row(p.wrapping_offset(i as isize * rs), j);
         match t.onto {
-            Onto::Nothing => store::<S, MR, NV>(t, &acc, |_, _| None),
-            Onto::C => store::<S, MR, NV>(t, &acc, |c, _| Some(c)),
-            Onto::Row(p) => store::<S, MR, NV>(t, &acc, |_, j| Some(p.add(j * S::LANES))),
+            Onto::Nothing => store::<S, MR, NV>(t, &acc, |_, _| [None; 2]),
+            Onto::C => store::<S, MR, NV>(t, &acc, |i, j| [Some(rows(t.c, t.c_rs, i, j)), None]),
+            Onto::Row(p) => store::<S, MR, NV>(t, &acc, |_, j| [Some(row(p, j)), None]),
+            Onto::Rows(m, rs) => store::<S, MR, NV>(t, &acc, |i, j| [Some(rows(m, rs, i, j)), None]),
+            Onto::RowAndRows(p, m, rs) => {
+                store::<S, MR, NV>(t, &acc, |i, j| [Some(row(p, j)), Some(rows(m, rs, i, j))])
+            }
         }
     }
 }
@@ -150,14 +160,14 @@ unsafe fn step<S: Simd, const MR: usize, const NV: usize>(
 unsafe fn store<S: Simd, const MR: usize, const NV: usize>(
     t: &Tile<S::P, S::A>,
     acc: &[[S::V; NV]; MR],
-    plus: impl Fn(*const S::A, usize) -> Option<*const S::A>,
+    plus: impl Fn(usize, usize) -> [Option<*const S::A>; 2],
 ) {
     for (i, row) in acc.iter().enumerate() {
         for (j, &v) in row.iter().enumerate() {
             // SAFETY: the caller's pointers cover the tile of C and what is added, and the tier is there.
             unsafe {
                 let c = t.c.offset(i as isize * t.c_rs).add(j * S::LANES);
-                S::update(c, v, t.alpha, plus(c, j));
+                S::update(c, v, t.alpha, plus(i, j));
             }
         }
     }
@@ -186,7 +196,7 @@ unsafe fn gather<S: Simd, const MR: usize, const NV: usize>(t: &Gather<'_, S::P,
         for (row, at) in acc.iter().zip(rows) {
             for (j, &v) in row.iter().enumerate() {
                 let c = t.c.offset(at[1]).add(j * S::LANES);
-                S::update(c, v, t.alpha, t.add.then_some(c.cast_const()));
+                S::update(c, v, t.alpha, [t.add.then_some(c.cast_const()), None]);
             }
         }
     }

@@ -20,8 +20,8 @@ pub(crate) unsafe trait Simd {
     unsafe fn splat(p: *const Self::P) -> Self::VP;
     unsafe fn load(p: *const Self::P) -> Self::VP;
     unsafe fn madd(a: Self::VP, b: Self::VP, c: Self::V) -> Self::V;
-    /// `*c = alpha * v + (plus ? *plus : 0)`
-    unsafe fn update(c: *mut Self::A, v: Self::V, alpha: Self::A, plus: Option<*const Self::A>);
+    /// `*c = alpha * v`, plus what the pointers that are there point to, in order.
+    unsafe fn update(c: *mut Self::A, v: Self::V, alpha: Self::A, plus: [Option<*const Self::A>; 2]);
 }
 
 /// Plain arrays of four, which the compiler turns into whatever the build targets.
@@ -56,11 +56,11 @@ macro_rules! portable {
                 std::array::from_fn(|i| a[i] * b[i] + c[i])
             }
             #[inline(always)]
-            unsafe fn update(c: *mut $t, v: [$t; 4], alpha: $t, plus: Option<*const $t>) {
+            unsafe fn update(c: *mut $t, v: [$t; 4], alpha: $t, plus: [Option<*const $t>; 2]) {
                 // SAFETY: the caller's pointers are writable and readable for four elements.
                 unsafe {
-                    let old = plus.map_or([0.0; 4], |p| Self::load(p));
-                    c.cast::<[$t; 4]>().write_unaligned(std::array::from_fn(|i| alpha * v[i] + old[i]));
+                    let [a, b] = plus.map(|p| p.map_or([0.0; 4], |p| Self::load(p)));
+                    c.cast::<[$t; 4]>().write_unaligned(std::array::from_fn(|i| alpha * v[i] + a[i] + b[i]));
                 }
             }
         }
@@ -99,11 +99,11 @@ unsafe impl Simd for PortablePairs {
         std::array::from_fn(|i| c[i].wrapping_add(product(a[i], b[i])).wrapping_add(product(a[i] >> 16, b[i] >> 16)))
     }
     #[inline(always)]
-    unsafe fn update(c: *mut i32, v: [i32; 4], alpha: i32, plus: Option<*const i32>) {
+    unsafe fn update(c: *mut i32, v: [i32; 4], alpha: i32, plus: [Option<*const i32>; 2]) {
         // SAFETY: the caller's pointers are writable and readable for four sums.
         unsafe {
-            let old = plus.map_or([0; 4], |p| p.cast::<[i32; 4]>().read_unaligned());
-            let new = std::array::from_fn(|i| alpha.wrapping_mul(v[i]).wrapping_add(old[i]));
+            let [a, b] = plus.map(|p| p.map_or([0; 4], |p| p.cast::<[i32; 4]>().read_unaligned()));
+            let new = std::array::from_fn(|i| alpha.wrapping_mul(v[i]).wrapping_add(a[i]).wrapping_add(b[i]));
             c.cast::<[i32; 4]>().write_unaligned(new);
         }
     }
@@ -122,7 +122,7 @@ mod x86 {
     pub(crate) struct Avx512Bf16;
 
     macro_rules! x86_float {
-        ($name:ident, $t:ty, $v:ty, $lanes:literal, $zero:ident, $set1:ident, $load:ident, $store:ident, $fma:ident, $mul:ident) => {
+        ($name:ident, $t:ty, $v:ty, $lanes:literal, $zero:ident, $set1:ident, $load:ident, $store:ident, $fma:ident, $mul:ident, $add:ident) => {
             // SAFETY: callers are compiled for the tier in the name.
             unsafe impl Simd for $name {
                 type P = $t;
@@ -151,11 +151,12 @@ mod x86 {
                     unsafe { $fma(a, b, c) }
                 }
                 #[inline(always)]
-                unsafe fn update(c: *mut $t, v: $v, alpha: $t, plus: Option<*const $t>) {
+                unsafe fn update(c: *mut $t, v: $v, alpha: $t, [a, b]: [Option<*const $t>; 2]) {
                     // SAFETY: the tier is there and the pointers valid for a register.
                     unsafe {
                         let alpha = $set1(alpha);
-                        $store(c, plus.map_or_else(|| $mul(v, alpha), |p| $fma(v, alpha, $load(p))));
+                        let sum = a.map_or_else(|| $mul(v, alpha), |p| $fma(v, alpha, $load(p)));
+                        $store(c, b.map_or(sum, |p| $add(sum, $load(p))));
                     }
                 }
             }
@@ -171,7 +172,8 @@ mod x86 {
         _mm256_loadu_ps,
         _mm256_storeu_ps,
         _mm256_fmadd_ps,
-        _mm256_mul_ps
+        _mm256_mul_ps,
+        _mm256_add_ps
     );
     x86_float!(
         Avx2F64,
@@ -183,7 +185,8 @@ mod x86 {
         _mm256_loadu_pd,
         _mm256_storeu_pd,
         _mm256_fmadd_pd,
-        _mm256_mul_pd
+        _mm256_mul_pd,
+        _mm256_add_pd
     );
     x86_float!(
         Avx512F32,
@@ -195,7 +198,8 @@ mod x86 {
         _mm512_loadu_ps,
         _mm512_storeu_ps,
         _mm512_fmadd_ps,
-        _mm512_mul_ps
+        _mm512_mul_ps,
+        _mm512_add_ps
     );
     x86_float!(
         Avx512F64,
@@ -207,7 +211,8 @@ mod x86 {
         _mm512_loadu_pd,
         _mm512_storeu_pd,
         _mm512_fmadd_pd,
-        _mm512_mul_pd
+        _mm512_mul_pd,
+        _mm512_add_pd
     );
 
     /// Pairs of 16-bit whole numbers, summed in 32 bits.
@@ -247,11 +252,11 @@ mod x86 {
                     unsafe { $madd }
                 }
                 #[inline(always)]
-                unsafe fn update(c: *mut i32, v: $v, alpha: i32, plus: Option<*const i32>) {
+                unsafe fn update(c: *mut i32, v: $v, alpha: i32, plus: [Option<*const i32>; 2]) {
                     // SAFETY: the tier is there and the pointers valid for a register.
                     unsafe {
-                        let new = $mul(v, $set1(alpha));
-                        $store(c.cast(), plus.map_or(new, |p| $add(new, $load(p.cast()))));
+                        let add = |v, p: Option<*const i32>| p.map_or(v, |p| $add(v, $load(p.cast())));
+                        $store(c.cast(), add(add($mul(v, $set1(alpha)), plus[0]), plus[1]));
                     }
                 }
             }
@@ -328,7 +333,7 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn update(c: *mut f32, v: __m512, alpha: f32, plus: Option<*const f32>) {
+        unsafe fn update(c: *mut f32, v: __m512, alpha: f32, plus: [Option<*const f32>; 2]) {
             // SAFETY: the caller's contract is the same.
             unsafe { Avx512F32::update(c, v, alpha, plus) }
         }
@@ -351,7 +356,7 @@ unsafe fn chains<S: Simd, const CHAINS: usize>(n: usize, p: *const S::P, sink: *
             }
         }
         for c in acc {
-            S::update(sink, c, one, Some(sink.cast_const()));
+            S::update(sink, c, one, [Some(sink.cast_const()), None]);
         }
     }
 }

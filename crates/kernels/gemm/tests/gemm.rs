@@ -398,6 +398,45 @@ fn epilogues_match() {
     }
 }
 
+/// A bias and rows are added in the kernels where C takes whole tiles: also in sums of several passes, and where the rows are
+/// C's own.
+#[test]
+fn sums_begin_with_what_is_added() {
+    for &isa in Isa::available() {
+        for (m, n, k) in [(5, 32, 7), (45, 70, 40), (33, 64, 1100), (20, 96, 700)] {
+            let (a, b, bias, rows) = (numbers(m * k, 1), numbers(k * n, 2), numbers(n, 3), numbers::<f32>(m * n, 4));
+            for (with_bias, onto_itself) in [(false, false), (true, false), (true, true)] {
+                let mut c = if onto_itself { rows.clone() } else { vec![f32::NAN; m * n] };
+                let mat = Mat::new(c.as_mut_ptr(), n as isize, 1);
+                let residual = if onto_itself { mat } else { Mat::new(rows.as_ptr(), n as isize, 1) };
+                let args = GemmArgs {
+                    epilogue: Epilogue {
+                        bias: with_bias.then(|| Mat::new::<f32>(bias.as_ptr(), 0, 1)),
+                        residual: Some(residual),
+                        ..Epilogue::default()
+                    },
+                    ..GemmArgs::new(
+                        DType::F32,
+                        (m, n, k),
+                        Mat::new::<f32>(a.as_ptr(), k as isize, 1),
+                        Mat::new::<f32>(b.as_ptr(), n as isize, 1),
+                        mat,
+                    )
+                };
+                // SAFETY: the vectors hold the matrices.
+                unsafe { gemm_with_isa(&args, &Serial, isa) }.unwrap();
+                for (x, got) in c.iter().enumerate() {
+                    let (i, j) = (x / n, x % n);
+                    let sum: f64 = (0..k).map(|p| a[i * k + p] as f64 * b[p * n + j] as f64).sum();
+                    let want = sum + rows[x] as f64 + if with_bias { bias[j] as f64 } else { 0.0 };
+                    let bound = 1e-6 * (want.abs() + 4.0 * (k as f64).sqrt() + 4.0);
+                    assert!((*got as f64 - want).abs() <= bound, "{isa:?} {m}x{n}x{k} {x}: {got} {want}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn batches_follow_their_strides() {
     let (m, n, k) = (33, 40, 65);
