@@ -230,6 +230,36 @@ def test_token_files_feed_a_graph(tmp_path):
         TokenReader(tmp_path / "nothing", "uint16", 4, 7, batches=1)
 
 
+def test_a_reader_goes_on_where_it_ended_and_sees_changes(tmp_path):
+    (tmp_path / "t").write_bytes(np.arange(500, dtype=np.uint16).tobytes())
+
+    class Gate(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Identity()
+
+        def build(self, x):
+            return x + 0 if self.gate.training else x * 0
+
+    def make(**options):
+        return TokenReader(tmp_path / "t", "uint16", 2, 3, batches=4, **options)
+
+    whole = [b.tolist() for _, r in [(0, make()), (1, make(position=4))] for b in r]
+    reader, graph = make(), Gate()
+    assert [b.tolist() for b in reader] == whole[:4] and reader.position == 4
+    kept = []
+    for y in graph.over(reader):
+        kept.append(y.tolist())
+        graph.gate.train(reader.position != 6)
+    zeros = [[0] * 4] * 2
+    assert kept == [whole[4], whole[5], zeros, whole[7]] and reader.position == 8
+    # A loop that is left: what was read ahead and not run comes again.
+    reader = make()
+    for _ in graph.over(reader):
+        break
+    assert reader.position == 1 and [b.tolist() for b in reader] == whole[1:5]
+
+
 def test_indexed_token_files_feed_a_graph(tmp_path):
     sequences = [np.arange(10, 40), np.arange(0), np.arange(100, 130)]
     tokens = np.concatenate(sequences).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What goes wrong while a loader feeds a graph: one clear error, everything stops, and the graph can be used afterwards."""
+"""What goes wrong while a loader feeds a graph: one clear error, all stops, and the graph can be used afterwards."""
 
 from __future__ import annotations
 
@@ -168,6 +168,32 @@ def test_a_failing_step_names_its_line_and_ends_the_loader():
     gc.collect()
     assert ended == [True]
     assert graph(flow.tensor([3])).shape == (1, 2)
+
+
+def test_what_a_loader_raises_is_not_lost_where_the_program_changes():
+    class Drop(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def build(self, x):
+            return self.drop(x)
+
+    graph = Drop()
+    graph.drop.eval()
+    seen, made = [], threading.Event()
+
+    def loader():
+        yield from batches(3)
+        made.set()
+        raise Own(1, 2)
+
+    with pytest.raises(Own):
+        for y in graph.over(loader(), prefetch=3):
+            seen.append(y.shape)
+            assert made.wait(60)
+            graph.drop.train(len(seen) % 2 == 1)
+    assert len(seen) == 3
 
 
 # ---- several users of one graph

@@ -35,6 +35,12 @@ impl Lines {
         lines.map(Lines).ok_or_else(|| Error::value("data source: its configuration cannot be read"))
     }
 
+    /// The same with another value in place of one that stands there.
+    pub fn set(mut self, name: &str, value: impl Display) -> Lines {
+        self.0.iter_mut().filter(|l| l.0 == name).for_each(|l| l.1 = value.to_string());
+        self
+    }
+
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |l| l.0 == name).map(|l| l.1.as_str())
     }

@@ -15,13 +15,20 @@ pub(crate) fn map(path: &Path) -> Result<Mmap> {
     unsafe { Mmap::map(&file) }.map_err(cannot)
 }
 
-/// The first `bytes` of a piece.
-pub(crate) fn fill<'a>(what: &str, piece: &'a mut Piece, bytes: usize) -> Result<&'a mut [u8]> {
-    if piece.bytes < bytes {
+/// What registers hold: any bytes are a value of it.
+pub(crate) trait Item: Copy {}
+impl Item for u8 {}
+impl Item for i64 {}
+
+/// The first `n` items of a piece.
+pub(crate) fn fill<'a, T: Item>(what: &str, piece: &'a mut Piece, n: usize) -> Result<&'a mut [T]> {
+    let fits = n.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= piece.bytes);
+    if !fits || !piece.ptr.cast::<T>().is_aligned() {
+        let bytes = n.saturating_mul(size_of::<T>());
         return Err(Error::value(format!("{what}: its register holds {} bytes, a batch has {bytes}", piece.bytes)));
     }
-    // SAFETY: the piece is this actor's until it is given on, and large enough.
-    Ok(unsafe { std::slice::from_raw_parts_mut(piece.ptr, bytes) })
+    // SAFETY: the piece is this actor's until it is given on, aligned and large enough.
+    Ok(unsafe { std::slice::from_raw_parts_mut(piece.ptr.cast::<T>(), n) })
 }
 
 /// Little-endian numbers from a byte slice.

@@ -185,23 +185,14 @@ impl IndexedReader {
             let i = if s.shuffle { self.order.at(i) } else { i % self.n };
             self.tokens.read(i * (s.window as u64 - 1), to);
         }
-        s.position += 1;
+        s.position = s.position.wrapping_add(1);
     }
 }
 
 impl Body for IndexedReader {
     fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
-        for p in act.outs.iter().flatten() {
-            let n = self.source.batch * self.source.window;
-            if p.bytes < n * 8 || !p.ptr.cast::<i64>().is_aligned() {
-                return Err(Error::value(format!(
-                    "token source: its register holds {} bytes, a batch has {}",
-                    p.bytes,
-                    n * 8
-                )));
-            }
-            // SAFETY: the piece is this actor's until it is given on, aligned and large enough.
-            self.next_batch(unsafe { std::slice::from_raw_parts_mut(p.ptr.cast::<i64>(), n) });
+        for mut p in act.outs.iter().flatten().copied() {
+            self.next_batch(file::fill("token source", &mut p, self.source.batch * self.source.window)?);
         }
         Ok(())
     }

@@ -17,6 +17,11 @@ pub use raw::{RawReader, RawSource};
 pub use record::{Decoder, How, RecordReader, RecordSource};
 pub use tokens::{TokenFile, TokenKind, TokenSource};
 
+/// A source's configuration, begun at another position: so many batches were given before.
+pub fn at_position(config: &[u8], position: u64) -> oneflow_base::Result<Vec<u8>> {
+    Ok(config::Lines::read(config)?.set("position", position).bytes())
+}
+
 /// Makes the sources known to the runtime. Called at start-up.
 pub fn register() {
     oneflow_runtime::register_source(tokens::KIND, tokens::make);

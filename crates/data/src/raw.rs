@@ -90,7 +90,7 @@ impl RawReader {
             let at = s.header + i * s.record;
             to.copy_from_slice(&self.map[at..at + s.record]);
         }
-        s.position += 1;
+        s.position = s.position.wrapping_add(1);
     }
 }
 

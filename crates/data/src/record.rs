@@ -167,7 +167,7 @@ impl RecordReader {
                 })?;
             }
         }
-        self.source.position += 1;
+        self.source.position = self.source.position.wrapping_add(1);
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! A memory-mapped file of tokens and the source that cuts batches of windows out of it.
 
 use crate::Shuffle;
+use crate::config::Lines;
+use crate::file;
 use memmap2::Mmap;
 use oneflow_base::{Error, Result};
 use oneflow_runtime::{Act, Body};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The name under which plans refer to this source.
@@ -43,11 +44,7 @@ pub struct TokenFile {
 impl TokenFile {
     /// Opens a file whose length is a whole number of tokens.
     pub fn open(path: &Path, kind: TokenKind) -> Result<TokenFile> {
-        let cannot = |e: std::io::Error| Error::runtime(format!("token file {}: {e}", path.display()));
-        let file = File::open(path).map_err(cannot)?;
-        // SAFETY: the map is only read, byte by byte; a file cut short by somebody else meanwhile is the one hazard left,
-        // as for every reader of maps.
-        let map = unsafe { Mmap::map(&file) }.map_err(cannot)?;
+        let map = file::map(path)?;
         if map.len() % kind.bytes() != 0 {
             return Err(Error::value(format!(
                 "token file {}: {} bytes are no whole number of {} tokens",
@@ -102,30 +99,23 @@ pub struct TokenSource {
 impl TokenSource {
     /// As a plan keeps it.
     pub fn config(&self) -> Result<Vec<u8>> {
-        let path = self.path.to_str().ok_or_else(|| Error::value("token file: its path is not UTF-8"))?;
-        let (kind, b, w, s, p) = (self.kind.name(), self.batch, self.window, self.seed, self.position);
-        Ok(format!("{kind} {b} {w} {s} {p} {path}").into_bytes())
+        let l = Lines::default().put_path("path", &self.path)?.put("kind", self.kind.name())?;
+        let l = l.put("batch", self.batch)?.put("window", self.window)?.put("seed", self.seed)?;
+        Ok(l.put("position", self.position)?.bytes())
     }
 
     /// Reads what `config` wrote.
     pub fn parse(config: &[u8]) -> Result<TokenSource> {
-        let bad = || Error::value("plan: a token source's configuration cannot be read");
-        let text = std::str::from_utf8(config).map_err(|_| bad())?;
-        let mut parts = text.splitn(6, ' ');
-        let mut next = || parts.next().ok_or_else(bad);
+        let l = Lines::read(config)?;
+        let kind = TokenKind::parse(&l.get::<String>("kind")?);
         Ok(TokenSource {
-            kind: TokenKind::parse(next()?).ok_or_else(bad)?,
-            batch: next()?.parse().map_err(|_| bad())?,
-            window: next()?.parse().map_err(|_| bad())?,
-            seed: next()?.parse().map_err(|_| bad())?,
-            position: next()?.parse().map_err(|_| bad())?,
-            path: PathBuf::from(next()?),
+            path: l.path("path")?,
+            kind: kind.ok_or_else(|| Error::value("token source: its configuration names no type of tokens"))?,
+            batch: l.get("batch")?,
+            window: l.get("window")?,
+            seed: l.get("seed")?,
+            position: l.get("position")?,
         })
-    }
-
-    /// Bytes of one batch.
-    pub fn bytes(&self) -> usize {
-        self.batch * self.window * 8
     }
 
     /// Opens the file.
@@ -161,7 +151,7 @@ impl Reader {
             let i = s.position.wrapping_mul(s.batch as u64).wrapping_add(row as u64);
             self.file.read(self.order.at(i) as usize * (s.window - 1), to);
         }
-        s.position += 1;
+        s.position = s.position.wrapping_add(1);
     }
     pub fn position(&self) -> u64 {
         self.source.position
@@ -170,18 +160,8 @@ impl Reader {
 
 impl Body for Reader {
     fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
-        for p in act.outs.iter().flatten() {
-            if p.bytes < self.source.bytes() || !p.ptr.cast::<i64>().is_aligned() {
-                return Err(Error::value(format!(
-                    "token source: its register holds {} bytes, a batch has {}",
-                    p.bytes,
-                    self.source.bytes()
-                )));
-            }
-            // SAFETY: the piece is this actor's until it is given on, and large enough.
-            let out =
-                unsafe { std::slice::from_raw_parts_mut(p.ptr.cast::<i64>(), self.source.batch * self.source.window) };
-            self.next_batch(out);
+        for mut p in act.outs.iter().flatten().copied() {
+            self.next_batch(file::fill("token source", &mut p, self.source.batch * self.source.window)?);
         }
         Ok(())
     }

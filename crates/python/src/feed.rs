@@ -208,6 +208,10 @@ impl DataSource {
         let decoders = decoders.into_iter().map(decoder).collect::<PyResult<_>>()?;
         Self::new("ofrecord", RecordSource { files, decoders, batch, shuffle, seed, position }.config())
     }
+    /// The same begun at another position: so many batches were given before.
+    fn at(&self, position: u64) -> PyResult<DataSource> {
+        Self::new(self.kind, oneflow_data::at_position(&self.config, position))
+    }
     /// Fills the memory of these contiguous tensors with the next batch.
     fn fill(&self, py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
         let tensors: Vec<Tensor> = tensors.iter().filter_map(|o| get(o).cloned()).collect();

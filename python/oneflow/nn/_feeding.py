@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import sys
 import threading
 import weakref
 from collections import deque
@@ -19,14 +20,52 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 @contextlib.contextmanager
-def fed(compiled: Any, source: Any, n_inputs: int, slots: int) -> Iterator[Any]:
+def fed(compiled: Any, source: Any, inputs: list[Tensor], prefetch: int | None) -> Iterator[Any]:
     """A compiled step whose inputs a source gives. It is closed at the end, and before the interpreter is."""
-    feed = compiled.feed(source, list(range(n_inputs)), slots)
-    _open.add(feed)
-    try:
-        yield feed
-    finally:
-        feed.close()
+    with _switching if isinstance(source, Batches) else contextlib.nullcontext():
+        feed = compiled.feed(source, list(range(len(inputs))), prefetch or _depth(inputs))
+        _open.add(feed)
+        try:
+            yield feed
+        finally:
+            feed.close()
+
+
+class _Switching:
+    """Lets threads that want the interpreter have it sooner, as long as a loader in Python works beside steps.
+
+    A step's thread wants it at the end of each step. A loader at work then keeps it for the switch interval, which is
+    as long as many a step, however many batches stand ready.
+    """
+
+    _SECONDS = 1e-4
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, self._SECONDS))
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                sys.setswitchinterval(self._before)
+
+
+_switching = _Switching()
+
+
+def _depth(tensors: list[Tensor]) -> int:
+    """How many batches like this one wait for their step: some, as loaders do not take the same time for each."""
+    n_bytes = sum(t.numel() * t.element_size() for t in tensors)
+    return 2 if n_bytes > 64 << 20 else 4
 
 
 @atexit.register
@@ -62,8 +101,16 @@ class Batches:
         self.waiting: deque[Any] = deque()
         # A batch that does not fit, or the end.
         self.odd: Any = END
+        self.error: BaseException | None = None
 
     def __call__(self) -> list[Tensor] | None:
+        try:
+            return self._read()
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def _read(self) -> list[Tensor] | None:
         batch, self._next = self._next, END
         if batch is END:
             batch = next(self._rest, END)

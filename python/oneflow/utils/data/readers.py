@@ -21,7 +21,8 @@ class Reader:
     Args:
         source: the native reader.
         outputs: shape and dtype of each tensor of a batch.
-        batches: how many batches an iteration gives.
+        batches: how many batches an iteration gives. The next one goes on where it ended.
+        position: batches given before, by iterations or to a graph: what a checkpoint keeps.
 
     Example::
 
@@ -31,12 +32,15 @@ class Reader:
         >>> reader = RawReader("records", (2,), oneflow.uint8, 2, batches=3)
         >>> isinstance(reader, Reader), len(reader), reader.empty()[0].shape
         (True, 3, oneflow.Size([2, 2]))
+        >>> len(list(reader)), reader.position
+        (3, 3)
     """
 
-    def __init__(self, source: Any, outputs: Sequence[_Output], batches: int) -> None:
+    def __init__(self, source: Any, outputs: Sequence[_Output], batches: int, position: int = 0) -> None:
         self.source = source
         self.outputs = list(outputs)
         self.batches = batches
+        self.position = position
 
     def __len__(self) -> int:
         return self.batches
@@ -46,9 +50,11 @@ class Reader:
         return [oneflow.empty(shape, dtype=dtype) for shape, dtype in self.outputs]
 
     def __iter__(self) -> Iterator[Any]:
+        source = self.source.at(self.position)
         for _ in range(self.batches):
             tensors = self.empty()
-            self.source.fill(tensors)
+            source.fill(tensors)
+            self.position += 1
             yield tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
@@ -87,7 +93,7 @@ class TokenReader(Reader):
         self, path: Any, dtype: str, batch_size: int, length: int, *, batches: int, seed: int = 0, position: int = 0
     ) -> None:
         source = _oneflow._DataSource.tokens(str(path), dtype, batch_size, length + 1, seed, position)
-        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches)
+        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches, position)
 
 
 class IndexedTokenReader(Reader):
@@ -126,7 +132,7 @@ class IndexedTokenReader(Reader):
         position: int = 0,
     ) -> None:
         source = _oneflow._DataSource.indexed(str(prefix), batch_size, length + 1, shuffle, seed, position)
-        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches)
+        super().__init__(source, [((batch_size, length + 1), oneflow.int64)], batches, position)
 
 
 class RawReader(Reader):
@@ -168,7 +174,7 @@ class RawReader(Reader):
     ) -> None:
         size = math.prod(shape) * oneflow.empty((), dtype=dtype).element_size()
         source = _oneflow._DataSource.raw(str(path), header, size, batch_size, shuffle, seed, position)
-        super().__init__(source, [((batch_size, *shape), dtype)], batches)
+        super().__init__(source, [((batch_size, *shape), dtype)], batches, position)
 
 
 class OFRecordReader(Reader):
@@ -217,4 +223,4 @@ class OFRecordReader(Reader):
         ]
         outputs = [((batch_size, *shape), oneflow.uint8 if how == "bytes" else how) for _, shape, how in decoders]
         source = _oneflow._DataSource.records([str(f) for f in files], native, batch_size, shuffle, seed, position)
-        super().__init__(source, outputs, batches)
+        super().__init__(source, outputs, batches, position)
