@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import copyreg
 from collections import OrderedDict
 from typing import Any
@@ -50,29 +51,27 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if plain:
             # Tensors that share memory share it after the copy too.
             storage = self.untyped_storage().__deepcopy__(memo)
-            copy = self.new_empty(())
-            copy.set_(storage, self.storage_offset(), self.size(), self.stride())
+            result = self.new_empty(())
+            result.set_(storage, self.storage_offset(), self.size(), self.stride())
         else:
-            copy = self.detach().clone()
+            result = self.detach().clone()
         if type(self) is not Tensor:
-            copy = Tensor._make_subclass(type(self), copy, False)
-        memo[id(self)] = copy
-        copy.requires_grad_(self.requires_grad)
+            result = Tensor._make_subclass(type(self), result, False)
+        memo[id(self)] = result
+        result.requires_grad_(self.requires_grad)
         if self.grad is not None:
-            copy.grad = self.grad.__deepcopy__(memo)
-        _copy_attributes(self, copy, memo)
-    return copy
+            result.grad = self.grad.__deepcopy__(memo)
+        _copy_attributes(self, result, memo)
+    return result
 
 
 def _copy_attributes(source: Tensor, target: Tensor, memo: dict[int, Any]) -> None:
-    import copy as copying
-
     for name, value in (getattr(source, "__dict__", None) or {}).items():
-        target.__dict__[name] = copying.deepcopy(value, memo)
+        target.__dict__[name] = copy.deepcopy(value, memo)
     if type(source) is not Tensor:
         for name in copyreg._slotnames(type(source)):  # type: ignore[attr-defined]
             if hasattr(source, name):
-                setattr(target, name, copying.deepcopy(getattr(source, name), memo))
+                setattr(target, name, copy.deepcopy(getattr(source, name), memo))
 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
@@ -218,7 +217,6 @@ def share_memory_(self: Tensor) -> Tensor:
         >>> oneflow.ones(1).share_memory_().is_shared()
         True
     """
-
     self.untyped_storage().share_memory_()
     return self
 
@@ -231,7 +229,6 @@ def is_shared(self: Tensor) -> bool:
         >>> oneflow.ones(1).is_shared()
         False
     """
-
     return self.untyped_storage().is_shared()
 
 
@@ -250,9 +247,6 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
     """What NumPy calls on the result of a function of tensors."""
     import oneflow
 
-    if array.dtype == bool:
-        # NumPy's comparisons give bools, the library's gave bytes once; tensors of bool take both.
-        array = array.astype("bool")
     return oneflow.from_numpy(array) if getattr(array, "shape", None) is not None else oneflow.tensor(array)
 
 
@@ -410,9 +404,6 @@ _METHODS = {
     "is_shared": _asked(is_shared),
     "pin_memory": _asked(pin_memory),
     "__torch_function__": classmethod(overrides._torch_function),
-}
-
-_METHODS |= {
     "new": _asked(new),
     "apply_": _asked(apply_),
     "map_": _asked(map_),

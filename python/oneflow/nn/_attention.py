@@ -128,24 +128,13 @@ def multi_head_attention_forward(
         zeros = k.new_zeros((batch, num_heads, 1, head_width))
         k, v = oneflow.cat([k, zeros], 2), oneflow.cat([v, zeros], 2)
         attn_mask, key_padding_mask = _one_more_key(attn_mask), _one_more_key(key_padding_mask)
-    n_keys = k.shape[2]
-    if attn_mask is not None:
-        attn_mask = attn_mask.reshape(-1 if attn_mask.shape[0] > 1 else 1, 1, n_rows, n_keys)
-        if attn_mask.shape[0] > 1:
-            attn_mask = attn_mask.reshape(batch, num_heads, n_rows, n_keys)
-    if key_padding_mask is not None:
-        for i, n in enumerate((batch, n_keys)):
-            got = key_padding_mask.shape[i]
-            _require(got == n, f"Expected key_padded_mask.shape[{i}] to be {n}, but got {got}")
-        of_keys = key_padding_mask.reshape(batch, 1, 1, n_keys)
-        attn_mask = of_keys if attn_mask is None else attn_mask + of_keys
+    mask = _one_mask(attn_mask, key_padding_mask, (batch, num_heads, n_rows, k.shape[2]))
     dropout_p = dropout_p if training else 0.0
     weights_out = None
     if need_weights:
-        _require(not is_causal or attn_mask is not None, "FIXME: is_causal not implemented for need_weights")
-        out, weights_out = _with_weights(q, k, v, attn_mask, dropout_p)
+        out, weights_out = _with_weights(q, k, v, mask, dropout_p)
     else:
-        out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal and attn_mask is None)
+        out = scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal and mask is None)
     out = out.permute(2, 0, 1, 3).reshape(n_rows, batch, width)
     out = _oneflow.linear(out, out_proj_weight, out_proj_bias)
     if weights_out is not None and average_attn_weights:
@@ -154,6 +143,23 @@ def multi_head_attention_forward(
         out = out.squeeze(1)
         weights_out = None if weights_out is None else weights_out.squeeze(0)
     return out, weights_out
+
+
+def _one_mask(
+    attn_mask: Tensor | None, key_padding_mask: Tensor | None, shape: tuple[int, int, int, int]
+) -> Tensor | None:
+    """Both masks as one to add to scores of ``shape`` (N, heads, L, S), of size one where it is the same."""
+    batch, num_heads, n_rows, n_keys = shape
+    if attn_mask is not None:
+        of_all = attn_mask.shape[0] == 1
+        attn_mask = attn_mask.reshape((1, 1, n_rows, n_keys) if of_all else (batch, num_heads, n_rows, n_keys))
+    if key_padding_mask is None:
+        return attn_mask
+    for i, n in enumerate((batch, n_keys)):
+        got = key_padding_mask.shape[i]
+        _require(got == n, f"Expected key_padded_mask.shape[{i}] to be {n}, but got {got}")
+    of_keys = key_padding_mask.reshape(batch, 1, 1, n_keys)
+    return of_keys if attn_mask is None else attn_mask + of_keys
 
 
 def _with_weights(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> tuple[Tensor, Tensor]:
