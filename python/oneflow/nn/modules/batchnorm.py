@@ -7,18 +7,15 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn import functional as F
-from oneflow.nn import init
+from oneflow.nn.modules._affine import Affine
 from oneflow.nn.modules.module import Module
-from oneflow.nn.parameter import Parameter
 
 
-class _NormBase(Module):
+class _NormBase(Affine):
     """Parameters and running statistics of batch and instance norm."""
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
-    weight: Tensor | None
-    bias: Tensor | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -41,11 +38,7 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(oneflow.empty(num_features, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        self._make_affine(num_features, affine, bias, device=device, dtype=dtype)
         if track_running_stats:
             self.register_buffer("running_mean", oneflow.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", oneflow.ones(num_features, device=device, dtype=dtype))
@@ -65,10 +58,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Scale one, shift zero, and fresh running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError

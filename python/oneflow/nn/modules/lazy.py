@@ -251,8 +251,8 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
 
 
 class _LazyNorm(LazyModuleMixin):
-    batched_dims: tuple[int, ...]
-    channel_dim = 1
+    # Dimensions of an input that is no batch, where there may be one.
+    unbatched_dim: int | None = None
     num_features: int
 
     def __init__(
@@ -281,12 +281,12 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Give parameters and statistics their shapes."""
-        unbatched = type(self).__name__.startswith("LazyInstance") and input.dim() == min(self.batched_dims)
+        channels = input.shape[0 if input.dim() == self.unbatched_dim else 1]
         if not self.has_uninitialized_params():
             # Loaded already, or without parameters.
-            self.num_features = self.num_features or input.shape[0 if unbatched else 1]
+            self.num_features = self.num_features or channels
             return
-        self.num_features = input.shape[0 if unbatched else 1]
+        self.num_features = channels
         with oneflow.no_grad():
             for name in ("weight", "bias"):
                 if self._parameters.get(name) is not None:  # type: ignore[attr-defined]
@@ -309,7 +309,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
         BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
-    cls_to_become, batched_dims = BatchNorm1d, (2, 3)
+    cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
@@ -321,7 +321,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
         oneflow.Size([4, 3, 2, 2])
     """
 
-    cls_to_become, batched_dims = BatchNorm2d, (4,)
+    cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
@@ -333,7 +333,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
         oneflow.Size([4, 3, 2, 2, 2])
     """
 
-    cls_to_become, batched_dims = BatchNorm3d, (5,)
+    cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
@@ -345,7 +345,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
         oneflow.Size([1, 3, 4])
     """
 
-    cls_to_become, batched_dims = InstanceNorm1d, (2, 3)
+    cls_to_become, unbatched_dim = InstanceNorm1d, 2
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
@@ -357,7 +357,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
         oneflow.Size([1, 3, 4, 4])
     """
 
-    cls_to_become, batched_dims = InstanceNorm2d, (3, 4)
+    cls_to_become, unbatched_dim = InstanceNorm2d, 3
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
@@ -369,4 +369,4 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
         oneflow.Size([1, 3, 2, 2, 2])
     """
 
-    cls_to_become, batched_dims = InstanceNorm3d, (4, 5)
+    cls_to_become, unbatched_dim = InstanceNorm3d, 4

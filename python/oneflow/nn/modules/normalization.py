@@ -9,11 +9,12 @@ import oneflow
 from oneflow import Tensor
 from oneflow.nn import functional as F
 from oneflow.nn import init
+from oneflow.nn.modules._affine import Affine
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter
 
 
-class LayerNorm(Module):
+class LayerNorm(Affine):
     """Normalise the trailing dimensions to mean 0 and variance 1, then scale and shift.
 
     Args:
@@ -32,9 +33,6 @@ class LayerNorm(Module):
                 [-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
     """
 
-    weight: Tensor | None
-    bias: Tensor | None
-
     def __init__(
         self,
         normalized_shape: Any,
@@ -50,19 +48,8 @@ class LayerNorm(Module):
         self.normalized_shape = tuple(int(size) for size in normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(oneflow.empty(self.normalized_shape, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        self._make_affine(self.normalized_shape, elementwise_affine, bias, device=device, dtype=dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the scale to one and the shift to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -125,7 +112,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(Affine):
     """Normalise groups of channels of each sample, then scale and shift each channel.
 
     Args:
@@ -147,9 +134,6 @@ class GroupNorm(Module):
         oneflow.Size([1, 4, 3])
     """
 
-    weight: Tensor | None
-    bias: Tensor | None
-
     def __init__(
         self,
         num_groups: int,
@@ -168,19 +152,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(oneflow.empty(num_channels, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        self._make_affine(num_channels, affine, bias, device=device, dtype=dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the scale to one and the shift to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
