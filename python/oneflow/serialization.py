@@ -35,7 +35,6 @@ from oneflow.overrides import DisableTorchFunctionSubclass
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _ALIGNMENT = 64
-_DTYPE_OF_STORAGE = {cls: name for name, cls in storage.STORAGE_NAMES.items()}
 
 
 # ---- writing

@@ -118,12 +118,6 @@ def fused_bias_add_dropout(a: Tensor, b: Tensor, p: float = 0.5, axis: int = 1, 
     return _functional().dropout(bias_add(a, b, axis), p, training)
 
 
-def _last_dims(x: Tensor, weight: Tensor | None, normalized_shape: Any) -> tuple[int, ...]:
-    if normalized_shape is not None:
-        return tuple(normalized_shape)
-    return (x.shape[-1],) if weight is None else tuple(weight.shape)
-
-
 def skip_layer_norm(
     x: Tensor,
     gamma: Tensor | None = None,

@@ -83,10 +83,6 @@ def _infinite(like: Tensor) -> Tensor:
     return oneflow.full_like(like, math.inf)
 
 
-def _x_log_x(x: Tensor) -> Tensor:
-    return oneflow.xlogy(x, x)
-
-
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Tensor:
     soft = oneflow.nn.functional.softplus
