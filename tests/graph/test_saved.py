@@ -78,9 +78,9 @@ def test_other_arguments_are_refused(saved):
     ):
         with pytest.raises(TypeError, match="not those it was compiled for"):
             call()
-    with pytest.raises(ValueError, match=r"input 0 is oneflow.float32 \[5, 4\].*\[3, 4\]"):
+    with pytest.raises(ValueError, match=r"input 'x' is oneflow.float32 \[5, 4\].*\[3, 4\]"):
         again(torch.randn(5, 4), extra=extra, scale=2.0)
-    with pytest.raises(ValueError, match=r"input 0 is oneflow\.float64"):
+    with pytest.raises(ValueError, match=r"input 'x' is oneflow\.float64"):
         again(x.double(), extra=extra, scale=2.0)
 
 

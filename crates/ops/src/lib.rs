@@ -11,6 +11,7 @@ pub mod conv;
 pub mod creation;
 pub mod elementwise;
 pub mod fft;
+mod fits;
 mod generated;
 pub mod index;
 pub mod linalg;
@@ -37,6 +38,7 @@ pub use table::TABLE;
 
 /// Everything an op's file needs.
 pub(crate) mod prelude {
+    pub(crate) use crate::fits;
     pub use crate::promote::{self, result_type};
     pub use crate::{TensorOps, f};
     pub use oneflow_base::*;

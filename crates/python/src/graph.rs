@@ -327,11 +327,12 @@ impl CompiledGraph {
     fn n_launches(&self, py: Python<'_>) -> usize {
         self.look(py, |c| c.session.n_launches())
     }
-    /// Writes the plan with its variables: what `Session::load` reads.
-    fn save(&self, path: PathBuf) -> PyResult<()> {
+    /// Writes the plan with its variables, its inputs and results named: what `Session::load` reads.
+    fn save(&self, path: PathBuf, inputs: Vec<String>, outputs: Vec<String>) -> PyResult<()> {
         run(|| {
             let mut compiled = self.get();
             compiled.refresh()?;
+            compiled.session.name_ends(inputs, outputs)?;
             compiled.session.save(path)
         })
     }

@@ -34,10 +34,10 @@ impl LoadedProgram {
     fn name(&self) -> &str {
         &self.0.plan().name
     }
-    /// dtype, sizes and device of every input.
-    fn inputs(&self) -> Vec<(&'static str, Vec<i64>, String)> {
-        let inputs = self.0.plan().inputs.iter();
-        inputs.map(|i| (i.meta.dtype.name(), i.meta.sizes.to_vec(), i.meta.device.to_string())).collect()
+    /// Name, dtype and sizes of every input.
+    fn inputs(&self) -> Vec<(String, &'static str, Vec<i64>)> {
+        let inputs = self.0.plan().inputs.iter().enumerate();
+        inputs.map(|(k, i)| (self.0.plan().input_name(k), i.meta.dtype.name(), i.meta.sizes.to_vec())).collect()
     }
     /// Copies of the variables by name.
     fn variables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -3,10 +3,17 @@
 
 use crate::plan::*;
 use oneflow_base::{Error, Meta, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest memory a plan may ask for in one piece: sums of such sizes cannot overflow.
 const MAX_BYTES: u64 = 1 << 46;
-const MAX_SLOTS: u32 = 1 << 16;
+/// Far more than plans have, and few enough that no check and no start takes long.
+const MAX_TASKS: usize = 1 << 10;
+const MAX_PORTS: usize = 1 << 12;
+const MAX_SLOTS: u64 = 1 << 16;
+/// Acts of all tasks until every register is as it was.
+const MAX_PERIOD: u64 = 1 << 16;
+const MAX_DIMS: usize = 64;
 
 #[cold]
 fn bad(what: String) -> Error {
@@ -16,16 +23,17 @@ fn bad(what: String) -> Error {
 impl Plan {
     pub fn check(&self) -> Result<()> {
         self.check_memory()?;
+        self.check_names()?;
         self.check_ends()?;
         self.check_ports()?;
+        self.check_credits()?;
         for t in &self.tasks {
             if let Work::Compute(p) = &t.work {
                 self.check_program(t, p)?;
                 self.check_lifetimes(p)?;
             }
         }
-        self.check_sharing()?;
-        self.check_credits()
+        self.check_sharing()
     }
 
     fn check_memory(&self) -> Result<()> {
@@ -55,6 +63,16 @@ impl Plan {
         Ok(())
     }
 
+    fn check_names(&self) -> Result<()> {
+        for (names, n) in [(&self.input_names, self.inputs.len()), (&self.output_names, self.outputs.len())] {
+            let distinct: BTreeSet<&String> = names.iter().collect();
+            if names.len() > n || distinct.len() < names.len() {
+                return Err(bad(format!("{names:?} are no names of {n} inputs or results")));
+            }
+        }
+        Ok(())
+    }
+
     fn check_ends(&self) -> Result<()> {
         // Bytes of a contiguous meta, and the buffer that it is about.
         let sizes = |m: &Meta, buffer: u32| {
@@ -73,14 +91,20 @@ impl Plan {
                 return Err(bad(format!("variable {:?} does not fit its buffer", v.name)));
             }
         }
-        self.outputs.iter().try_for_each(|o| self.check_operand(&o.operand))
+        for (i, o) in self.outputs.iter().enumerate() {
+            self.check_operand(&o.operand)?;
+            if matches!(self.buffers[o.operand.buffer as usize].home, Home::Arena { .. } | Home::Register { .. }) {
+                return Err(bad(format!("result {i} does not outlive its run")));
+            }
+        }
+        Ok(())
     }
 
     fn check_operand(&self, o: &Operand) -> Result<()> {
         let b = self.buffers.get(o.buffer as usize).ok_or_else(|| bad(format!("there is no buffer {}", o.buffer)))?;
         let n = oneflow_base::numel(&o.sizes).ok();
         match o.extent() {
-            Some((_, end)) if end <= b.bytes && n.is_some() => Ok(()),
+            Some((_, end)) if end <= b.bytes && n.is_some() && o.sizes.len() <= MAX_DIMS => Ok(()),
             _ => Err(bad(format!(
                 "sizes {:?}, strides {:?}, offset {} lie outside buffer {}",
                 o.sizes, o.strides, o.offset, o.buffer
@@ -89,17 +113,24 @@ impl Plan {
     }
 
     fn check_ports(&self) -> Result<()> {
+        let n_ports: usize = self.tasks.iter().map(|t| t.consumes.len() + t.produces.len()).sum();
+        let n_slots: u64 = self.registers.iter().map(|r| r.slots as u64).sum();
+        if self.tasks.len() > MAX_TASKS || n_ports > MAX_PORTS || n_slots > MAX_SLOTS {
+            let n_tasks = self.tasks.len();
+            return Err(bad(format!(
+                "{n_tasks} tasks with {n_ports} ports and {n_slots} slots are more than one runs"
+            )));
+        }
         let mut producers = vec![0; self.registers.len()];
         let mut readers = vec![0; self.registers.len()];
         for t in &self.tasks {
             for (ports, count) in [(&t.produces, &mut producers), (&t.consumes, &mut readers)] {
                 for p in ports {
-                    let slots = self
-                        .registers
-                        .get(p.register as usize)
-                        .map(|r| r.slots)
-                        .ok_or_else(|| bad(format!("task {:?}: there is no register {}", t.name, p.register)))?;
-                    if p.pieces == 0 || p.pieces > MAX_SLOTS || slots > MAX_SLOTS {
+                    let register = self.registers.get(p.register as usize);
+                    let slots = register.map(|r| r.slots);
+                    let slots =
+                        slots.ok_or_else(|| bad(format!("task {:?}: there is no register {}", t.name, p.register)))?;
+                    if p.pieces == 0 || p.pieces > slots {
                         return Err(bad(format!("task {:?}: {} pieces of register {}", t.name, p.pieces, p.register)));
                     }
                     count[p.register as usize] += 1;
@@ -172,34 +203,43 @@ impl Plan {
 
     /// Buffers of an arena that are alive at the same time lie on different bytes.
     fn check_lifetimes(&self, p: &[Instr]) -> Result<()> {
-        let mut life: Vec<Option<(usize, usize)>> = vec![None; self.buffers.len()];
+        // First and last instruction that touches a buffer.
+        let mut lives: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
         for (at, i) in p.iter().enumerate() {
             for o in i.ins.iter().chain(&i.outs) {
-                let l = life[o.buffer as usize].get_or_insert((at, at));
-                l.1 = at;
+                lives.entry(o.buffer).or_insert((at, at)).1 = at;
             }
         }
         for o in &self.outputs {
-            if let Some(l) = &mut life[o.operand.buffer as usize] {
+            if let Some(l) = lives.get_mut(&o.operand.buffer) {
                 l.1 = usize::MAX;
             }
         }
-        // In order of birth, each against those still alive.
-        let mut order: Vec<usize> = (0..life.len()).filter(|b| life[*b].is_some()).collect();
-        order.sort_by_key(|b| life[*b].map(|l| l.0));
-        let mut alive: Vec<usize> = Vec::new();
-        for b in order {
-            let Some((from, _)) = life[b] else { continue };
-            let Home::Arena { arena, offset } = self.buffers[b].home else { continue };
-            alive.retain(|a| life[*a].is_some_and(|l| l.1 >= from));
-            for &a in &alive {
-                let Home::Arena { arena: other, offset: start } = self.buffers[a].home else { continue };
-                let apart = start + self.buffers[a].bytes <= offset || offset + self.buffers[b].bytes <= start;
-                if other == arena && !apart {
-                    return Err(bad(format!("buffers {a} and {b} are alive at the same time on the same bytes")));
-                }
+        // Births and deaths in order, births of an instruction before its deaths.
+        let mut events: Vec<(usize, bool, u32)> = Vec::new();
+        for (b, (from, to)) in lives {
+            if matches!(self.buffers[b as usize].home, Home::Arena { .. }) && self.buffers[b as usize].bytes > 0 {
+                events.extend([(from, false, b), (to, true, b)]);
             }
-            alive.push(b);
+        }
+        events.sort_unstable();
+        // Who is alive, by place: none overlaps another, so a new one can only overlap its neighbours.
+        let mut alive: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+        for (_, dies, b) in events {
+            let Home::Arena { arena, offset } = self.buffers[b as usize].home else { continue };
+            if dies {
+                alive.remove(&(arena, offset));
+                continue;
+            }
+            let end = offset + self.buffers[b as usize].bytes;
+            let before = alive.range(..(arena, end)).next_back();
+            if let Some((&(other, start), &a)) = before
+                && other == arena
+                && start + self.buffers[a as usize].bytes > offset
+            {
+                return Err(bad(format!("buffers {a} and {b} are alive at the same time on the same bytes")));
+            }
+            alive.insert((arena, offset), b);
         }
         Ok(())
     }
@@ -209,7 +249,11 @@ impl Plan {
     pub fn check_credits(&self) -> Result<()> {
         let n = self.tasks.len();
         let mut acts = vec![0u64; n];
-        // Per register: pieces made, and per consumer pieces taken.
+        // Per register: its consumers, pieces made, and per consumer pieces taken.
+        let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); self.registers.len()];
+        for (i, t) in self.tasks.iter().enumerate() {
+            t.consumes.iter().enumerate().for_each(|(k, p)| readers[p.register as usize].push((i, k)));
+        }
         let mut made = vec![0u64; self.registers.len()];
         let mut taken: Vec<Vec<u64>> = self.tasks.iter().map(|t| vec![0; t.consumes.len()]).collect();
         let goal = self.period()?;
@@ -226,7 +270,7 @@ impl Plan {
                     .all(|(p, done)| made[p.register as usize] - done >= p.pieces as u64);
                 let has_room = t.produces.iter().all(|p| {
                     let r = p.register as usize;
-                    made[r] + p.pieces as u64 - self.oldest(r, &taken) <= self.registers[r].slots as u64
+                    made[r] + p.pieces as u64 - oldest(&readers[r], &taken) <= self.registers[r].slots as u64
                 });
                 if has_data && has_room {
                     t.produces.iter().for_each(|p| made[p.register as usize] += p.pieces as u64);
@@ -239,21 +283,9 @@ impl Plan {
                 return Ok(());
             }
             if !moved {
-                return Err(bad(self.starved(&acts, &goal, &made, &taken)));
+                return Err(bad(self.starved(&acts, &goal, &made, &taken, &readers)));
             }
         }
-    }
-
-    /// Pieces of a register that all its consumers have given back.
-    fn oldest(&self, register: usize, taken: &[Vec<u64>]) -> u64 {
-        self.tasks
-            .iter()
-            .zip(taken)
-            .flat_map(|(t, d)| t.consumes.iter().zip(d))
-            .filter(|(p, _)| p.register as usize == register)
-            .map(|(_, d)| *d)
-            .min()
-            .unwrap_or(0)
     }
 
     /// Acts of each task after which every register is as it was: the smallest whole numbers whose rates agree.
@@ -287,11 +319,11 @@ impl Plan {
             }
         }
         let lcm = rate.iter().flatten().try_fold(1u64, |l, (_, d)| {
-            (l / gcd(l as u128, *d as u128) as u64).checked_mul(*d).filter(|x| *x <= 1 << 20)
+            (l / gcd(l as u128, *d as u128) as u64).checked_mul(*d).filter(|x| *x <= MAX_PERIOD)
         });
         let lcm = lcm.ok_or_else(|| bad("the rates of its tasks are too far apart".into()))?;
         let goal: Vec<u64> = rate.iter().flatten().map(|(x, d)| x.saturating_mul(lcm / d)).collect();
-        if goal.iter().any(|g| *g > 1 << 20) {
+        if goal.iter().fold(0u64, |n, g| n.saturating_add(*g)) > MAX_PERIOD {
             return Err(bad("the rates of its tasks are too far apart".into()));
         }
         Ok(goal)
@@ -314,7 +346,7 @@ impl Plan {
     }
 
     #[cold]
-    fn starved(&self, acts: &[u64], goal: &[u64], made: &[u64], taken: &[Vec<u64>]) -> String {
+    fn starved(&self, acts: &[u64], goal: &[u64], made: &[u64], taken: &[Vec<u64>], readers: &[Vec<Reader>]) -> String {
         let mut text = String::from("too few credits, no task can act:");
         for (i, t) in self.tasks.iter().enumerate().filter(|(i, _)| acts[*i] < goal[*i]) {
             for (p, d) in t.consumes.iter().zip(&taken[i]) {
@@ -331,7 +363,7 @@ impl Plan {
             }
             for p in &t.produces {
                 let r = p.register as usize;
-                let used = made[r] - self.oldest(r, taken);
+                let used = made[r] - oldest(&readers[r], taken);
                 if used + p.pieces as u64 > self.registers[r].slots as u64 {
                     text += &format!(
                         " {} waits for a free slot of {:?} ({used} of {} in use);",
@@ -342,6 +374,14 @@ impl Plan {
         }
         text
     }
+}
+
+/// A task, and which of the registers that it consumes.
+type Reader = (usize, usize);
+
+/// Pieces of a register that all its consumers have given back.
+fn oldest(readers: &[Reader], taken: &[Vec<u64>]) -> u64 {
+    readers.iter().map(|(task, port)| taken[*task][*port]).min().unwrap_or(0)
 }
 
 fn gcd(a: u128, b: u128) -> u128 {

@@ -8,7 +8,7 @@ use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
 
 const MAGIC: &[u8; 8] = b"ONEFPLAN";
 /// Files of another version are refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 trait Coded: Sized {
     fn put(&self, w: &mut Vec<u8>);
@@ -17,17 +17,19 @@ trait Coded: Sized {
 
 struct Reader<'a> {
     left: &'a [u8],
-}
-
-#[cold]
-fn bad(what: &str) -> Error {
-    Error::value(format!("plan file: {what}"))
+    whole: usize,
 }
 
 impl Reader<'_> {
+    /// Says at which byte; the fields on the way there are put before it.
+    #[cold]
+    fn bad(&self, what: &str) -> Error {
+        Error::value(format!(", before byte {}: {what}", self.whole - self.left.len()))
+    }
+
     fn take(&mut self, n: usize) -> Result<&[u8]> {
         if n > self.left.len() {
-            return Err(bad("it ends too early"));
+            return Err(self.bad("it ends too early"));
         }
         let (head, tail) = self.left.split_at(n);
         self.left = tail;
@@ -42,8 +44,9 @@ macro_rules! numbers {
                 w.extend_from_slice(&self.to_le_bytes());
             }
             fn get(r: &mut Reader<'_>) -> Result<Self> {
-                let b = r.take(size_of::<$t>())?;
-                Ok(<$t>::from_le_bytes(b.try_into().map_err(|_| bad("it ends too early"))?))
+                let mut b = [0; size_of::<$t>()];
+                b.copy_from_slice(r.take(size_of::<$t>())?);
+                Ok(<$t>::from_le_bytes(b))
             }
         }
     )*};
@@ -55,7 +58,11 @@ impl Coded for bool {
         w.push(*self as u8);
     }
     fn get(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(u8::get(r)? != 0)
+        match u8::get(r)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(r.bad("neither yes nor no")),
+        }
     }
 }
 impl Coded for String {
@@ -65,8 +72,8 @@ impl Coded for String {
     }
     fn get(r: &mut Reader<'_>) -> Result<Self> {
         let n = u64::get(r)?;
-        let bytes = r.take(usize::try_from(n).map_err(|_| bad("a length is out of range"))?)?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| bad("a text is not UTF-8"))
+        let bytes = r.take(usize::try_from(n).unwrap_or(usize::MAX))?.to_vec();
+        String::from_utf8(bytes).map_err(|_| r.bad("a text is not UTF-8"))
     }
 }
 impl<T: Coded> Coded for Vec<T> {
@@ -78,9 +85,9 @@ impl<T: Coded> Coded for Vec<T> {
         let n = u64::get(r)?;
         // Every element takes a byte at least, so no more is reserved than the file holds.
         if n > r.left.len() as u64 {
-            return Err(bad("a list is longer than the file"));
+            return Err(r.bad("a list is longer than the file"));
         }
-        (0..n).map(|_| T::get(r)).collect()
+        (0..n).map(|i| T::get(r).map_err(|e| e.context(format_args!("[{i}]")))).collect()
     }
 }
 impl<T: Coded> Coded for Option<T> {
@@ -107,7 +114,7 @@ impl Coded for DType {
         w.push(*self as u8);
     }
     fn get(r: &mut Reader<'_>) -> Result<Self> {
-        DType::from_u8(u8::get(r)?).ok_or_else(|| bad("it names an unknown dtype"))
+        DType::from_u8(u8::get(r)?).ok_or_else(|| r.bad("an unknown dtype"))
     }
 }
 impl Coded for Device {
@@ -117,7 +124,7 @@ impl Coded for Device {
     }
     fn get(r: &mut Reader<'_>) -> Result<Self> {
         let name = String::get(r)?;
-        let kind = DeviceType::from_name(&name).ok_or_else(|| bad(&format!("it names an unknown device {name:?}")))?;
+        let kind = DeviceType::from_name(&name).ok_or_else(|| r.bad(&format!("an unknown device {name:?}")))?;
         Ok(Device::new(kind, u16::get(r)?))
     }
 }
@@ -130,7 +137,7 @@ macro_rules! fields {
                 $(self.$f.put(w);)*
             }
             fn get(r: &mut Reader<'_>) -> Result<Self> {
-                Ok($t { $($f: Coded::get(r)?),* })
+                Ok($t { $($f: Coded::get(r).map_err(|e| e.context(concat!(".", stringify!($f))))?),* })
             }
         }
     )*};
@@ -148,7 +155,7 @@ fields! {
     Instr { steps, ins, outs, origin }
     Step { op, args, ins, outs }
     Operand { buffer, offset, dtype, sizes, strides }
-    Plan { name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng }
+    Plan { name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng, input_names, output_names }
 }
 
 /// An enum: a tag, then the fields of the variant.
@@ -171,7 +178,7 @@ macro_rules! variants {
                         $($(let $f = Coded::get(r)?;)*)?
                         $t::$v $(($($p),*))? $({$($f),*})?
                     })*
-                    _ => return Err(bad(concat!("an unknown kind of ", stringify!($t)))),
+                    _ => return Err(r.bad(concat!("an unknown kind of ", stringify!($t)))),
                 })
             }
         }
@@ -195,17 +202,17 @@ impl Plan {
 
     /// Reads a plan and checks everything that can be checked without running it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Plan> {
-        let mut r = Reader { left: bytes };
-        if r.take(MAGIC.len())? != MAGIC {
-            return Err(bad("it does not start as a plan does"));
-        }
-        let version = u32::get(&mut r)?;
+        let bad = |what: &str| Error::value(format!("plan: {what}"));
+        let head = bytes.split_first_chunk().and_then(|(magic, rest)| Some((magic, rest.split_first_chunk()?)));
+        let Some((MAGIC, (version, left))) = head else { return Err(bad("it does not begin as a plan does")) };
+        let version = u32::from_le_bytes(*version);
         if version != VERSION {
             return Err(bad(&format!("version {version}; this program reads version {VERSION}")));
         }
-        let plan = Plan::get(&mut r)?;
+        let mut r = Reader { left, whole: bytes.len() };
+        let plan = Plan::get(&mut r).map_err(|e| e.context("plan"))?;
         if !r.left.is_empty() {
-            return Err(bad("there is something after its end"));
+            return Err(bad(&format!("{} bytes after its end", r.left.len())));
         }
         plan.check()?;
         Ok(plan)

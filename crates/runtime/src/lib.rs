@@ -2,6 +2,11 @@
 //!
 //! Runs plans; never traces, never differentiates, never chooses. A plan comes from `oneflow-graph` or from a file. This is
 //! also the one crate that a service in Rust depends on: [`Session::load`], [`Pool`], [`tensor`] and [`numbers`].
+//!
+//! A session runs one call at a time and may go from thread to thread; a [`Pool`] is called from any number of threads, over one
+//! copy of the weights. The first run of a session already finds its memory and its kernels ready: there is nothing to warm up.
+//! What goes wrong is an [`Error`] whose [`ErrorKind`] says what: a wrong file or wrong sizes, an index out of range, too little
+//! memory. No call here panics, whatever the files hold.
 
 mod actor;
 mod check;
@@ -24,7 +29,9 @@ mod sync;
 pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
 pub use describe::{Held, Row};
-pub use embed::{Number, numbers, register, tensor};
+pub use embed::{
+    Number, manual_seed, num_threads, numbers, numbers_into, register, set_num_threads, tensor, tensor_of,
+};
 pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;

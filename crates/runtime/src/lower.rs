@@ -4,7 +4,7 @@
 
 use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
 use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
-use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, op_by_name};
+use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, Traits, op_by_name};
 use oneflow_kernels::prim::expr;
 use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
 use smallvec::SmallVec;
@@ -101,12 +101,32 @@ pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Pa
 
 /// The launches of an instruction.
 pub fn launches(i: &Instr, device: Device) -> Result<Vec<LaunchSpec>> {
-    match i.steps.as_slice() {
+    let made = match i.steps.as_slice() {
         [] => Err(Error::value("plan: an instruction without a step")),
         [one] => single(i, one, device),
-        many => Ok(vec![chain(i, many, device)?]),
+        many => chain(i, many, device).and_then(|l| checked(l, |_| true)).map(|l| vec![l]),
+    };
+    made.map_err(|e| e.context(format_args!("{}: ", i.origin)))
+}
+
+/// A launch whose results lie apart from each other and from what is read, but for inputs that they may replace element by
+/// element: a kernel looks at an index before it writes, not again behind it.
+fn checked(l: LaunchSpec, replaces: impl Fn(usize) -> bool) -> Result<LaunchSpec> {
+    let outs = || l.outs.iter().flatten();
+    for (k, o) in outs().enumerate() {
+        if !o.is_injective() {
+            return Err(Error::value(format!("plan: result {k} of {} names an element twice", l.prim.name)));
+        }
+        if outs().take(k).any(|other| other.meets(o)) {
+            return Err(Error::value(format!("plan: two results of {} lie on the same bytes", l.prim.name)));
+        }
+        for (i, x) in l.ins.iter().enumerate().filter_map(|(i, x)| Some((i, x.as_ref()?))) {
+            if x.meets(o) && !(replaces(i) && x.is_same(o)) {
+                return Err(Error::value(format!("plan: {} writes over its operand {i}", l.prim.name)));
+            }
+        }
     }
-    .map_err(|e| e.context(format_args!("{}: ", i.origin)))
+    Ok(l)
 }
 
 pub(crate) fn find(name: &str) -> Result<&'static OpDef> {
@@ -150,6 +170,9 @@ fn single(i: &Instr, s: &Step, device: Device) -> Result<Vec<LaunchSpec>> {
     let refs: Vec<Option<&Tensor>> = ins.iter().map(|x| x.as_ref().map(|x| &x.1)).collect();
     let args: Vec<Arg<'_>> = s.args.iter().map(|a| a.arg((SEED, OFFSET))).collect();
     check_call(op, &refs, &args)?;
+    if op.traits.has(Traits::NEEDS_CONTIGUOUS) && refs.iter().flatten().any(|t| !t.is_contiguous()) {
+        return Err(Error::value(format!("plan: {}() takes contiguous inputs", s.op)));
+    }
     let c = Call::new(op, &refs, &args);
     let mut outs = Outs::new();
     (op.infer)(&c, &mut outs)?;
@@ -180,11 +203,14 @@ fn single(i: &Instr, s: &Step, device: Device) -> Result<Vec<LaunchSpec>> {
         let (src, dst) = (ins.get(k as usize).and_then(Option::as_ref).ok_or_else(missing)?.0, outs_at.first());
         let dst = *dst.ok_or_else(missing)?;
         if src.buffer != dst.buffer || src.offset != dst.offset || src.strides != dst.strides {
-            out.push(copy(expanded(src, &dst.sizes)?, dst.clone()));
+            out.push(checked(copy(expanded(src, &dst.sizes)?, dst.clone()), |_| false)?);
         }
     }
     let side = |v: &[Option<Operand>]| v.iter().map(|o| o.as_ref().map(&place).transpose()).collect::<Result<Vec<_>>>();
-    out.push(LaunchSpec {
+    let anywhere = op.traits.has(Traits::ALIAS_OK) || op.traits.has(Traits::MUTATES);
+    let start = l.init.map(|k| Slot::In(k.into()));
+    let initial = |i: usize| start.is_some() && l.ins.get(i).and_then(|o| o.as_ref()).map(|o| o.slot) == start;
+    let launch = LaunchSpec {
         prim: l.prim,
         expr: l.expr,
         ins: side(&l.ins)?,
@@ -202,8 +228,9 @@ fn single(i: &Instr, s: &Step, device: Device) -> Result<Vec<LaunchSpec>> {
                 l.params.iter().enumerate().filter(move |(_, w)| w.0 == word).map(move |(i, _)| (i, site))
             })
             .collect(),
-        params: l.params,
-    });
+        params: l.params.clone(),
+    };
+    out.push(checked(launch, |i| anywhere || initial(i))?);
     Ok(out)
 }
 

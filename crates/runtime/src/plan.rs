@@ -19,6 +19,9 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// Positions of the default generator that one run takes.
     pub n_rng: u64,
+    /// What inputs and results are called, in their order; those beyond have a number only.
+    pub input_names: Vec<String>,
+    pub output_names: Vec<String>,
 }
 
 /// One piece of device memory, cut into buffers at compile time.
@@ -182,6 +185,36 @@ impl Operand {
         }
         (lo >= 0).then_some(())?;
         Some((lo.checked_mul(item)? as u64, hi.checked_add(1)?.checked_mul(item)? as u64))
+    }
+
+    /// Whether two operands may have bytes in common.
+    pub(crate) fn meets(&self, other: &Operand) -> bool {
+        let apart = |(a, b): ((u64, u64), (u64, u64))| a.0 == a.1 || b.0 == b.1 || a.1 <= b.0 || b.1 <= a.0;
+        self.buffer == other.buffer && !self.extent().zip(other.extent()).is_some_and(apart)
+    }
+
+    /// The dimensions that have a stride worth the name.
+    fn moving(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.sizes.iter().copied().zip(self.strides.iter().copied()).filter(|d| d.0 > 1)
+    }
+
+    /// Whether both are the same elements in the same order.
+    pub(crate) fn is_same(&self, other: &Operand) -> bool {
+        let place = |o: &Operand| (o.buffer, o.offset, o.dtype);
+        place(self) == place(other) && self.moving().eq(other.moving())
+    }
+
+    /// Whether no two indices can be of one element.
+    pub(crate) fn is_injective(&self) -> bool {
+        let mut dims: Vec<(i64, i64)> = self.moving().collect();
+        dims.sort_by_key(|d| d.1.unsigned_abs());
+        let mut reach = 0i64;
+        self.sizes.contains(&0)
+            || dims.iter().all(|(n, s)| {
+                let apart = s.unsigned_abs() > reach.unsigned_abs();
+                reach = reach.saturating_add((n - 1).saturating_mul(s.saturating_abs()));
+                apart
+            })
     }
 }
 

@@ -11,6 +11,7 @@ use oneflow_core::{Storage, Tensor, copy_into, copy_to_host};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 const PLAN: &str = "plan.bin";
@@ -22,27 +23,17 @@ impl Session {
         let dir = dir.as_ref();
         let plan = dir.join(PLAN);
         let bytes = fs::read(&plan).map_err(|e| failed("read", &plan, e))?;
+        let read = Plan::from_bytes(&bytes).map_err(|e| e.context(format_args!("{}: ", plan.display())))?;
         let weights = dir.join(WEIGHTS);
         let file = File::open(&weights).map_err(|e| failed("read", &weights, e))?;
         // SAFETY: the map is read once, below; a file that another process cuts short meanwhile is this machine's fault to have.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| failed("read", &weights, e))?;
-        Session::from_bytes(&bytes, &map)
+        assemble(read, &map).map_err(|e| e.context(format_args!("{}: ", dir.display())))
     }
 
     /// The same from memory.
     pub fn from_bytes(plan: &[u8], weights: &[u8]) -> Result<Session> {
-        crate::register();
-        let plan = Plan::from_bytes(plan)?;
-        plan.check()?;
-        let weights = SafeTensors::deserialize(weights).map_err(|e| Error::value(format!("weights: {e}")))?;
-        let names = names(&plan);
-        let variables = plan.variables.iter().zip(&names).map(|(v, name)| {
-            let b = &plan.buffers[v.buffer as usize];
-            let found = weights.tensor(name).map_err(|e| Error::value(format!("weights: variable {name:?}: {e}")))?;
-            read(name, &v.meta, b, &found)
-        });
-        let variables = variables.collect::<Result<_>>()?;
-        Session::new(plan, variables)
+        assemble(Plan::from_bytes(plan)?, weights)
     }
 
     /// The plan and the variables' present values, as the two files hold them.
@@ -74,13 +65,33 @@ impl Session {
         for (name, bytes) in [(WEIGHTS, weights), (PLAN, plan)] {
             // The old file stays until the new one is whole.
             let (part, whole) = (dir.join(format!("{name}.part")), dir.join(name));
-            fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole)).map_err(|e| {
+            let write = || {
+                let mut file = File::create(&part)?;
+                file.write_all(&bytes)?;
+                file.sync_all()?;
+                fs::rename(&part, &whole)
+            };
+            write().map_err(|e| {
                 let _ = fs::remove_file(&part);
                 failed("write", &whole, e)
             })?;
         }
         Ok(())
     }
+}
+
+/// A checked plan with its weights.
+fn assemble(plan: Plan, weights: &[u8]) -> Result<Session> {
+    crate::register();
+    let weights = SafeTensors::deserialize(weights).map_err(|e| Error::value(format!("weights: {e}")))?;
+    let names = names(&plan);
+    let variables = plan.variables.iter().zip(&names).map(|(v, name)| {
+        let b = &plan.buffers[v.buffer as usize];
+        let found = weights.tensor(name).map_err(|e| Error::value(format!("weights: variable {name:?}: {e}")))?;
+        read(name, &v.meta, b, &found)
+    });
+    let variables = variables.collect::<Result<_>>()?;
+    Session::new(plan, variables)
 }
 
 fn failed(what: &str, path: &Path, e: std::io::Error) -> Error {
@@ -132,6 +143,9 @@ fn read(name: &str, m: &Meta, b: &Buffer, found: &TensorView<'_>) -> Result<Stor
         )));
     }
     let data = found.data();
+    if m.dtype == DType::Bool && data.iter().any(|b| *b > 1) {
+        return Err(Error::value(format!("weights: variable {name:?} holds bytes that are neither true nor false")));
+    }
     let host = Storage::new(Device::CPU, b.bytes as usize)?;
     // SAFETY: the new host storage holds these bytes: the plan was checked, and the sizes above.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), host.ptr(), data.len()) };

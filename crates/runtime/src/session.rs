@@ -18,7 +18,7 @@ use crate::program::Program;
 use crate::sources;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
-use oneflow_base::{Device, Error, Result};
+use oneflow_base::{Device, Error, Meta, Result};
 use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -171,6 +171,52 @@ impl Session {
         &self.plan
     }
 
+    /// Says what inputs and results are called; those without a name keep a number.
+    ///
+    /// # Errors
+    /// ValueError: two have one name, or there are more names than inputs or results.
+    pub fn name_ends(&mut self, inputs: Vec<String>, outputs: Vec<String>) -> Result<()> {
+        let plan = Plan { input_names: inputs, output_names: outputs, ..(*self.plan).clone() };
+        plan.check()?;
+        self.plan = Arc::new(plan);
+        Ok(())
+    }
+
+    /// Name, dtype, sizes and device of every input, in the order of `run`.
+    pub fn inputs(&self) -> Vec<(String, Meta)> {
+        let named = |(i, input): (usize, &Input)| (self.plan.input_name(i), input.meta.clone());
+        self.plan.inputs.iter().enumerate().map(named).collect()
+    }
+
+    /// The same of every result.
+    pub fn outputs(&self) -> Vec<(String, Meta)> {
+        let named = |(i, o): (usize, &Output)| {
+            let device = self.plan.buffers[o.operand.buffer as usize].device;
+            (self.plan.output_name(i), o.operand.meta(device))
+        };
+        self.plan.outputs.iter().enumerate().map(named).collect()
+    }
+
+    /// Runs the plan once with inputs by name; results come with theirs.
+    ///
+    /// # Errors
+    /// TypeError: a name is missing, unknown, or given twice. Otherwise as `run`.
+    pub fn run_by_name(&mut self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>> {
+        let names: Vec<String> = (0..self.plan.inputs.len()).map(|i| self.plan.input_name(i)).collect();
+        let mut given: Vec<Option<&Tensor>> = vec![None; names.len()];
+        for (name, t) in inputs {
+            let at = names.iter().position(|n| n == name);
+            if at.and_then(|i| given[i].replace(t).map_or(Some(()), |_| None)).is_none() {
+                return Err(Error::type_(format!("{}: takes {names:?} once each, got {name:?}", self.plan.name)));
+            }
+        }
+        let missing = || Error::type_(format!("{}: takes {names:?}, some were not given", self.plan.name));
+        let ordered =
+            given.into_iter().map(Option::<&Tensor>::cloned).collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+        let results = self.run(&ordered)?;
+        Ok(results.into_iter().enumerate().map(|(i, t)| (self.plan.output_name(i), t)).collect())
+    }
+
     /// Kernel launches of one run.
     pub fn n_launches(&self) -> usize {
         self.n_launches
@@ -211,8 +257,12 @@ impl Session {
         self.check_variables()?;
         let inputs = self.check_inputs(inputs)?;
         let storages = self.output_storages()?;
-        let generator = default_generator();
-        let (seed, offset) = (generator.seed(), generator.offset());
+        // The run has a queue of its own: what the caller issued before comes first.
+        for a in self.plan.arenas.iter().filter(|a| !a.device.is_cpu()) {
+            oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
+        }
+        // Taken at once: others may be taking theirs.
+        let (seed, offset) = default_generator().take(self.plan.n_rng);
         let kept = |(t, original): &(Tensor, Option<&Tensor>)| (t.clone(), original.cloned());
         let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, random: (seed, offset) };
         let args = RunArgs {
@@ -222,16 +272,11 @@ impl Session {
             seed,
             offset,
         };
-        // The run has a queue of its own: what the caller issued before comes first.
-        for a in self.plan.arenas.iter().filter(|a| !a.device.is_cpu()) {
-            oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
-        }
         let done = self.network()?.submit(args, poll);
         self.pending.push_back(run);
         if let Err(e) = done {
             return Err(self.stop(e));
         }
-        generator.set_state(seed, offset.wrapping_add(self.plan.n_rng));
         Ok(())
     }
 
@@ -260,8 +305,12 @@ impl Session {
     fn stop(&mut self, e: Error) -> Error {
         self.cancel.store(true, Ordering::Relaxed);
         self.network = None;
-        if let Some(first) = self.pending.front() {
-            default_generator().set_state(first.random.0, first.random.1);
+        if let Some(&Pending { random: (seed, offset), .. }) = self.pending.front() {
+            let generator = default_generator();
+            // Unless somebody else has taken numbers since.
+            if generator.offset() == offset.wrapping_add(self.plan.n_rng.wrapping_mul(self.pending.len() as u64)) {
+                generator.set_state(seed, offset);
+            }
         }
         self.pending.clear();
         e
@@ -386,6 +435,16 @@ fn compute_device(plan: &Plan, instrs: &[Instr]) -> Device {
 }
 
 impl Plan {
+    /// What an input is called: "input0" where nobody gave it a name.
+    pub fn input_name(&self, i: usize) -> String {
+        self.input_names.get(i).cloned().unwrap_or_else(|| format!("input{i}"))
+    }
+
+    /// What a result is called: "output0" where nobody gave it a name.
+    pub fn output_name(&self, i: usize) -> String {
+        self.output_names.get(i).cloned().unwrap_or_else(|| format!("output{i}"))
+    }
+
     /// The buffers of results by their number.
     fn output_buffers(&self) -> Result<Vec<&Buffer>> {
         let mut found: Vec<(u32, &Buffer)> = Vec::new();

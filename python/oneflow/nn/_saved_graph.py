@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor, _oneflow
@@ -25,9 +27,48 @@ def save(graph: Any, directory: str | os.PathLike[str]) -> None:
     (inputs, *_), _ = next(reversed(graph._compiled))
     program = next(reversed(graph._compiled.values()))
     form = {"version": _VERSION, "inputs": _encode(inputs), "outputs": _encode(program.structure)}
-    program.compiled.save(directory)
-    with open(os.path.join(directory, _FILE), "w", encoding="utf-8") as file:
-        json.dump(form, file)
+    whole = os.path.join(directory, _FILE)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with open(whole + ".part", "w", encoding="utf-8") as file:
+            json.dump(form, file)
+        os.replace(whole + ".part", whole)
+    except OSError as error:
+        raise RuntimeError(f"save(): cannot write {whole}: {error}") from error
+    # The plan comes last: a directory that has one is complete.
+    outputs = _paths(program.structure, "" if program.structure != TENSOR and "dict" in program.structure else "output")
+    program.compiled.save(directory, _distinct(_arguments(graph.build, inputs)), _distinct(outputs))
+
+
+def _paths(structure: Any, path: str) -> Iterator[str]:
+    """Name the tensors of a structure by the way to them: "batch.mask", "states.0"."""
+    if structure == TENSOR:
+        yield path
+        return
+    kind, cls, content = structure
+    if kind == "constant":
+        return
+    fields = getattr(cls, "_fields", range(len(content)))
+    for key, value in content if kind in ("dict", "dataclass") else zip(fields, content, strict=True):
+        yield from _paths(value, f"{path}.{key}" if path else str(key))
+
+
+def _arguments(build: Any, structure: Any) -> Iterator[str]:
+    """Name the tensors among the arguments of a call of ``build``."""
+    _, _, ((_, _, args), (_, _, kwargs)) = structure
+    positional: list[str] = []
+    for name, parameter in inspect.signature(build).parameters.items():
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            positional += [f"{name}.{i}" for i in range(len(args) - len(positional))]
+        positional.append(name)
+    for name, value in (*zip(positional, args, strict=False), *kwargs):
+        yield from _paths(value, name)
+
+
+def _distinct(names: Iterator[str]) -> list[str]:
+    """Give the names, or none where one stands for two tensors."""
+    found = list(names)
+    return found if len(set(found)) == len(found) else []
 
 
 class LoadedGraph:
@@ -64,10 +105,10 @@ class LoadedGraph:
         structure = flatten((args, kwargs), tensors, "input")
         if structure != self._inputs:
             raise TypeError(f"{self!r}: the arguments are not those it was compiled for")
-        for i, (tensor, (dtype, shape, _)) in enumerate(zip(tensors, self._program.inputs(), strict=True)):
+        for tensor, (name, dtype, shape) in zip(tensors, self._program.inputs(), strict=True):
             if str(tensor.dtype) != f"oneflow.{dtype}" or list(tensor.shape) != shape:
                 raise ValueError(
-                    f"{self!r}: input {i} is {tensor.dtype} {list(tensor.shape)}, "
+                    f"{self!r}: input {name!r} is {tensor.dtype} {list(tensor.shape)}, "
                     f"it was compiled for oneflow.{dtype} {shape}"
                 )
         results = self._program.run(tensors)

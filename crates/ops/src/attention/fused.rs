@@ -72,6 +72,8 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             q.dtype().scalar_type_name()
         )));
     }
+    fits::typed(c, 1, q.dtype())?;
+    fits::typed(c, 2, q.dtype())?;
     let scores = score_sizes(c, 0)?;
     if let Some(m) = c.opt(3)
         && !broadcast_shapes(m.sizes(), &scores).is_ok_and(|s| s[..] == scores)
@@ -234,6 +236,14 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradients of attention; that of the mask has the scores' sizes and is empty unless `needs_mask`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
+        // What the forward asked of its inputs, and gives.
+        let args = [c.arg(0), c.arg(1), c.arg(2), c.arg(4)];
+        let mut forward = Outs::new();
+        infer(&Call::new(&NATIVE, c.ins.get(1..5).unwrap_or(&[]), &args), &mut forward)?;
+        for (i, like) in [(0, &forward[0]), (5, &forward[0]), (6, &forward[1])] {
+            fits::sized(c, i, like.sizes())?;
+            fits::typed(c, i, like.dtype())?;
+        }
         for i in 1..4 {
             let t = c.t(i)?;
             let s = t.sizes();

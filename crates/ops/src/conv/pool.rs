@@ -203,8 +203,13 @@ pub static MAX_BACKWARD: OpDef = OpDef {
     doc: "Gradients of windows' maxima, brought to where they are in planes of `input_size`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let g = c.t(0)?;
-        push_image(c, &[0, 1], g.dtype(), &with_size(g, c.ints(0)?), outs)
+        let (g, size) = (c.t(0)?, c.ints(0)?);
+        if g.ndim() != size.len() + 2 {
+            return Err(Error::runtime(format!("max_pool_backward(): planes of {size:?} from {:?}", g.sizes())));
+        }
+        fits::sized(c, 1, g.sizes())?;
+        fits::typed(c, 1, DType::I64)?;
+        push_image(c, &[0, 1], g.dtype(), &with_size(g, size), outs)
     },
     kernel: Kernel::Prim {
         prim: &MAX_POOL_BACKWARD,

@@ -246,6 +246,8 @@ pub static BACKWARD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(1)?;
+        check(c, x, &[(2, "mean"), (3, "rstd"), (4, "weight")])?;
+        fits::alike(c, &[0], 1)?;
         let w = c.opt(4).map_or(x.dtype(), Tensor::dtype);
         super::push_format(x, x.sizes(), outs)?;
         let n = if c.bool(1) { x.sizes()[1] } else { 0 };

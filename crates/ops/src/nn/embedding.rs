@@ -125,8 +125,9 @@ pub static BACKWARD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let g = c.t(0)?;
-        let d = g.sizes().last().copied().unwrap_or(1);
-        outs.push(g.dtype(), g.device(), &[c.int(0)?, d])
+        let (d, rows) = g.sizes().split_last().unwrap_or((&1, &[]));
+        fits::sized(c, 1, rows)?;
+        outs.push(g.dtype(), g.device(), &[c.int(0)?, *d])
     },
     kernel: Kernel::Prim {
         prim: &EMBEDDING_BACKWARD,

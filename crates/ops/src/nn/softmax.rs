@@ -99,7 +99,10 @@ pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor"),
     doc: "Gradient of softmax (of log_softmax where `log`).",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes()),
+    infer: |c, outs| {
+        fits::alike(c, &[0], 1)?;
+        outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes())
+    },
     kernel: Kernel::Prim {
         prim: &SOFTMAX_BACKWARD,
         lower: |c, _, l| {
