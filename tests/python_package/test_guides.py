@@ -1,4 +1,4 @@
-"""The guides' code runs: the blocks of a page in order, in one namespace."""
+"""The code of the guides and of README runs: the blocks of a page in order, in one namespace."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import oneflow
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
+PAGES = [DOCS.parent / "README.md", DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
