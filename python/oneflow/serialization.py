@@ -81,7 +81,7 @@ class _Pickler(_PythonPickler):
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         if isinstance(obj, oneflow.dtype):
-            self.save(_dtype_global(storage.dtype_name(obj)))
+            self.save(_torch_name(storage.dtype_name(obj)))
         elif isinstance(obj, oneflow.Size):
             # A tuple subclass: the plain path would write it as a tuple.
             self.save_reduce(*self.reducer_override(obj), obj=obj)
@@ -122,7 +122,7 @@ class _Pickler(_PythonPickler):
             return _META_TENSOR, layout
         dtype = storage.dtype_name(tensor.dtype)
         key, _, n_elements = self._storage_of(tensor, dtype)
-        kind = _storage_global(storage.STORAGE_NAMES[dtype])
+        kind = _torch_name(storage.STORAGE_NAMES[dtype])
         pid = ("storage", kind, key, str(tensor.device), n_elements)
         return _TENSOR, (
             _StorageReference(pid),
@@ -158,11 +158,9 @@ _PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _names: dict[str, _Global] = {}
 
 
-def _dtype_global(name: str) -> _Global:
+def _torch_name(name: str) -> _Global:
+    """One object for each name of the ``torch`` module, so that the pickle writes it once."""
     return _names.setdefault(name, _Global("torch", name))
-
-
-_storage_global = _dtype_global
 
 
 def save(
@@ -272,11 +270,9 @@ class _Archive:
             records = self.zip.infolist()
             file.seek(0, os.SEEK_END)
             self.length = file.tell()
-        except zipfile.BadZipFile as error:
-            if file.seek(0, os.SEEK_END) == 0:
-                raise EOFError("Ran out of input: the file is empty") from error
-            raise RuntimeError(f"the file is no checkpoint archive, or cut short: {error}") from error
         except Exception as error:
+            if isinstance(error, zipfile.BadZipFile) and file.seek(0, os.SEEK_END) == 0:
+                raise EOFError("Ran out of input: the file is empty") from error
             raise RuntimeError(f"the file is no checkpoint archive, or cut short: {error}") from error
         self.records = {record.filename: record for record in records}
         pickles = [name for name in self.records if name.endswith("/data.pkl") and name.count("/") == 1]

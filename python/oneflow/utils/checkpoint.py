@@ -134,22 +134,15 @@ class _World:
 
 
 def _autocast_state() -> list[dict[str, Any]]:
-    if not hasattr(oneflow, "is_autocast_enabled"):
-        return []
-    states = []
-    for kind in ("cpu", "cuda"):
-        try:
-            states.append(
-                {
-                    "device_type": kind,
-                    "enabled": oneflow.is_autocast_enabled(kind),
-                    "dtype": oneflow.get_autocast_dtype(kind),
-                    "cache_enabled": oneflow.is_autocast_cache_enabled(),
-                }
-            )
-        except (AttributeError, RuntimeError, TypeError):
-            continue
-    return states
+    return [
+        {
+            "device_type": kind,
+            "enabled": oneflow.is_autocast_enabled(kind),
+            "dtype": oneflow.get_autocast_dtype(kind),
+            "cache_enabled": oneflow.is_autocast_cache_enabled(),
+        }
+        for kind in ("cpu", "cuda")
+    ]
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ class MaxPool1d(_MaxPool):
         kernel_size, dilation: of the window.
         stride: between windows; the kernel's size where none is given.
         padding: elements on both sides that never are the maximum, at most half a window.
-        return_indices: also return where the maxima are, for :class:`MaxUnpool1d`.
+        return_indices: also return where the maxima are, as :class:`MaxUnpool1d` takes them.
         ceil_mode: count windows that reach over the end.
 
     Input (n, c, l) or (c, l).
@@ -70,16 +70,7 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """Maxima of windows over images.
-
-    Args:
-        kernel_size, dilation: of the window.
-        stride: between windows; the kernel's size where none is given.
-        padding: elements on both sides that never are the maximum, at most half a window.
-        return_indices: also return where the maxima are, for :class:`MaxUnpool2d`.
-        ceil_mode: count windows that reach over the end.
-
-    Input (n, c, h, w) or (c, h, w).
+    """Maxima of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`MaxPool1d`, one or two.
 
     Example::
 
@@ -91,16 +82,7 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """Maxima of windows over volumes.
-
-    Args:
-        kernel_size, dilation: of the window.
-        stride: between windows; the kernel's size where none is given.
-        padding: elements on both sides that never are the maximum, at most half a window.
-        return_indices: also return where the maxima are, for :class:`MaxUnpool3d`.
-        ceil_mode: count windows that reach over the end.
-
-    Input (n, c, d, h, w) or (c, d, h, w).
+    """Maxima of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`MaxPool1d`, one or three.
 
     Example::
 
@@ -247,7 +229,8 @@ class _AvgPool(Module):
 
 
 class AvgPool2d(_AvgPool):
-    """Means of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`AvgPool1d`;
+    """Means of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`AvgPool1d`, one or two.
+
     ``divisor_override`` divides in place of the window's size.
 
     Example::
@@ -260,7 +243,8 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """Means of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`AvgPool1d`;
+    """Means of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`AvgPool1d`, one or three.
+
     ``divisor_override`` divides in place of the window's size.
 
     Example::
