@@ -18,10 +18,18 @@ def manual_seed(seed: int) -> Generator:
     Args:
         seed: an integer in [-2^63, 2^64).
 
+    Raises:
+        NotImplementedError: inside the build of a graph, which draws where the generator stands when it is called.
+
     Example::
 
         >>> _ = oneflow.manual_seed(0)
     """
+    if _oneflow._is_tracing():
+        raise NotImplementedError(
+            "manual_seed(): a graph draws from the default generator as it stands in each call: seed it before the "
+            "call, not in build"
+        )
     return default_generator.manual_seed(int(seed))
 
 

@@ -294,3 +294,14 @@ def test_numbers_of_modules_count():
         for i in range(8):
             module.factor = float(i)
             assert graph(flow.ones(1)).item() == i
+
+
+def test_what_build_may_not_take_or_do():
+    double = Calls(lambda x: x * 2)
+    with pytest.raises(NotImplementedError, match="an input is sparse"):
+        double(flow.eye(2).to_sparse())
+    with pytest.raises(NotImplementedError, match=r"seed it before the call(?s:.)*while Calls_\d+ traced"):
+        Calls(lambda x: x + flow.rand(2, generator=flow.manual_seed(0)))(flow.ones(2))
+    with pytest.raises(NotImplementedError, match=r"traced(?s:.)*test_everyday\.py"):
+        Calls(lambda x: x.numpy())(flow.ones(2))
+    assert double(flow.ones(2)).tolist() == [2, 2]

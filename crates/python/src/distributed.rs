@@ -56,6 +56,11 @@ fn tensor<'a>(o: &'a Bound<'_, PyAny>, what: &str) -> PyResult<&'a Tensor> {
     if t.has_key(bit::GLOBAL) {
         return Err(to_py(Error::runtime(format!("{what} is a global tensor; collectives take local ones"))));
     }
+    if t.has_key(bit::LAZY) {
+        return Err(to_py(Error::not_implemented(format!(
+            "{what} is traced; inside nn.Graph collectives are those that global tensors bring (to_global)"
+        ))));
+    }
     if !t.device().is_cpu() || t.storage().is_none() {
         return Err(to_py(Error::not_implemented(format!(
             "{what} is on {}; the backends here are for cpu",

@@ -281,11 +281,13 @@ fn array<'py>(py: Python<'py>, t: &Tensor) -> Result<Bound<'py, PyAny>> {
 
 /// The elements as an array, over the same memory where that may be.
 fn exported<'py>(py: Python<'py>, t: &Tensor, force: bool) -> Result<Bound<'py, PyAny>> {
-    if t.has_key(bit::LAZY) || t.device().is_meta() {
-        return Err(Error::not_implemented(format!(
-            "numpy() is not supported for {} tensors: there is no data",
-            if t.device().is_meta() { "meta" } else { "traced" }
-        )));
+    if t.has_key(bit::LAZY) {
+        return Err(Error::not_implemented(
+            "numpy() is not supported for traced tensors: inside nn.Graph a tensor has no values while build is traced. Call it on what build returns",
+        ));
+    }
+    if t.device().is_meta() {
+        return Err(Error::not_implemented("numpy() is not supported for meta tensors: there is no data"));
     }
     if !force {
         if ag::requires_grad(t) {

@@ -18,7 +18,7 @@ from oneflow.func._batching import is_batching
 from oneflow.nn._building import Building, Kept
 from oneflow.nn._places import Places, user_depth
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, Names, flatten, flatten_call, modes_key, names_in, unflatten
+from oneflow.nn.structure import Modules, Names, flatten, flatten_call, modes_key, names_in, placeholders, unflatten
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
@@ -409,12 +409,12 @@ def _compile(
     trace = _oneflow._GraphTrace(name, places)
     _thread.compiles = True
     try:
-        placeholders = [trace.input(t) for t in tensors]
-        for placeholder, tensor in zip(placeholders, tensors, strict=True):
+        inputs = placeholders(trace, tensors)
+        for placeholder, tensor in zip(inputs, tensors, strict=True):
             if tensor.requires_grad:
                 placeholder.requires_grad_()
         # A function may write to what it is given: leaves that want a gradient would refuse that.
-        given = [p.view_as(p) if p.requires_grad else p for p in placeholders]
+        given = [p.view_as(p) if p.requires_grad else p for p in inputs]
         args, kwargs = unflatten(structure, iter(given))
         outputs: list[Tensor] = []
         with building:
@@ -423,8 +423,8 @@ def _compile(
         # Results are memory of their own, whatever they alias in the function.
         outputs = [o.clone() if trace.is_external(o) else o for o in outputs]
         wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
-        captured = [t for t in trace.captured() if not any(t is p for p in placeholders)]
-        leaves = [t.grad for t in (*placeholders, *captured) if t.is_leaf and t.grad is not None]
+        captured = [t for t in trace.captured() if not any(t is p for p in inputs)]
+        leaves = [t.grad for t in (*inputs, *captured) if t.is_leaf and t.grad is not None]
         if any(grad.is_lazy or trace.has_met(grad) for grad in leaves):
             raise NotImplementedError("backward() is called in it; nn.Graph compiles whole training steps")
         differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
@@ -435,7 +435,7 @@ def _compile(
             return programs
         trace.cut()
         seeds = [trace.input(outputs[i]) for i in differentiable]
-        ends = [*[placeholders[i] for i in wanted], *captured]
+        ends = [*[inputs[i] for i in wanted], *captured]
         # Hooks of the ends belong to the backward pass that will run this one.
         before = _oneflow._leave_out_leaf_hooks(True)
         try:

@@ -24,7 +24,7 @@ from oneflow.nn._places import Places, paths_of, user_depth
 from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
 from oneflow.nn._untraced import untraced
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, flatten_call, modes_key, names_in, unflatten
+from oneflow.nn.structure import Modules, flatten, flatten_call, modes_key, names_in, placeholders, unflatten
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -465,11 +465,11 @@ class Graph:
                 trace.name(tensor, name)
             for i, optimizer in enumerate(self._stepping()):
                 name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
-            placeholders = [trace.input(t) for t in tensors]
+            inputs = placeholders(trace, tensors)
             with self._precision(tensors), self._scaled():
                 with Building(self._all_modules().all, self._steps_in_build, self) as building:
                     try:
-                        structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), placeholders)
+                        structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), inputs)
                     except Exception as error:
                         places.tell(error, f"{self._name} traced build")
                         raise

@@ -88,6 +88,17 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     return parts if cls is list else cls(parts)
 
 
+def placeholders(trace: Any, tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors that stand for inputs in a trace.
+
+    Raises:
+        NotImplementedError: one is sparse.
+    """
+    if any(t.layout is not oneflow.strided for t in tensors):
+        raise NotImplementedError("nn.Graph: an input is sparse: give to_dense(), or its indices and values")
+    return [trace.input(t) for t in tensors]
+
+
 class Modules:
     """The modules below (and with) some, each once, and what of them decides a trace.
 
