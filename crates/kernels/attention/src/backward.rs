@@ -94,16 +94,19 @@ unsafe fn head<T: Float>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, batch: 
                     let g = kit.as_rows(grad_out, first_row..first_row + n_rows, p.value_width, g_room);
                     let from = Matrix { ptr: out.at(first_row, 0), ..out };
                     dispatch(isa(), Delta::<T> { g, out: from, n_rows, width: p.value_width, delta });
-                    let seen = p.visible(first_row + n_rows - 1, 0, p.keys);
-                    if seen == 0 {
+                    let visible = p.visible(first_row + n_rows - 1, 0, p.keys);
+                    if visible == 0 {
                         std::slice::from_raw_parts_mut(dq.ptr, n_rows * ep).fill(T::Acc::ZERO);
                     }
-                    for first_key in (0..seen).step_by(KEY_BLOCK) {
-                        let n = KEY_BLOCK.min(seen - first_key);
+                    for first_key in (0..visible).step_by(KEY_BLOCK) {
+                        let n = KEY_BLOCK.min(visible - first_key);
+                        // Of each tile of rows, how many of these keys it sees.
+                        let mut seen = [0; 64];
                         for at in (0..n_rows).step_by(kit.kernels.mr) {
                             let height = kit.kernels.mr.min(n_rows - at);
                             let row = first_row + at;
-                            let n_seen = p.visible(row + height - 1, first_key, n);
+                            let n_seen = p.seen([batch, head, row, first_key], height, n);
+                            seen[at / kit.kernels.mr] = n_seen;
                             let (weights, d_scores) = (weights.from(at, 0), d_scores.from(at, 0));
                             let shape = |k| (height, n_seen, k);
                             let scale = T::Acc::of(p.scale);
@@ -130,7 +133,7 @@ unsafe fn head<T: Float>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, batch: 
                                 kit.panel((height, ep, n_seen), d_scores, k, dq.from(at, 0), one, first_key > 0);
                             }
                         }
-                        let of_keys = OfKeys { p, kit, first_row, n_rows, first_key, n };
+                        let of_keys = OfKeys { p, kit, first_row, n_rows, first_key, seen: &seen };
                         of_keys.add(weights, g, dv.from(first_key, 0), vp);
                         of_keys.add(d_scores, q, dk.from(first_key, 0), ep);
                     }
@@ -165,17 +168,21 @@ struct OfKeys<'a, T: Float> {
     first_row: usize,
     n_rows: usize,
     first_key: usize,
-    n: usize,
+    /// How many keys each tile of rows sees.
+    seen: &'a [usize; 64],
 }
 
 impl<T: Float> OfKeys<'_, T> {
-    /// `to += block.T @ rows`, leaving out the rows that do not see the keys of a tile.
+    /// `to += block.T @ rows`, leaving out the first rows that do not see the keys of a tile.
     unsafe fn add(&self, block: Block<T::Acc>, rows: Block<T::Acc>, to: Block<T::Acc>, width: usize) {
         let mr = self.kit.kernels.mr;
-        for key in (0..self.n).step_by(mr) {
-            let height = mr.min(self.n - key);
-            let skip = if self.p.causal { (self.first_key + key).saturating_sub(self.first_row) } else { 0 };
-            let skip = skip.min(self.n_rows);
+        let tiles = &self.seen[..self.n_rows.div_ceil(mr)];
+        let n = tiles.iter().copied().max().unwrap_or(0);
+        for key in (0..n).step_by(mr) {
+            let height = mr.min(n - key);
+            let hidden = mr * tiles.iter().take_while(|seen| **seen <= key).count();
+            let ahead = if self.p.causal { (self.first_key + key).saturating_sub(self.first_row) } else { 0 };
+            let skip = hidden.max(ahead).min(self.n_rows);
             let at = block.from(skip, key);
             let transposed = Block { ptr: at.ptr, rs: 1, cs: at.rs };
             let shape = (height, width, self.n_rows - skip);

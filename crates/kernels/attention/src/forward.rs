@@ -95,7 +95,9 @@ unsafe fn head_rows<T: Float>(
                     for at in (0..n_rows).step_by(kit.kernels.mr) {
                         let height = kit.kernels.mr.min(n_rows - at);
                         let row = first_row + at;
-                        let n = p.visible(row + height - 1, first_key, KEY_BLOCK.min(p.keys - first_key));
+                        let n = p.seen([batch, head, row, first_key], height, KEY_BLOCK.min(p.keys - first_key));
+                        // The first keys start the sums, even if they are hidden.
+                        let n = n.max((first_key == 0) as usize);
                         if n == 0 {
                             continue;
                         }

@@ -151,6 +151,36 @@ impl<T: Copy> Problem<T> {
     pub fn visible(&self, row: usize, first: usize, n: usize) -> usize {
         if self.causal { (row + 1).saturating_sub(first).min(n) } else { n }
     }
+
+    /// How many of the `n` keys from `key` on there are up to the last that any of `height` rows may see: what lies behind it
+    /// need not be computed. Masks of truth values are looked at, others may hide nothing.
+    #[inline]
+    pub fn seen(&self, [batch, head, row, key]: [usize; 4], height: usize, n: usize) -> usize {
+        let n = self.visible(row + height - 1, key, n);
+        let Mask::Bool(m) = &self.mask else { return n };
+        let m = m.matrix(batch, head);
+        if m.cs != 1 {
+            return n;
+        }
+        let rows = if m.rs == 0 { 1 } else { height };
+        (row..row + rows).fold(0, |seen, row| {
+            // SAFETY: the mask covers every score, and its keys lie side by side.
+            let shown = unsafe { std::slice::from_raw_parts(m.at(row, key), n) };
+            seen + without_zeros(&shown[seen..])
+        })
+    }
+}
+
+/// Length without the zeros at the end.
+fn without_zeros(bytes: &[u8]) -> usize {
+    let mut n = bytes.len();
+    // Eight at a time while they are zeros.
+    while let Some(eight) = bytes[..n].last_chunk::<8>()
+        && *eight == [0; 8]
+    {
+        n -= 8;
+    }
+    bytes[..n].iter().rposition(|b| *b != 0).map_or(0, |last| last + 1)
 }
 
 /// Calls `$f` with the type of a dtype.
