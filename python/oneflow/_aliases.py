@@ -27,8 +27,6 @@ ALIASES = {
     "subtract": "sub",
     "true_divide": "div",
 }
-# Methods only.
-METHOD_ALIASES = {"__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_"}
 
 __all__ = []
 
@@ -39,6 +37,3 @@ for _alias, _name in ALIASES.items():
             __all__.append(_alias + _suffix)
         if hasattr(Tensor, _name + _suffix):
             setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
-for _alias, _name in METHOD_ALIASES.items():
-    if not hasattr(Tensor, _alias):
-        setattr(Tensor, _alias, getattr(Tensor, _name))

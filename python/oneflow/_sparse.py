@@ -294,7 +294,6 @@ _METHODS = (
     sparse_mask,
 )
 for _method in _METHODS:
-    if not hasattr(Tensor, _method.__name__):
-        setattr(Tensor, _method.__name__, _method)
+    setattr(Tensor, _method.__name__, _method)
 Tensor._dimI = sparse_dim  # type: ignore[attr-defined]
 Tensor._dimV = dense_dim  # type: ignore[attr-defined]

@@ -136,21 +136,6 @@ def spectral_norm(
     return parametrize.register_parametrization(module, name, parametrization)
 
 
-def _matrix_exp(a: Tensor) -> Tensor:
-    """The exponential of a matrix, by scaling, a Taylor polynomial and squaring."""
-    if hasattr(oneflow, "matrix_exp"):
-        return oneflow.matrix_exp(a)
-    n = 6
-    a = a / 2**n
-    result = term = oneflow.eye(a.size(-1), dtype=a.dtype, device=a.device).expand_as(a)
-    for k in range(1, 13):
-        term = term @ a / k
-        result = result + term
-    for _ in range(n):
-        result = result @ result
-    return result
-
-
 class _Orthogonal(Module):
     """Orthogonal (or semi-orthogonal) matrices, by the exponential, Cayley's map or Householder's reflections."""
 
@@ -181,7 +166,7 @@ class _Orthogonal(Module):
                 a = oneflow.cat([a, zeros], -1)
             a = a - a.mT
             if self.orthogonal_map == "matrix_exp":
-                q = _matrix_exp(a)
+                q = oneflow.matrix_exp(a)
             else:
                 eye = oneflow.eye(n, dtype=x.dtype, device=x.device)
                 q = oneflow.linalg.solve(eye + a * 0.5, eye - a * 0.5)
