@@ -141,8 +141,8 @@ pub fn columns(t: &Tensor) -> Result<Tensor> {
     t.transpose(-2, -1)?.clone_contiguous()?.transpose(-2, -1)
 }
 
-/// What the definitions of this family share. On devices without these kernels they raise: their libraries of
-/// decompositions are no part of the house yet, and no composition of other ops can factorise.
+/// What the definitions of this family share. On devices without these kernels they raise: no composition of other ops can
+/// factorise.
 pub const LINALG: OpDef = OpDef { faces: Faces::PRIVATE, amp: Amp::Float32, cost, ..OpDef::BASE };
 
 /// A few multiply-adds for each element and column.
