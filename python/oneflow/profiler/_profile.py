@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import socket
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from oneflow import _oneflow
 from oneflow.profiler import _export
 from oneflow.profiler._events import EventList, FunctionEvent, gather
+from oneflow.profiler._module_regions import ModuleRegions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -188,42 +189,17 @@ class record_function:
         return wrapper  # type: ignore[return-value]
 
 
-class _Modules:
-    """Regions of module calls, by hooks on every module."""
+class _NumberedModules(ModuleRegions):
+    """Regions named after the class and a number among its modules: "nn.Module: Linear_0"."""
 
     def __init__(self) -> None:
-        from oneflow.nn.modules import module as modules
+        super().__init__()
+        self._counts: Counter[str] = Counter()
 
-        self._open = threading.local()
-        self._numbers: dict[int, int] = {}
-        self._counts: dict[str, int] = {}
-        self._handles = [
-            modules.register_module_forward_pre_hook(self._enter),
-            modules.register_module_forward_hook(self._leave, always_call=True),
-        ]
-
-    def _enter(self, module: Any, args: Any) -> None:
+    def _learn(self, module: Any) -> None:
         kind = type(module).__name__
-        if id(module) not in self._numbers:
-            self._numbers[id(module)] = self._counts.get(kind, 0)
-            self._counts[kind] = self._numbers[id(module)] + 1
-        token = _oneflow._span_begin(f"nn.Module: {kind}_{self._numbers[id(module)]}", module=True)
-        if not hasattr(self._open, "stack"):
-            self._open.stack = []
-        self._open.stack.append((module, token))
-
-    def _leave(self, module: Any, args: Any, output: Any) -> None:
-        stack = getattr(self._open, "stack", [])
-        while stack:
-            entered, token = stack.pop()
-            if token is not None:
-                _oneflow._span_end(token)
-            if entered is module:
-                return
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
+        self._names[id(module)] = f"nn.Module: {kind}_{self._counts[kind]}"
+        self._counts[kind] += 1
 
 
 class profile:
@@ -296,7 +272,7 @@ class profile:
         self.step_num = 0
         self.current_action = self.schedule(0)
         self._session: int | None = None
-        self._modules: _Modules | None = None
+        self._modules: _NumberedModules | None = None
         self._step_region: record_function | None = None
         self._metadata: dict[str, str] = {}
         self._clear()
@@ -359,7 +335,7 @@ class profile:
         self._wall_ns = time.time_ns()
         self._origin: int | None = None
         if self.with_modules:
-            self._modules = _Modules()
+            self._modules = _NumberedModules()
         self._session = _oneflow._profiler_start(
             shapes=self.record_shapes, stacks=self.with_stack, memory=self.profile_memory, flops=self.with_flops
         )

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow.profiler._module_regions import ModuleRegions
 
 _SUFFIXES = ("", "K", "M", "B", "T")
 
@@ -154,39 +155,13 @@ class _Scopes:
             covered.append(inside or counts)
 
 
-class _ModuleNames:
+class _ModuleNames(ModuleRegions):
     """Regions named after the way to each module: "Net", "Net.layer1.0"."""
 
-    def __init__(self) -> None:
-        from oneflow.nn.modules import module as modules
-
-        self._names: dict[int, str] = {}
-        self._keep: list[Any] = []
-        self._open: list[tuple[Any, int | None]] = []
-        self._handles = [
-            modules.register_module_forward_pre_hook(self._enter),
-            modules.register_module_forward_hook(self._leave, always_call=True),
-        ]
-
-    def _enter(self, module: Any, args: Any) -> None:
-        if id(module) not in self._names:
-            root = type(module).__name__
-            self._keep.append(module)
-            for name, child in module.named_modules():
-                self._names.setdefault(id(child), f"{root}.{name}" if name else root)
-        self._open.append((module, _oneflow._span_begin(self._names[id(module)], module=True)))
-
-    def _leave(self, module: Any, args: Any, output: Any) -> None:
-        while self._open:
-            entered, token = self._open.pop()
-            if token is not None:
-                _oneflow._span_end(token)
-            if entered is module:
-                return
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
+    def _learn(self, module: Any) -> None:
+        root = type(module).__name__
+        for name, child in module.named_modules():
+            self._names.setdefault(id(child), f"{root}.{name}" if name else root)
 
 
 def _with_suffix(number: int, total: int) -> str:
