@@ -25,12 +25,7 @@ class Adafactor(Optimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Adafactor([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Adafactor(model.parameters(), lr=1e-2)
     """
 
     def __init__(

@@ -43,12 +43,7 @@ class NAdam(_Moments):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.NAdam([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.NAdam(model.parameters(), lr=2e-3)
     """
 
     def __init__(
@@ -109,12 +104,7 @@ class RAdam(_Moments):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.RAdam([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.RAdam(model.parameters(), lr=1e-3)
     """
 
     def __init__(
@@ -162,12 +152,7 @@ class Adamax(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Adamax([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Adamax(model.parameters(), lr=2e-3)
     """
 
     def __init__(

@@ -25,12 +25,7 @@ class Adadelta(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Adadelta([w])
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Adadelta(model.parameters())
     """
 
     def __init__(
@@ -82,12 +77,7 @@ class Adagrad(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Adagrad([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Adagrad(model.parameters(), lr=1e-2)
     """
 
     def __init__(
@@ -161,12 +151,7 @@ class RMSprop(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.RMSprop([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.RMSprop(model.parameters(), lr=1e-2, momentum=0.9)
     """
 
     def __init__(
@@ -221,12 +206,7 @@ class Rprop(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Rprop([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Rprop(model.parameters(), lr=1e-2)
     """
 
     def __init__(
@@ -281,12 +261,7 @@ class ASGD(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.ASGD([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.ASGD(model.parameters(), lr=1e-2)
     """
 
     def __init__(

@@ -26,12 +26,7 @@ class LAMB(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.LAMB([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.LAMB(model.parameters(), lr=1e-3, weight_decay=1e-2)
     """
 
     def __init__(
@@ -99,12 +94,7 @@ class Ftrl(RuleOptimizer):
 
     Example::
 
-        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
-        >>> optimizer = oneflow.optim.Ftrl([w], lr=0.1)
-        >>> (w**2).sum().backward()
-        >>> optimizer.step()
-        >>> bool((w < 1).all())
-        True
+        >>> optimizer = oneflow.optim.Ftrl(model.parameters(), lr=1e-3, lambda1=1e-4)
     """
 
     def __init__(
