@@ -74,3 +74,23 @@ def test_memory_over_time():
     assert "cumsum" in [r["name"] for r in rows]
     assert all("test_seeing.py:" in r["origin"] for r in rows)
     assert max(r["bytes"] for r in rows) == graph.memory()["lower_bound"] or graph.memory()["lower_bound"] == 0
+
+
+def test_one_module_may_be_shown_alone(capsys):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.Tanh(), nn.Linear(3, 2)))
+    model[1].to(nn.graph.GraphModule).debug(2, op_repr_with_py_stack=True)
+
+    class Alone(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def build(self, x):
+            return self.model(x)
+
+    Alone()(flow.ones(1, 4))
+    shown = capsys.readouterr().out
+    assert "module model.1: Sequential" in shown and "tanh(" in shown and shown.count("linear(") == 1
+    assert "test_seeing.py" in shown and "module model.1.1" in shown
+    with pytest.raises(ValueError, match="v_level"):
+        model.to(nn.graph.GraphModule).debug(9)

@@ -330,6 +330,20 @@ class GraphModule:
             raise TypeError(f"set_stage(): expected a placement, got {type(placement).__name__}")
         self._marks.update(stage=stage_id, placement=placement)
 
+    def debug(self, v_level: int = -1, *, op_repr_with_py_stack: bool = False) -> None:
+        """Choose what is printed of this module when a graph compiles, whatever the graph prints of itself.
+
+        Args:
+            v_level: -1 nothing; 0 or 1 the module; 2 or 3 also its ops as they run, those of its backward apart.
+            op_repr_with_py_stack: print the lines of Python that the ops come from.
+
+        Raises:
+            ValueError: another level.
+        """
+        if not isinstance(v_level, int) or not -1 <= v_level <= 3:
+            raise ValueError(f"GraphModule.debug(): v_level must be -1, 0, 1, 2 or 3, got {v_level!r}")
+        self._marks["debug"] = (v_level, op_repr_with_py_stack)
+
     def to(self, kind: Any) -> Any:
         """``to(nn.Module)`` is the module itself, ``to(nn.graph.GraphModule)`` this.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from itertools import accumulate
 from typing import Any
 
@@ -59,6 +60,16 @@ class Program:
         names = ("name", "origin", "reads", "writes", "bytes")
         parts = [(name, origin, ", ".join(ins), ", ".join(outs)) for name, origin, _, ins, outs, _ in rows]
         return [dict(zip(names, (*part, size), strict=True)) for part, size in zip(parts, live, strict=False)]
+
+    def describe_module(self, name: str, path: str, module: Any) -> list[str]:
+        """What ``GraphModule.debug`` shows of a module."""
+        level, with_stack = module.__dict__.get("_in_graphs", {}).get("debug", (-1, False))
+        lines = [f"{name}: module {path}: {module!r}"] if level >= 0 else []
+        if level >= 2:
+            of_it = re.compile(rf", module {re.escape(path)}(\.|$)")
+            found = [line for line in self.compiled.text(False).split("\n") if of_it.search(line)]
+            lines += found if with_stack else [line.partition("  # ")[0] for line in found]
+        return lines
 
     def describe(self, name: str, level: int, modules: dict[str, Any], with_stack: bool) -> list[str]:
         """What ``Graph.debug`` shows at a level beyond 0."""

@@ -550,17 +550,21 @@ class Graph:
         return result, together
 
     def _print(self, program: Program, traced: float, compiled: float) -> None:
+        lines: list[str] = []
         rank = oneflow.distributed.get_rank() if oneflow.distributed.is_initialized() else 0
         level = self._debug_level
-        if level < 0 or not (rank in self._debug_ranks or -1 in self._debug_ranks):
-            return
-        memory = {k: v for k, v in program.compiled.memory().items() if k != "holders"}
-        lines = [
-            f"{self._name}: traced in {traced:.3f} s, compiled in {compiled:.3f} s",
-            f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}",
-            *program.describe(self._name, level, self._modules, self._show_stack),
-        ]
-        sys.stdout.write("\n".join(lines) + "\n")
+        if level >= 0 and (rank in self._debug_ranks or -1 in self._debug_ranks):
+            memory = {k: v for k, v in program.compiled.memory().items() if k != "holders"}
+            lines = [
+                f"{self._name}: traced in {traced:.3f} s, compiled in {compiled:.3f} s",
+                f"{self._name}: {program.compiled.n_launches()} launches a run, memory {memory}",
+                *program.describe(self._name, level, self._modules, self._show_stack),
+            ]
+        for name, module in self._modules.items():
+            for child, part in module.named_modules():
+                lines += program.describe_module(self._name, f"{name}.{child}".rstrip("."), part)
+        if lines:
+            sys.stdout.write("\n".join(lines) + "\n")
 
     def memory_timeline(self) -> list[dict[str, Any]]:
         """Return for each step of the latest program its name, its origin with the lines of Python it comes from, what
