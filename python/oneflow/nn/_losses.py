@@ -1,4 +1,4 @@
-"""The losses used most: each is one op of the table."""
+"""Losses that are one op of the table each, and what all losses share. The others: ``_composed_losses.py``."""
 
 from __future__ import annotations
 

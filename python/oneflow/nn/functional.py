@@ -50,6 +50,21 @@ from oneflow.nn._activations import (
 from oneflow.nn._attention import canonical_mask as _canonical_mask  # noqa: F401
 from oneflow.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
 from oneflow.nn._bilinear import bilinear
+from oneflow.nn._composed_losses import (
+    cosine_embedding_loss,
+    ctc_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    kl_div,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from oneflow.nn._conv import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -104,21 +119,6 @@ from oneflow.nn._losses import (
     mse_loss,
     nll_loss,
     smooth_l1_loss,
-)
-from oneflow.nn._more_losses import (
-    cosine_embedding_loss,
-    ctc_loss,
-    gaussian_nll_loss,
-    hinge_embedding_loss,
-    kl_div,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    poisson_nll_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
 )
 from oneflow.nn._norms import batch_norm, group_norm, instance_norm, local_response_norm
 from oneflow.nn._resample import (

@@ -1,4 +1,4 @@
-"""The losses that are used less, composed of ops in Python."""
+"""Losses composed of ops in Python. Those that are one op stand in ``_losses.py``."""
 
 from __future__ import annotations
 
