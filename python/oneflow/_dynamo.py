@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from oneflow.compiler import disable, is_compiling, list_backends, reset
-from oneflow.compiler._compile import OptimizedModule
+from oneflow.compiler import OptimizedModule, disable, is_compiling, list_backends, reset
 
 __all__ = [
     "OptimizedModule",

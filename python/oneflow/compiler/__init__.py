@@ -6,19 +6,7 @@ kind of input. Where Python depends on data it falls back to eager execution, an
 
 from __future__ import annotations
 
-from oneflow.compiler._compile import (
-    OptimizedModule,
-    compile,
-    cudagraph_mark_step_begin,
-    disable,
-    get_default_backend,
-    is_compiling,
-    is_dynamo_compiling,
-    list_backends,
-    reset,
-    set_default_backend,
-    set_stance,
-)
+from oneflow.compiler._compile import compile, reset
 from oneflow.compiler._hints import (
     allow_in_graph,
     assume_constant_result,
@@ -26,6 +14,17 @@ from oneflow.compiler._hints import (
     nested_compile_region,
     nonstrict_trace,
     substitute_in_graph,
+)
+from oneflow.compiler._module import OptimizedModule
+from oneflow.compiler._settings import (
+    cudagraph_mark_step_begin,
+    disable,
+    get_default_backend,
+    is_compiling,
+    is_dynamo_compiling,
+    list_backends,
+    set_default_backend,
+    set_stance,
 )
 
 __all__ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import Function
+from oneflow.compiler import _settings
+from oneflow.compiler._module import OptimizedModule
 from oneflow.func._batching import is_batching
 from oneflow.nn._building import Building, Kept
 from oneflow.nn._places import Places, user_depth
@@ -22,16 +23,7 @@ from oneflow.nn.structure import Modules, Names, flatten, flatten_call, modes_ke
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16
-_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# Backends of PyTorch's that run Python as it is, and those in whose place the one here compiles.
-_EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
-_COMPILE = ("oneflow", "inductor", "aot_eager", "aot_ts", "cudagraphs", "onnxrt", "openxla", "tensorrt", "ts", "tvm")
-_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
-_stance = "default"
-_default_backend = "oneflow"
 _all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
-# Set while this thread traces for compile, as opposed to a graph.
-_thread = threading.local()
 
 
 def compile(
@@ -95,12 +87,9 @@ def compile(
         raise TypeError(f"compile(): expected a function or a module, got {type(model).__name__}")
     if disable:
         return model
-    if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    _settings.check_mode(mode, options)
     fuse = bool((options or {}).get("fuse", True))
-    settings = (fullgraph, fuse, _is_eager(backend or _default_backend), recompile_limit or _KEPT)
+    settings = (fullgraph, fuse, _settings.runs_python(backend), recompile_limit or _KEPT)
     if isinstance(model, Module):
         return OptimizedModule(model, CompiledFunction(model, *settings))
     compiled = CompiledFunction(model, *settings)
@@ -116,71 +105,6 @@ def compile(
         return own(*args[1:], **kwargs)
 
     return call
-
-
-def _is_eager(backend: Any) -> bool:
-    if not isinstance(backend, str):
-        raise NotImplementedError("compile(): a backend is given by name: there is no FX graph to call a function with")
-    if backend not in _EAGER + _COMPILE:
-        raise RuntimeError(f"Invalid backend: {backend!r}: expected one of {', '.join(_COMPILE + _EAGER)}")
-    return backend in _EAGER
-
-
-class OptimizedModule(Module):
-    """A compiled module. Attributes, parameters and modes are those of the module inside, ``_orig_mod``.
-
-    Example::
-
-        >>> type(oneflow.compile(nn.Linear(2, 1))).__name__
-        'OptimizedModule'
-    """
-
-    def __init__(self, module: Module, call: Callable[..., Any]) -> None:
-        super().__init__()
-        self._modules["_orig_mod"] = module
-        self.__dict__["_compiled_call"] = call
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the compiled module."""
-        return self._compiled_call(*args, **kwargs)
-
-    @property
-    def training(self) -> bool:  # type: ignore[override]
-        """The mode of the module inside."""
-        module = self.__dict__.get("_modules", {}).get("_orig_mod")
-        return True if module is None else module.training
-
-    @training.setter
-    def training(self, mode: bool) -> None:
-        module = self.__dict__.get("_modules", {}).get("_orig_mod")
-        if module is not None:
-            module.training = mode
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "_orig_mod":
-                raise
-            return getattr(self._orig_mod, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN or name in self.__dict__ or "_modules" not in self.__dict__:
-            super().__setattr__(name, value)
-        else:
-            setattr(self._orig_mod, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
-
-    def __len__(self) -> int:
-        return len(self._orig_mod)  # type: ignore[arg-type]
-
-    def __bool__(self) -> bool:
-        return True
-
-
-_OWN = frozenset(("_orig_mod", "training"))
 
 
 class CompiledFunction:
@@ -222,7 +146,8 @@ class CompiledFunction:
         return (self._fullgraph, self._fuse, self._eager, self._limit)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._eager or _stance == "force_eager" or _oneflow._is_tracing() or is_batching():
+        stance = _settings.stance()
+        if self._eager or stance == "force_eager" or _oneflow._is_tracing() or is_batching():
             return self._function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -231,11 +156,11 @@ class CompiledFunction:
         except (TypeError, NotImplementedError) as error:
             return self._fall_back(error, args, kwargs)
         if programs is _NEW or (programs is not None and programs.is_stale()):
-            if _stance == "eager_on_recompile":
+            if stance == "eager_on_recompile":
                 return self._function(*args, **kwargs)
             if programs is _NEW and len(self._programs) >= self._limit:
                 return self._run_eagerly(f"it has been compiled for {self._limit} other kinds of inputs", args, kwargs)
-            if _stance == "fail_on_recompile":
+            if stance == "fail_on_recompile":
                 raise RuntimeError(
                     f"compile: {self._name()} has no program for such inputs, and the stance is 'fail_on_recompile'"
                 )
@@ -407,7 +332,7 @@ def _compile(
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
     trace = _oneflow._GraphTrace(name, places)
-    _thread.compiles = True
+    _settings.set_compiling(True)
     try:
         inputs = placeholders(trace, tensors)
         for placeholder, tensor in zip(inputs, tensors, strict=True):
@@ -445,7 +370,7 @@ def _compile(
         found = [g.clone() if any(g is s for s in seeds) else g for g in grads if g is not None]
         forward, backward, saved_inputs, _ = trace.finish_parts([o.detach() for o in outputs], found, fuse=fuse)
     finally:
-        _thread.compiles = False
+        _settings.set_compiling(False)
         trace.abort()
     programs = _Programs(result, forward)
     programs.backward = backward
@@ -484,44 +409,6 @@ def _memory(building: Building) -> list[Tensor]:
     return list({id(t): t for t in found if t is not None}.values())
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Let ``fn`` run as Python in every call: a compiled function that calls it runs eagerly, and says so.
-
-    Graphs trace it, as they do everything that ``build`` calls.
-
-    Args:
-        fn: a function or a module.
-        recursive: accepted: what ``fn`` calls runs eagerly too.
-        reason: part of what is said.
-
-    Example::
-
-        >>> oneflow.compiler.disable(lambda x: x + 1)(1)
-        2
-    """
-    if fn is None:
-        return functools.partial(disable, recursive=recursive, reason=reason)
-    if isinstance(fn, type):
-        return fn
-    name = getattr(fn, "__qualname__", type(fn).__name__)
-    text = f"{name} is marked with compiler.disable()" + (f": {reason}" if reason else "")
-    if isinstance(fn, Module):
-        fn.register_forward_pre_hook(functools.partial(_refuse_to_compile, text))
-        return fn
-
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        _refuse_to_compile(text)
-        return fn(*args, **kwargs)
-
-    return call
-
-
-def _refuse_to_compile(text: str, *_: Any) -> None:
-    if getattr(_thread, "compiles", False):
-        raise NotImplementedError(text)
-
-
 def reset() -> None:
     """Forget all compiled programs.
 
@@ -531,114 +418,3 @@ def reset() -> None:
     """
     for function in list(_all):
         function.reset()
-
-
-def is_compiling() -> bool:
-    """Whether this thread is tracing a function or a graph.
-
-    Example::
-
-        >>> oneflow.compiler.is_compiling()
-        False
-    """
-    return bool(_oneflow._is_tracing())
-
-
-is_dynamo_compiling = is_compiling
-
-
-def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """Return the names of backends that compile.
-
-    Example::
-
-        >>> isinstance(oneflow.compiler.list_backends(), list)
-        True
-    """
-    return ["oneflow"]
-
-
-def get_default_backend() -> str:
-    """Return the backend of :func:`compile` calls that name none.
-
-    Example::
-
-        >>> oneflow.compiler.get_default_backend()
-        'oneflow'
-    """
-    return _default_backend
-
-
-def set_default_backend(backend: str | None) -> None:
-    """Choose the backend of :func:`compile` calls that name none; None is "oneflow".
-
-    Raises:
-        RuntimeError: an unknown backend.
-
-    Example::
-
-        >>> oneflow.compiler.set_default_backend(None)
-    """
-    global _default_backend
-    _is_eager(backend or "oneflow")
-    _default_backend = backend or "oneflow"
-
-
-def cudagraph_mark_step_begin() -> None:
-    """Do nothing: programs run without recorded launches.
-
-    Example::
-
-        >>> oneflow.compiler.cudagraph_mark_step_begin()
-    """
-
-
-class set_stance:
-    """Choose how compiled functions run. A function, a context manager and a decorator.
-
-    Args:
-        stance: "default" compiles for every new kind of input; "force_eager" runs Python as it is;
-            "eager_on_recompile" runs what is compiled already, and all else eagerly; "fail_on_recompile" raises there.
-        skip_guard_eval_unsafe: accepted; what a program is for is looked at in every call.
-        force_backend: "eager" is the stance "force_eager", and goes with "default" only.
-
-    Raises:
-        RuntimeError: another stance, or an unknown backend.
-
-    Example::
-
-        >>> with oneflow.compiler.set_stance("force_eager"):
-        ...     oneflow.compile(lambda x: x + 1)(oneflow.ones(1))
-        tensor([2.])
-    """
-
-    def __init__(
-        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | None = None
-    ) -> None:
-        global _stance
-        if force_backend is not None:
-            if stance != "default":
-                raise RuntimeError("set_stance(): force_backend goes with the stance 'default' only")
-            stance = "force_eager" if _is_eager(force_backend) else stance
-        if stance not in _STANCES:
-            raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected one of {', '.join(_STANCES)}")
-        self._before, self._stance = _stance, stance
-        _stance = stance
-
-    def __enter__(self) -> None:
-        global _stance
-        _stance = self._stance
-
-    def __exit__(self, *_: Any) -> None:
-        global _stance
-        _stance = self._before
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        self.__exit__()
-
-        @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with set_stance(self._stance):
-                return fn(*args, **kwargs)
-
-        return call

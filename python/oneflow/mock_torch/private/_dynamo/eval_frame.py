@@ -1,5 +1,5 @@
 """``torch._dynamo.eval_frame``."""
 
-from oneflow.compiler._compile import OptimizedModule
+from oneflow.compiler import OptimizedModule
 
 __all__ = ["OptimizedModule"]
