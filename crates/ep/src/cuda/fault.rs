@@ -8,7 +8,7 @@ use oneflow_base::{Error, Result};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
-    /// `INDEX` or `TARGET`.
+    /// One of the constants.
     pub kind: i64,
     pub value: i64,
     pub dim: i64,
@@ -18,14 +18,27 @@ pub struct Fault {
 impl Fault {
     pub const INDEX: i64 = 1;
     pub const TARGET: i64 = 2;
+    /// Of a Poisson distribution.
+    pub const RATE: i64 = 3;
+    /// Of bags.
+    pub const OFFSETS: i64 = 4;
+    pub const SORTER: i64 = 5;
 
     fn error(self, device: u16) -> Error {
         let Fault { kind, value, dim, size } = self;
         let what = match kind {
             Fault::TARGET => format!("Target {value} is out of bounds."),
+            Fault::RATE => "poisson(): invalid Poisson rate, expected rate to be non-negative".into(),
+            Fault::OFFSETS => {
+                format!(
+                    "embedding_bag: offsets have to start with 0, not to decrease, and to end by {size}, got {value}"
+                )
+            }
+            Fault::SORTER => "searchsorted(): sorter index out of range".into(),
             _ => format!("index {value} is out of bounds for dimension {dim} with size {size}"),
         };
-        Error::index(format!("{what} (found on cuda:{device} by an operation issued before this synchronisation)"))
+        let text = format!("{what} (found on cuda:{device} by an operation issued before this synchronisation)");
+        if matches!(kind, Fault::INDEX | Fault::TARGET) { Error::index(text) } else { Error::runtime(text) }
     }
 }
 

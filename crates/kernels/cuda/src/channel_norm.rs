@@ -90,11 +90,8 @@ impl Rows {
     }
 }
 
-/// Where and how rows are summed: kept and reduced dimensions, and what `rows` gave for them.
-fn split(queue: Queue, nest: Nest, of_channels: bool, walked: usize) -> Result<(Nest, Nest, bool, i64)> {
-    let by = Rows { groups: 1, of_channels };
-    let (kept, mut reduced) = nest.partition(|d| by.is_kept(d));
-    // In the order of the memory that is read; the rows stay in theirs.
+/// How rows are summed: kept and reduced dimensions in the order of memory of operand `walked`, and what `rows` gave for them.
+fn split(queue: Queue, kept: Nest, mut reduced: Nest, walked: usize) -> Result<(Nest, Nest, bool, i64)> {
     reduced.strides.swap(0, walked);
     reduced = reduced.ordered();
     reduced.strides.swap(0, walked);
@@ -105,19 +102,14 @@ fn split(queue: Queue, nest: Nest, of_channels: bool, walked: usize) -> Result<(
     Ok((kept, reduced, by_x, parts))
 }
 
-/// Means and reciprocal deviations of the rows from the elements. `running`: as BATCH_NORM's.
-fn statistics(
+/// (n, mean, squared deviations) of every row, in parts.
+fn moments(
     queue: Queue,
     x: &View<'_>,
-    by: &Rows,
-    (mean, rstd): (*mut u8, *mut u8),
-    numbers: [f64; 2],
-    running: &Running,
-) -> Result<()> {
-    let (dtype, compute) = (x.dtype, x.dtype.compute());
-    let nest = Nest::new(&by.sizes(x), &[&by.strides(x)]);
-    let (kept, reduced, by_x, parts) = split(queue, nest, by.of_channels, 0)?;
-    let moments = Scratch::new(queue, by.n(x) * parts * 3, compute.size())?;
+    (kept, reduced, by_x, parts): (Nest, Nest, bool, i64),
+) -> Result<(Scratch, i64)> {
+    let dtype = x.dtype;
+    let moments = Scratch::new(queue, kept.n() * parts * 3, dtype.compute().size())?;
     let (grid, by_x) = rows(kept.n() * parts, reduced.n() / parts, by_x);
     let (kept, reduced) = (kept.geo_unmerged("batch_norm")?, reduced.geo_unmerged("batch_norm")?);
     // SAFETY: the arguments are the template's; the scratch holds three numbers a part of a row.
@@ -130,7 +122,40 @@ fn statistics(
             args![by_x, parts, x.ptr, moments.ptr(), kept, reduced],
         )?
     };
-    finish(queue, dtype, (moments.ptr(), parts), (mean, rstd), by.n(x), numbers, running)
+    Ok((moments, parts))
+}
+
+/// Means and reciprocal deviations of the rows from the elements. `running`: as BATCH_NORM's.
+fn statistics(
+    queue: Queue,
+    x: &View<'_>,
+    by: &Rows,
+    stats: (*mut u8, *mut u8),
+    numbers: [f64; 2],
+    running: &Running,
+) -> Result<()> {
+    let (kept, reduced) = Nest::new(&by.sizes(x), &[&by.strides(x)]).partition(|d| by.is_kept(d));
+    let (moments, parts) = moments(queue, x, split(queue, kept, reduced, 0)?)?;
+    finish(queue, x.dtype, (moments.ptr(), parts), stats, by.n(x), numbers, running)
+}
+
+/// Sums of squared deviations. Operands of both nests: x, out.
+pub fn deviations(queue: Queue, x: &View<'_>, out: &View<'_>, kept: Nest, reduced: Nest) -> Result<()> {
+    let only =
+        |n: &Nest, k: usize| Nest { sizes: n.sizes.clone(), strides: [n.strides[k].clone()].into_iter().collect() };
+    let to = only(&kept, 1).geo("square_deviations")?;
+    let (moments, parts) = moments(queue, x, split(queue, only(&kept, 0), only(&reduced, 0), 0)?)?;
+    let dtype = x.dtype;
+    // SAFETY: the arguments are the template's.
+    unsafe {
+        run(
+            queue,
+            key(6, dtype, dtype),
+            || text(6, dtype, dtype),
+            linear(to.n()),
+            args![moments.ptr(), parts, out.ptr, to],
+        )
+    }
 }
 
 fn finish(
@@ -236,7 +261,8 @@ impl<'a> Backward<'a> {
         let (x, compute) = (&self.x, self.x.dtype.compute());
         let strides = [by.strides(&self.grad), by.strides(x), stat.stat(x), by.channel(x)];
         let nest = Nest::new(&by.sizes(x), &strides.each_ref().map(Vec::as_slice));
-        let (kept, reduced, by_x, parts) = split(self.queue, nest, by.of_channels, 1)?;
+        let (kept, reduced) = nest.partition(|d| by.is_kept(d));
+        let (kept, reduced, by_x, parts) = split(self.queue, kept, reduced, 1)?;
         let n = by.n(x);
         let partial = Scratch::new(self.queue, n * parts * 2, compute.size())?;
         let (grid, by_x) = rows(n * parts, reduced.n() / parts, by_x);

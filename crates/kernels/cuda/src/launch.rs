@@ -37,7 +37,6 @@ pub enum Family {
     Attention,
     Resample,
     Bag,
-    Deviations,
     Search,
     LogCumSumExp,
     RandomBy,

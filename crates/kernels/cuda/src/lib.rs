@@ -4,6 +4,7 @@
 //! range) are reported to the host's next synchronisation instead of being checked before the launch. Knows no tensor and
 //! no op; elementwise meaning comes from `Expr`.
 
+mod attention;
 mod chain;
 mod channel_norm;
 mod conv;
@@ -19,6 +20,9 @@ mod optimizer;
 mod pool;
 mod random;
 mod reduce;
+mod resample;
+mod rnn;
+mod rows;
 mod sort;
 mod sources;
 mod text;
@@ -94,6 +98,17 @@ pub fn register() {
         slot!(BATCH_NORM_BACKWARD, channel_norm::batch_norm_backward),
         slot!(GROUP_NORM, channel_norm::group_norm),
         slot!(GROUP_NORM_BACKWARD, channel_norm::group_norm_backward),
+        slot!(ATTENTION, attention::attention),
+        slot!(ATTENTION_BACKWARD, attention::attention_backward),
+        slot!(RESAMPLE, resample::resample),
+        slot!(EMBEDDING_BAG, rows::embedding_bag),
+        slot!(SEARCHSORTED, rows::searchsorted),
+        slot!(LOGCUMSUMEXP, rows::logcumsumexp),
+        slot!(RANDOM_BY, rows::random_by),
+        slot!(SQUARE_DEVIATIONS, rows::square_deviations),
+        slot!(CROSS_ENTROPY_REDUCED, nn::cross_entropy_reduced),
+        slot!(RNN, rnn::rnn),
+        slot!(RNN_BACKWARD, rnn::rnn_backward),
         // By the host: rare, and made of few long steps that depend on each other.
         slot!(CTC_LOSS),
         slot!(CTC_LOSS_BACKWARD),

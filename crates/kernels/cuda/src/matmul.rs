@@ -35,6 +35,9 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
             return Err(Error::not_implemented(format!("matmul: CUDA kernels multiply {} by {}", a.dtype, v.dtype)));
         }
     }
+    if l.opt_output(1).is_some() {
+        return Err(Error::not_implemented("matmul: no CUDA kernel keeps what the activation was given"));
+    }
     if out.numel() == 0 {
         return Ok(());
     }

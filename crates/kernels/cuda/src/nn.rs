@@ -6,7 +6,7 @@ use crate::nest::Nest;
 use crate::reduce;
 use crate::text::{Builder, bits_type, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
-use oneflow_ep::cuda::Text;
+use oneflow_ep::cuda::{Grid, Text};
 use oneflow_kernels_prim::{Launch, ReduceKind, ScatterKind, View};
 
 pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
@@ -75,6 +75,13 @@ fn norm_key(part: u8, dtype: DType, weight: DType, rms: bool) -> Key {
     Key::new(Family::Norm).small(part as u64).dtype(dtype).dtype(weight).small(rms as u64)
 }
 
+fn without_residual(name: &str, residual: Option<View<'_>>) -> Result<()> {
+    match residual {
+        Some(_) => Err(Error::not_implemented(format!("{name}: no CUDA kernel adds a residual"))),
+        None => Ok(()),
+    }
+}
+
 /// Both of one dtype, where both are there.
 fn weight_dtype(name: &str, weight: Option<View<'_>>, bias: Option<View<'_>>, x: DType) -> Result<DType> {
     match (weight, bias) {
@@ -89,6 +96,7 @@ fn weight_dtype(name: &str, weight: Option<View<'_>>, bias: Option<View<'_>>, x:
 pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
     let (x, weight, bias, y) = (l.input(0)?, l.opt_input(1), l.opt_input(2), l.output(0)?);
     let (n_dims, eps, rms) = (l.param(0)?.usize(), l.param(1)?.f64(), l.param(2)?.bool());
+    without_residual("layer_norm", l.opt_input(3))?;
     let w = weight_dtype("layer_norm", weight, bias, x.dtype)?;
     let (outer, inner) = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
     let (outer, inner) = (outer.geo("layer_norm")?, inner.geo("layer_norm")?);
@@ -110,6 +118,7 @@ pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
 pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, x, mean, rstd, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.input(3)?, l.opt_input(4));
     let (n_dims, rms) = (l.param(0)?.usize(), l.param(2)?.bool());
+    without_residual("layer_norm_backward", l.opt_input(5))?;
     let at = x.ndim().saturating_sub(n_dims);
     let mean = address(mean);
     if let Some(out) = l.opt_output(0) {
@@ -170,9 +179,11 @@ pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-pub fn loss_text(forward: bool, dtype: DType, weight: DType) -> Result<Text> {
-    let b = Builder::new("cross_entropy").variant("FORWARD", forward as u8);
+/// `part` 0: backward, 1: forward, 2: the end of CROSS_ENTROPY_REDUCED. The rows' losses are stored as `loss`.
+pub fn loss_text(part: u8, dtype: DType, weight: DType, loss: DType) -> Result<Text> {
+    let b = Builder::new("cross_entropy").variant("FORWARD", part);
     let b = b.compute("C", float("cross_entropy", dtype)?.compute())?.dtype("T", dtype)?.dtype("W", weight)?;
+    let b = b.dtype("L", loss)?;
     Ok(b.push(include_str!("text/loss.cu")).finish())
 }
 
@@ -182,21 +193,27 @@ fn step(v: Option<View<'_>>) -> i64 {
 }
 
 pub unsafe fn cross_entropy(l: &Launch<'_>) -> Result<()> {
-    let (x, target, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2));
-    let (loss, lse) = (l.output(0)?, l.output(1)?);
+    let loss = l.output(0)?;
+    // SAFETY: the launch's contract.
+    unsafe { row_losses(l, &loss, std::ptr::null_mut()) }
+}
+
+/// Losses of the rows, and their weights where these are wanted (contiguous, of the compute dtype).
+unsafe fn row_losses(l: &Launch<'_>, loss: &View<'_>, row_weights: *mut u8) -> Result<()> {
+    let (x, target, weight, lse) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(1)?);
     let (ignore, smoothing) = (l.param(0)?.i64(), Number::new(x.dtype.compute(), l.param(1)?.f64()));
     if target.dtype != DType::I64 {
         return Err(unsupported("cross_entropy target", target.dtype));
     }
     let (n, c) = (x.sizes[0], x.sizes[1]);
     let w = weight.map_or(x.dtype, |w| w.dtype);
-    let key = Key::new(Family::Loss).small(1).dtype(x.dtype).dtype(w);
+    let key = Key::new(Family::Loss).small(1).dtype(x.dtype).dtype(w).dtype(loss.dtype);
     // SAFETY: the arguments are the template's.
     unsafe {
         run(
             l.queue,
             key,
-            || loss_text(true, x.dtype, w),
+            || loss_text(1, x.dtype, w, loss.dtype),
             rows(n, c, true).0,
             args![
                 x.ptr,
@@ -207,7 +224,8 @@ pub unsafe fn cross_entropy(l: &Launch<'_>) -> Result<()> {
                 address(weight),
                 step(weight),
                 loss.ptr,
-                step(Some(loss)),
+                step(Some(*loss)),
+                row_weights,
                 lse.ptr,
                 step(Some(lse)),
                 n,
@@ -217,6 +235,25 @@ pub unsafe fn cross_entropy(l: &Launch<'_>) -> Result<()> {
                 faults(l.queue)?
             ],
         )
+    }
+}
+
+pub unsafe fn cross_entropy_reduced(l: &Launch<'_>) -> Result<()> {
+    let (x, loss, total, mean) = (l.input(0)?, l.output(0)?, l.output(2)?, l.param(2)?.bool() as i32);
+    let (n, compute) = (x.sizes[0], float("cross_entropy", x.dtype)?.compute());
+    let room = Scratch::new(l.queue, 2 * n + 1, compute.size())?;
+    let at = |i: i64| room.ptr().wrapping_add(i as usize * compute.size());
+    let (many, one) = ([n], [1]);
+    let vector = |ptr, sizes| View { ptr, dtype: compute, sizes, strides: &[1] };
+    let (losses, weights, sum) = (vector(at(0), &many), vector(at(n), &many), vector(at(2 * n), &one));
+    let (total, key) = (vector(total.ptr, &one), Key::new(Family::Loss).small(2).dtype(x.dtype));
+    // SAFETY: the scratch holds two numbers a row and one more; it lives until the launches were issued.
+    unsafe {
+        row_losses(l, &losses, weights.ptr)?;
+        reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &losses, &sum)?;
+        reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &weights, &total)?;
+        let text = || loss_text(2, x.dtype, x.dtype, x.dtype);
+        run(l.queue, key, text, Grid::linear(1, 1), args![sum.ptr, total.ptr, loss.ptr, mean])
     }
 }
 
@@ -232,7 +269,7 @@ pub unsafe fn cross_entropy_backward(l: &Launch<'_>) -> Result<()> {
         run(
             l.queue,
             key,
-            || loss_text(false, x.dtype, w),
+            || loss_text(0, x.dtype, w, x.dtype),
             rows(n, c, true).0,
             args![
                 grad.ptr,

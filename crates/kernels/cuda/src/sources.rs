@@ -1,9 +1,12 @@
 //! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
 
-use crate::{channel_norm, conv, elementwise, index, matmul, nn, optimizer, pool, random, reduce, sort};
+use crate::{
+    attention, channel_norm, conv, elementwise, index, matmul, nn, optimizer, pool, random, reduce, resample, rnn,
+    rows, sort,
+};
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Activation, Expr, Rule, ScatterKind};
+use oneflow_kernels_prim::{Activation, BagMode, Expr, RandomByKind, ResampleMode, RnnMode, Rule, ScatterKind};
 use std::collections::HashSet;
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F64, DType::BF16];
@@ -60,6 +63,10 @@ pub fn all_sources() -> Result<Vec<Text>> {
         }
         all.extend([sort::text(0, from)?, sort::text(2, from)?, sort::nonzero_text(0, from)?]);
         all.push(sort::nonzero_text(1, from)?);
+        all.push(rows::search_text(from, DType::I64)?);
+        for kind in [RandomByKind::Poisson, RandomByKind::Binomial, RandomByKind::Gamma] {
+            all.push(rows::random_by_text(kind, from)?);
+        }
         all.push(nn::embedding_text(from, DType::I64)?);
         all.push(random::text(2, from)?);
         all.push(random::text(3, from)?);
@@ -72,8 +79,9 @@ pub fn all_sources() -> Result<Vec<Text>> {
             for part in 0..3 {
                 all.push(nn::norm_text(part, d, d, flag)?);
             }
-            all.push(nn::loss_text(flag, d, d)?);
+            all.push(nn::loss_text(flag as u8, d, d, d)?);
         }
+        all.extend([nn::loss_text(1, d, d, d.compute())?, nn::loss_text(2, d, d, d)?]);
         for rule in Rule::all() {
             all.extend([optimizer::text(rule, d, d, d)?, optimizer::text(rule, d, d.compute(), d)?]);
         }
@@ -92,9 +100,29 @@ pub fn all_sources() -> Result<Vec<Text>> {
             }
             all.push(channel_norm::text(part, d, d)?);
         }
+        all.push(channel_norm::text(6, d, d)?);
+        all.push(rows::logcumsumexp_text(d)?);
+        for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
+            all.push(rows::bag_text(mode, d, DType::I64, DType::I32)?);
+        }
+        for transposed in [false, true] {
+            all.push(resample::text(transposed, d, d)?);
+            all.push(resample::text(transposed, d, d.compute())?);
+        }
         for part in 0..4 {
             all.push(pool::text(part, d)?);
+            for (mask, tiles) in [(DType::Bool, [4, 4]), (DType::F32, [8, 8]), (d, [1, 16])] {
+                all.push(attention::text(part, d, mask, tiles)?);
+            }
         }
+    }
+    for mode in (0..).map_while(RnnMode::from_u64) {
+        for part in 0..3 {
+            all.extend([rnn::text(part, mode, DType::F32)?, rnn::text(part, mode, DType::F64)?]);
+        }
+    }
+    for mode in (0..).map_while(ResampleMode::from_u64) {
+        all.extend([resample::table_text(mode, DType::F32)?, resample::table_text(mode, DType::F64)?]);
     }
     for i in [DType::I32, DType::I64] {
         all.push(nn::embedding_keys_text(i)?);

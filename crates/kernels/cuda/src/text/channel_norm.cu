@@ -1,6 +1,6 @@
 // BATCH_NORM and GROUP_NORM: rows of elements (a channel of all samples; a group of one sample) with a mean and a deviation each.
 // PART 0 moments of parts of rows, 1 their ends and the running statistics, 2 the map, 3 sums of the backward by parts of rows,
-// 4 their ends, 5 the gradient of x. Operands of the geometries: see each kernel; `stat` is the row of an element, `chan` its
+// 4 their ends, 5 the gradient of x, 6 the ends of SQUARE_DEVIATIONS. Operands of the geometries: see each kernel; `stat` is the row of an element, `chan` its
 // channel.
 
 #if PART == 0
@@ -168,6 +168,24 @@ extern "C" __global__ void entry(const C* from, i64 parts, i64 rows, C* sums, W*
         }
         if (grad_weight) put(grad_weight + row * weight_stride, gx);
         if (grad_bias) put(grad_bias + row * bias_stride, g);
+    }
+}
+#elif PART == 6
+// Operand: out.
+extern "C" __global__ void entry(const C* moments, i64 parts, T* out, const __grid_constant__ Geo<1> kept) {
+    for (i64 row = first_position(); row < kept.n; row += position_step()) {
+        f64 n = 0, mu = 0, m2 = 0;
+        for (i64 part = 0; part < parts; part++) {
+            const C* m = moments + (row * parts + part) * 3;
+            const f64 k = m[0], d = m[1] - mu;
+            if (k == 0) continue;
+            mu += d * (k / (n + k));
+            m2 += m[2] + d * d * n * (k / (n + k));
+            n += k;
+        }
+        i64 at[1];
+        locate(kept, row, at);
+        put(out + at[0], m2);
     }
 }
 #else

@@ -1,5 +1,5 @@
 // CROSS_ENTROPY of [n, c] logits and its backward: a row of threads a row of logits. A wrong target is reported and its
-// row counts as ignored.
+// row counts as ignored. FORWARD 2 ends CROSS_ENTROPY_REDUCED.
 
 D bool valid(i64 target, i64 c, i64 ignore, Fault* fault, bool first) {
     if (target == ignore) return false;
@@ -8,7 +8,11 @@ D bool valid(i64 target, i64 c, i64 ignore, Fault* fault, bool first) {
     return false;
 }
 
-#if FORWARD
+#if FORWARD == 2
+extern "C" __global__ void entry(const C* sum, const C* total, T* loss, i32 mean) {
+    put(loss, mean ? *sum / *total : *sum);
+}
+#elif FORWARD == 1
 struct Sums {
     C max, sum, all, weights;
 };
@@ -22,7 +26,7 @@ D Sums merge(Sums a, Sums b) {
 }
 
 extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 row_stride, i64 stride, const i64* target, i64 target_stride,
-                                 const W* weight, i64 weight_stride, T* loss, i64 loss_stride, C* lse, i64 lse_stride,
+                                 const W* weight, i64 weight_stride, L* loss, i64 loss_stride, C* row_weights, C* lse, i64 lse_stride,
                                  i64 n, i64 c, i64 ignore, C smoothing, Fault* fault) {
     __shared__ Sums room[1024];
     const Place p = place(1);
@@ -48,15 +52,17 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 ro
             const C z = s.max + LN(s.sum);
             C lse_out = (C)0;
             const i64 t = target[row * target_stride];
-            C value = (C)0;
+            C value = (C)0, row_weight = (C)0;
             if (valid(t, c, ignore, fault, true)) {
                 lse_out = z;
                 const C w = weight ? get<C>(weight + t * weight_stride) : (C)1;
+                row_weight = w;
                 value = w * (z - get<C>(x + t * stride));
                 if (smoothing != (C)0)
                     value = ((C)1 - smoothing) * value + smoothing / (C)c * (s.weights * z - s.all);
             }
             put(loss + row * loss_stride, value);
+            if (row_weights) row_weights[row] = row_weight;
             lse[row * lse_stride] = lse_out;
         }
     }

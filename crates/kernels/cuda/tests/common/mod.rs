@@ -209,7 +209,7 @@ impl<'a> Case<'a> {
         self
     }
 
-    fn on_cpu(&mut self) -> oneflow_base::Result<()> {
+    pub fn on_cpu(&mut self) -> oneflow_base::Result<()> {
         let queue = Queue { device: Device::CPU, raw: std::ptr::null_mut() };
         fn view(a: &Option<Arr>) -> Option<View<'_>> {
             a.as_ref().map(|a| a.view_at(a.bytes.as_ptr().cast_mut()))
