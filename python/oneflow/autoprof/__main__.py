@@ -75,9 +75,8 @@ def main(argv: list[str] | None = None) -> int:
     mean = geometric_mean(rows)
     if mean is not None:
         slower = sum(1 for row in rows if row.ratio is not None and row.ratio < 1)
-        print(
-            f"PyTorch's time over oneflow's, geometric mean: {mean:.2f}; slower than PyTorch: {slower} of {len(rows)}"
-        )  # noqa: T201
+        summary = f"PyTorch's time over oneflow's, geometric mean: {mean:.2f}"
+        print(f"{summary}; slower than PyTorch: {slower} of {len(rows)}")  # noqa: T201
     if options.csv:
         write_csv(rows, options.csv)
     if options.html:
