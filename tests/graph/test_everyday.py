@@ -305,3 +305,37 @@ def test_what_build_may_not_take_or_do():
     with pytest.raises(NotImplementedError, match=r"traced(?s:.)*test_everyday\.py"):
         Calls(lambda x: x.numpy())(flow.ones(2))
     assert double(flow.ones(2)).tolist() == [2, 2]
+
+
+class Normed(nn.Module):
+    """Keeps what it computes from a parameter beside it, first as that parameter's own memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(flow.ones(2))
+        self.used = self.weight.detach()
+
+    def forward(self, x):
+        self.used = self.weight * 3
+        return x * self.used
+
+
+def test_an_attribute_that_shares_memory_with_a_parameter():
+    module = Normed()
+    graph = Calls(module, module)
+    for _ in range(2):
+        assert graph(flow.ones(2)).tolist() == [3, 3]
+        assert module.weight.tolist() == [1, 1] and module.used.tolist() == [3, 3]
+
+
+def test_packed_sequences_whose_lengths_are_numbers():
+    rnn, x = nn.LSTM(4, 5, bidirectional=True), flow.randn(3, 3, 4)
+    utils = nn.utils.rnn
+
+    def run(x, lengths):
+        packed, _ = rnn(utils.pack_padded_sequence(x, lengths, enforce_sorted=False))
+        return utils.pad_packed_sequence(packed)
+
+    for lengths in ([3, 1, 2], [1, 3, 2]):
+        for have, want in zip(Calls(run, rnn)(x, lengths), run(x, lengths), strict=True):
+            assert flow.allclose(have, want, atol=1e-6)

@@ -273,13 +273,9 @@ impl Tracer {
         })
     }
 
-    /// Whether the trace has read or written the memory of a tensor from outside.
+    /// Whether the trace has read or written a tensor from outside: this one, not another of the same memory.
     pub fn has_met(&self, t: &Tensor) -> Result<bool> {
-        let Some(s) = t.storage() else { return Ok(false) };
-        self.with(|trace| {
-            let list = trace.known.get(&(s.ptr() as usize));
-            Ok(list.is_some_and(|list| list.iter().any(|(known, _)| known.same(s))))
-        })
+        self.with(|trace| Ok(trace.met.contains_key(&t.id())))
     }
 
     /// What was traced so far is the forward part, what follows the backward part: `Traced::split` makes two graphs.

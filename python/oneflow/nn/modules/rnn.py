@@ -146,7 +146,7 @@ class RNNBase(Module):
 
     def _state_size(self, input: Tensor, batch_sizes: Tensor | None, width: int) -> tuple[int, int, int]:
         if batch_sizes is not None:
-            batch = int(batch_sizes[0].item())
+            batch = batch_sizes.tolist()[0]
         else:
             batch = input.shape[0 if self.batch_first else 1]
         return self.num_layers * (1 + self.bidirectional), batch, width

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn._untraced import untraced
 
 __all__ = [
     "PackedSequence",
@@ -150,15 +151,18 @@ def pack_padded_sequence(
         >>> nn.utils.rnn.pack_padded_sequence(x, [3, 1], batch_first=True).batch_sizes
         tensor([2, 1, 1])
     """
-    if isinstance(lengths, Tensor):
-        lengths = lengths.to(oneflow.int64)
-    else:
-        lengths = oneflow.tensor(list(lengths), dtype=oneflow.int64)
     batch_dim = 0 if batch_first else 1
     sorted_indices = None
-    if not enforce_sorted:
-        lengths, order = lengths.sort(descending=True)
-        sorted_indices = order.to(input.device)
+    # Lengths decide shapes: a trace knows those that are numbers.
+    with untraced():
+        if isinstance(lengths, Tensor):
+            lengths = lengths.to(oneflow.int64)
+        else:
+            lengths = oneflow.tensor(list(lengths), dtype=oneflow.int64)
+        if not enforce_sorted:
+            lengths, order = lengths.sort(descending=True)
+            sorted_indices = order.to(input.device)
+    if sorted_indices is not None:
         input = input.index_select(batch_dim, sorted_indices)
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
@@ -180,13 +184,15 @@ def pack_padded_sequence(
         )
     if values[0] > longest:
         raise RuntimeError(f"Expected lengths of at most {longest}, the input's steps, but got {values[0]}")
-    there = oneflow.arange(values[0]).unsqueeze(1) < lengths.to("cpu")
-    rows = there.reshape(-1).nonzero().squeeze(1)
-    # In memory a batch-first sequence has its steps together.
-    if batch_first:
-        rows = rows % n * longest + rows // n
-    data = input.reshape(n * longest, *input.shape[2:]).index_select(0, rows.to(input.device))
-    return PackedSequence(data, there.sum(1), sorted_indices, None)
+    with untraced():
+        there = oneflow.arange(values[0]).unsqueeze(1) < lengths.to("cpu")
+        rows = there.reshape(-1).nonzero().squeeze(1)
+        # In memory a batch-first sequence has its steps together.
+        if batch_first:
+            rows = rows % n * longest + rows // n
+        rows, batch_sizes = rows.to(input.device), there.sum(1)
+    data = input.reshape(n * longest, *input.shape[2:]).index_select(0, rows)
+    return PackedSequence(data, batch_sizes, sorted_indices, None)
 
 
 def pad_packed_sequence(
@@ -215,7 +221,7 @@ def pad_packed_sequence(
                 "Expected total_length to be at least the length of the longest sequence in input, but got "
                 f"total_length={total_length} and max sequence length being {steps}"
             )
-    n = int(batch_sizes[0].item())
+    n = batch_sizes.tolist()[0]
     column = oneflow.arange(n)
     there = batch_sizes.unsqueeze(1) > column
     lengths = there.sum(0)
