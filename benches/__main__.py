@@ -14,7 +14,7 @@ from typing import Any
 
 from benches.cases import SECTIONS
 from benches.graph import pairs as graph_pairs
-from benches.measure import Report, count_processor_time
+from benches.measure import Report, count_processor_time, wait_by
 
 NAMES = (*SECTIONS, "graph")
 
@@ -73,6 +73,9 @@ def main() -> None:
     torch, oneflow = packages()
     torch.set_num_threads(args.threads)
     oneflow.set_num_threads(args.threads)
+    if args.device != "cpu":
+        wait_by(torch.cuda.synchronize, oneflow.cuda.synchronize)
+        print(torch.cuda.get_device_name(args.device), end=", ")
     print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
     for name in args.sections or NAMES:
         report = Report(args.seconds)

@@ -602,6 +602,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     ag::set_anomaly_hooks(ag::AnomalyHooks { whereabouts, report: warn });
     ag::set_poll(poll);
     oneflow_core::set_warn(warn);
+    oneflow_kernels::set_notice(warn);
     private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
     private.setattr("_push_saved_hooks", wrap_pyfunction!(_push_saved_hooks, private)?)?;
     private.setattr("_pop_saved_hooks", wrap_pyfunction!(_pop_saved_hooks, private)?)?;

@@ -1,0 +1,129 @@
+"""Networks of every kind of layer train on a GPU as they do on the CPU, in float32 and in half types."""
+
+import oneflow
+import oneflow.nn as nn
+import oneflow.nn.functional as F
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+
+class Images(nn.Module):
+    """Convolutions (strided, grouped, depthwise, dilated, transposed), poolings, norms over channels, resampling."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.Conv2d(16, 32, 1), nn.GroupNorm(4, 32))
+        self.grouped = nn.Conv2d(32, 32, 3, 1, 2, dilation=2, groups=4)
+        self.up = nn.ConvTranspose2d(32, 8, 2, 2)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.pool(self.stem(x))
+        x = F.gelu(self.depthwise(x))
+        x = F.avg_pool2d(F.relu(self.grouped(x)), 3, 1, 1)
+        x = F.interpolate(self.up(x), scale_factor=1.5, mode="bilinear")
+        return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+class Volumes(nn.Module):
+    """One and three spatial dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.three = nn.Sequential(nn.Conv3d(1, 4, 3, 2, 1), nn.BatchNorm3d(4), nn.ReLU(), nn.AdaptiveMaxPool3d(2))
+        self.one = nn.Sequential(nn.Conv1d(4, 8, 3, padding=1), nn.MaxPool1d(2), nn.Tanh())
+        self.head = nn.Linear(32, 5)
+
+    def forward(self, x):
+        x = self.three(x.reshape(x.shape[0], 1, 12, 16, 16)).flatten(2)
+        return self.head(self.one(x).flatten(1))
+
+
+class Sequences(nn.Module):
+    """Attention (causal, and masked with more heads of the query than of key and value) and recurrent layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.EmbeddingBag(16, 24, mode="mean")
+        self.lstm = nn.LSTM(24, 24, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(48, 24, batch_first=True)
+        self.qkv = nn.Linear(24, 24 + 2 * 12)
+        self.head = nn.Linear(24, 5)
+
+    def forward(self, x):
+        tokens = (x.flatten(1)[:, :64] * 4).abs().long().clamp(0, 15).reshape(-1, 4)
+        x = self.table(tokens).reshape(x.shape[0], 16, 24)
+        x = self.gru(self.lstm(x)[0])[0]
+        q, k, v = self.qkv(x).split([24, 12, 12], -1)
+        q, k, v = (t.unflatten(-1, (-1, 6)).transpose(1, 2) for t in (q, k, v))
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        mask = oneflow.arange(16, device=x.device)[None, :] % 3 != oneflow.arange(16, device=x.device)[:, None] % 2 + 1
+        x = x + F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.head(x.transpose(1, 2).flatten(2).mean(1))
+
+
+def losses(kind, device, channels_last=False, amp=None, n_steps=4):
+    oneflow.manual_seed(0)
+    model = kind().to(device)
+    x = oneflow.randn(6, 3, 32, 32).to(device)
+    y = oneflow.tensor([0, 1, 2, 3, 4, 1]).to(device)
+    if channels_last:
+        model, x = model.to(memory_format=oneflow.channels_last), x.to(memory_format=oneflow.channels_last)
+    optimizer = oneflow.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    history = []
+    for _ in range(n_steps):
+        with oneflow.autocast(oneflow.device(device).type, dtype=amp, enabled=amp is not None):
+            loss = F.cross_entropy(model(x).float(), y, label_smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+    return history
+
+
+@pytest.mark.parametrize("kind", [Images, Volumes, Sequences])
+def test_losses_are_the_cpus(kind, gpu):
+    # Sums in other orders, which steps carry on.
+    assert losses(kind, gpu) == pytest.approx(losses(kind, "cpu"), rel=1e-3)
+
+
+def test_channels_last(gpu):
+    assert losses(Images, gpu, channels_last=True) == pytest.approx(losses(Images, "cpu"), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [Images, Volumes, Sequences])
+def test_half_types(kind, gpu):
+    there = losses(kind, gpu, amp=oneflow.bfloat16)
+    assert there == pytest.approx(losses(kind, "cpu"), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", [Images, Sequences])
+def test_a_run_repeats_bit_by_bit(kind, gpu):
+    assert losses(kind, gpu) == losses(kind, gpu)
+
+
+def test_large_attention(gpu):
+    """Many tiles of rows and keys; the backward against the composition in float64."""
+    oneflow.manual_seed(1)
+    q, k, v = (oneflow.randn(2, 4, 300, 64, device=gpu, requires_grad=True) for _ in range(3))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    got = oneflow.autograd.grad((out * out).sum(), (q, k, v))
+    wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    scores = wide[0] @ wide[1].transpose(-1, -2) / 8
+    hidden = oneflow.ones(300, 300, dtype=oneflow.bool, device=gpu).triu(1)
+    expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ wide[2]
+    assert oneflow.allclose(out.double(), expected, rtol=1e-4, atol=1e-5)
+    for g, e in zip(got, oneflow.autograd.grad((expected * expected).sum(), wide), strict=True):
+        assert oneflow.allclose(g.double(), e, rtol=1e-3, atol=1e-4)
+
+
+def test_what_has_no_kernel_runs_on_the_host(gpu):
+    x = oneflow.randn(4, 4, dtype=oneflow.float64)
+    with pytest.warns(UserWarning, match="runs on the host"):
+        # Whatever ran before, one of these is new.
+        there = [f(x.to(gpu)) for f in (oneflow.linalg.inv, oneflow.linalg.svdvals, oneflow.fft.rfft)]
+    for f, t in zip((oneflow.linalg.inv, oneflow.linalg.svdvals, oneflow.fft.rfft), there, strict=True):
+        assert t.is_cuda and oneflow.allclose(t.cpu(), f(x))
