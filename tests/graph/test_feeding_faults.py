@@ -160,7 +160,7 @@ def test_a_failing_step_names_its_line_and_ends_the_loader():
             ended.append(True)
 
     seen = []
-    with pytest.raises(IndexError, match=r"embedding .*test_feeding_faults\.py:\d+") as caught:
+    with pytest.raises(IndexError, match=r"embedding .*test_feeding_faults\.py:\d+, module table") as caught:
         for y in graph.over(loader()):
             seen.append(y.shape)
     assert len(seen) == 2

@@ -14,6 +14,7 @@ use oneflow_runtime::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Does nothing but note when, in nanoseconds after a start.
@@ -50,49 +51,62 @@ fn row(streams: &[u32]) -> (Network, Instant, Arc<AtomicU64>) {
     (Network::start(&p, bodies, Arc::new(AtomicBool::new(false))).unwrap(), start, acted)
 }
 
-/// Median nanoseconds of one run, and until its last actor acted; before each the caller rests.
-fn run((n, start, acted): &mut (Network, Instant, Arc<AtomicU64>), times: usize, rest: Duration) -> (f64, f64) {
+/// Nanoseconds of one run after a rest of the caller, and until its last actor acted.
+fn run((n, start, acted): &mut (Network, Instant, Arc<AtomicU64>), rest: Duration) -> (f64, f64) {
     let mut no = || Ok(());
-    let mut one = |n: &mut Network| {
-        n.submit(RunArgs::default(), &mut no).unwrap();
-        n.collect(&mut no, &mut |_| Ok(())).unwrap();
-    };
-    (0..100).for_each(|_| one(n));
-    let (mut whole, mut way) = (Vec::new(), Vec::new());
-    for _ in 0..times {
-        std::thread::sleep(rest);
-        let from = start.elapsed().as_nanos() as f64;
-        one(n);
-        whole.push(start.elapsed().as_nanos() as f64 - from);
-        way.push(acted.load(Ordering::Relaxed) as f64 - from);
-    }
-    (median(whole), median(way))
+    std::thread::sleep(rest);
+    let from = start.elapsed().as_nanos() as f64;
+    n.submit(RunArgs::default(), &mut no).unwrap();
+    n.collect(&mut no, &mut |_| Ok(())).unwrap();
+    (start.elapsed().as_nanos() as f64 - from, acted.load(Ordering::Relaxed) as f64 - from)
 }
 
-/// Median nanoseconds from `unpark` until a thread that has slept that long runs.
-fn unpark(times: usize, rest: Duration) -> f64 {
-    let (start, woken) = (Instant::now(), Arc::new(AtomicU64::new(0)));
-    let (end, inner) = (Arc::new(AtomicBool::new(false)), woken.clone());
-    let ended = end.clone();
-    let sleeper = std::thread::spawn(move || {
-        while !ended.load(Ordering::Relaxed) {
-            std::thread::park();
-            inner.store(start.elapsed().as_nanos() as u64, Ordering::Release);
-        }
-    });
-    let one = |_| {
+/// Two bare threads: one parks, and answers whoever wakes it.
+struct Pair {
+    start: Instant,
+    state: Arc<(AtomicU64, AtomicBool)>,
+    sleeper: JoinHandle<()>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let (start, caller) = (Instant::now(), std::thread::current());
+        let state = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+        let inner = state.clone();
+        let sleeper = std::thread::spawn(move || {
+            while !inner.1.load(Ordering::Acquire) {
+                std::thread::park();
+                inner.0.store(start.elapsed().as_nanos() as u64, Ordering::Release);
+                caller.unpark();
+            }
+        });
+        Pair { start, state, sleeper }
+    }
+
+    /// Nanoseconds from `unpark` after a rest until the answer has woken the caller, and until the sleeper ran.
+    fn run(&self, rest: Duration) -> (f64, f64) {
         std::thread::sleep(rest);
-        let (from, before) = (start.elapsed().as_nanos() as u64, woken.load(Ordering::Acquire));
-        sleeper.thread().unpark();
-        while woken.load(Ordering::Acquire) == before {
-            std::hint::spin_loop();
+        let before = self.state.0.load(Ordering::Acquire);
+        let from = self.start.elapsed().as_nanos() as f64;
+        self.sleeper.thread().unpark();
+        while self.state.0.load(Ordering::Acquire) == before {
+            std::thread::park();
         }
-        (woken.load(Ordering::Acquire) - from) as f64
-    };
-    let m = median((0..times).map(one).collect());
-    end.store(true, Ordering::Relaxed);
-    sleeper.thread().unpark();
-    m
+        (self.start.elapsed().as_nanos() as f64 - from, self.state.0.load(Ordering::Acquire) as f64 - from)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.state.1.store(true, Ordering::Release);
+        self.sleeper.thread().unpark();
+    }
+}
+
+/// Medians of many.
+fn medians(times: usize, one: impl FnMut(usize) -> (f64, f64)) -> (f64, f64) {
+    let (whole, there) = (0..times).map(one).unzip();
+    (median(whole), median(there))
 }
 
 const SIZE: i64 = 4;
@@ -190,17 +204,23 @@ fn kernels_alone(n: usize) -> f64 {
 fn main() {
     oneflow_kernels::register_all();
     oneflow_ops::register();
-    let (no_rest, rest) = (Duration::ZERO, Duration::from_millis(2));
-    let whole = |streams: &[u32]| run(&mut row(streams), 20_001, no_rest).0;
+    let whole = |streams: &[u32]| {
+        let mut row = row(streams);
+        medians(20_001, |_| run(&mut row, Duration::ZERO)).0
+    };
     println!("one actor and its message, same thread: {:.0} ns", (whole(&[1; 36]) - whole(&[1; 4])) / 32.0);
     println!("one message to a thread that spins: {:.0} ns", (whole(&[1, 2]) - whole(&[1])) / 2.0);
-    let (there_and_back, there) = run(&mut row(&[1, 2]), 401, rest);
-    println!(
-        "one message to a thread that sleeps: {:.1} us, with the answer {:.1} us; a bare unpark {:.1} us",
-        there / 1000.0,
-        there_and_back / 1000.0,
-        unpark(401, rest) / 1000.0
-    );
+    let (mut row, pair, rest) = (row(&[1, 2]), Pair::new(), Duration::from_millis(2));
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..401 {
+        ours.push(run(&mut row, rest));
+        bare.push(pair.run(rest));
+    }
+    for (what, times) in [("one message to a thread that sleeps", ours), ("the same with bare threads that park", bare)]
+    {
+        let (whole, there) = medians(times.len(), |i| times[i]);
+        println!("{what}: {:.1} us, with the answer {:.1} us", there / 1000.0, whole / 1000.0);
+    }
     let n = 1000;
     let mut s = Session::new(straight_line(n), Vec::new()).unwrap();
     // SAFETY: f32 is the Rust type of F32.

@@ -375,7 +375,8 @@ impl Network {
                 ));
             }
             self.late.append(&mut lock(&self.shared.failures));
-            if !self.late.is_empty() && !self.in_motion() {
+            // What was made before it comes first: also what came since the look above.
+            if !self.late.is_empty() && !self.in_motion() && !ready(&self.shared.ledger) {
                 let (task, error) = self.late.swap_remove(0);
                 return Err(self.fail(task, error));
             }

@@ -131,7 +131,10 @@ impl Plan {
                     let slots =
                         slots.ok_or_else(|| bad(format!("task {:?}: there is no register {}", t.name, p.register)))?;
                     if p.pieces == 0 || p.pieces > slots {
-                        return Err(bad(format!("task {:?}: {} pieces of register {}", t.name, p.pieces, p.register)));
+                        return Err(bad(format!(
+                            "too few credits, task {:?} waits for {} pieces of register {} with {slots} slots",
+                            t.name, p.pieces, p.register
+                        )));
                     }
                     count[p.register as usize] += 1;
                 }

@@ -103,8 +103,10 @@ fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String
     let mut error = None;
     let mut no = || Ok(());
     for _ in 0..runs {
-        let r = n.submit(RunArgs::default(), &mut no).and_then(|()| n.collect(&mut no, &mut |_| Ok(())));
-        match r {
+        // Every other run waits for its data first.
+        let data = if done % 2 == 0 { n.wait_for_data(&mut no) } else { Ok(()) };
+        let r = data.and_then(|()| n.submit(RunArgs::default(), &mut no));
+        match r.and_then(|()| n.collect(&mut no, &mut |_| Ok(()))) {
             Ok(()) => done += 1,
             Err(e) => {
                 error = Some(e.to_string());
