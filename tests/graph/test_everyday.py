@@ -339,3 +339,65 @@ def test_packed_sequences_whose_lengths_are_numbers():
     for lengths in ([3, 1, 2], [1, 3, 2]):
         for have, want in zip(Calls(run, rnn)(x, lengths), run(x, lengths), strict=True):
             assert flow.allclose(have, want, atol=1e-6)
+
+
+class Averaged(optim.Optimizer):
+    """As users write them: the first step makes the state."""
+
+    def __init__(self, params, lr=0.1, in_place=True, counted=False):
+        super().__init__(params, {"lr": lr})
+        self.in_place, self.counted = in_place, counted
+
+    @flow.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(beta=0.9, sum=flow.zeros_like(p), n=0 if self.counted else flow.zeros(()))
+                if self.in_place and not self.counted:
+                    state["n"].add_(1)
+                    state["sum"].mul_(state["beta"]).add_(p.grad)
+                else:
+                    state["n"] = state["n"] + 1
+                    state["sum"] = state["sum"] * state["beta"] + p.grad
+                p.sub_(group["lr"] * state["sum"] / state["n"])
+
+
+def damped(params):
+    return optim.SGD(params, lr=0.1, momentum=0.9, dampening=0.5)
+
+
+@pytest.mark.parametrize("kind", [Averaged, lambda p: Averaged(p, in_place=False), damped])
+def test_optimizers_whose_first_step_makes_their_state(kind):
+    def train(compiled):
+        model = net()
+        optimizer = kind(model.parameters())
+        graph, losses = Step(model, optimizer), []
+        for i in range(8):
+            if i == 5:
+                optimizer.param_groups[0]["lr"] = 0.01
+            if compiled:
+                loss = graph(X, Y)
+            else:
+                optimizer.zero_grad()
+                loss = F.mse_loss(model(X), Y)
+                loss.backward()
+                optimizer.step()
+            losses.append(loss.item())
+        return losses, [v for s in optimizer.state.values() for v in s.values()]
+
+    (have, state), (want, expected) = train(True), train(False)
+    assert have == pytest.approx(want, rel=1e-5)
+    for a, b in zip(state, expected, strict=True):
+        assert a == b if isinstance(a, float) else flow.allclose(a, b, atol=1e-6)
+
+
+def test_optimizers_that_count_in_python_are_refused():
+    model = net()
+    optimizer = Averaged(model.parameters(), counted=True)
+    graph = Step(model, optimizer)
+    graph(X, Y)
+    with pytest.raises(NotImplementedError, match=r"Averaged\.step\(\) changes state\[0\]\['n'\], a number"):
+        graph(X, Y)
+    assert next(iter(optimizer.state.values()))["n"] == 1

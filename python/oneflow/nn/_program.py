@@ -22,13 +22,22 @@ class Program:
         modules: those that the program is about.
         memory: tensors whose memory it reads and writes.
         optimizers: those that step in it.
+        once: whether it is for one run, which makes what the next program is about.
     """
 
-    __slots__ = ("alive", "compiled", "kept", "modules", "optimizers", "states", "structure")
+    __slots__ = ("alive", "compiled", "kept", "modules", "once", "optimizers", "ran", "states", "structure")
 
     def __init__(
-        self, compiled: Any, structure: Any, kept: Kept, modules: Modules, memory: list[Tensor], optimizers: list[Any]
+        self,
+        compiled: Any,
+        structure: Any,
+        kept: Kept,
+        modules: Modules,
+        memory: list[Tensor],
+        optimizers: list[Any],
+        once: bool = False,
     ) -> None:
+        self.once, self.ran = once, False
         self.compiled = compiled
         self.structure = structure
         self.kept = kept
@@ -43,10 +52,13 @@ class Program:
         rest = iter(results)
         returned = unflatten(self.structure, rest)
         self.kept.put(rest)
+        self.ran = True
         return returned
 
     def is_stale(self) -> bool:
         """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
+        if self.once and self.ran:
+            return True
         return self.compiled.is_stale() or any(o.state is not s or len(s) != n for o, s, n in self.states)
 
     def timeline(self) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
 from oneflow.nn._building import Building, GraphModule, stages_after
 from oneflow.nn._graph_config import GraphConfig
+from oneflow.nn._optimizer_states import States
 from oneflow.nn._places import Places, paths_of, user_depth
 from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
 from oneflow.nn._untraced import untraced
@@ -337,7 +339,7 @@ class Graph:
         if (settings or attributes) and self._changes == _MANY_CHANGES:
             names = ", ".join(map(repr, sorted(settings or attributes)))
             of, free = (
-                ("optimizers", "learning rates, momenta, betas and decays") if settings else ("modules", "tensors")
+                ("optimizers", "learning rates and such of the rules here") if settings else ("modules", "tensors")
             )
             text = f"{self._name} is compiled again whenever {names} of its {of} changes, {_MANY_CHANGES} times so far"
             warnings.warn(f"{text}: {free} may change freely", stacklevel=user_depth())
@@ -448,6 +450,7 @@ class Graph:
             raise RuntimeError("an nn.Graph is called inside the build of another one")
         for optimizer in self._stepping():
             optimizer.prepare()
+        states = {id(optimizer): States(optimizer) for optimizer in self._stepping()}
         groups = [group["params"] for optimizer, _ in self._optimizers for group in optimizer.param_groups]
         leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
         leaves.update((id(p), p) for _, p in self._parameters() if p.is_leaf)
@@ -467,7 +470,8 @@ class Graph:
                 name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
             inputs = placeholders(trace, tensors)
             with self._precision(tensors), self._scaled():
-                with Building(self._all_modules().all, self._steps_in_build, self) as building:
+                steps = functools.partial(self._steps_in_build, states)
+                with Building(self._all_modules().all, steps, self) as building:
                     try:
                         structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), inputs)
                     except Exception as error:
@@ -479,9 +483,17 @@ class Graph:
                 traced_step(optimizer, self._scaler)
             if self._scaler is not None:
                 self._scaler.update()
+            # One program makes such state, the next one updates it.
+            n_places = len(building.kept.places)
+            outputs += [made for state in states.values() for made in state.settle(building.kept)]
+            once = len(building.kept.places) > n_places
             traced = time.perf_counter()
             after = stages_after(self._modules.values())
             compiled = trace.finish(outputs, stages_after=after, **self.config._options())
+        except BaseException:
+            for state in states.values():
+                state.restore()
+            raise
         finally:
             trace.abort()
             for p, grad in grads:
@@ -491,11 +503,11 @@ class Graph:
         self._others.update((i, m) for i, m in building.called.items() if i not in own)
         self._moved |= building.moved
         self._flat = self._all_modules()
-        program = Program(compiled, structure, building.kept, self._flat, memory, self._stepping())
+        program = Program(compiled, structure, building.kept, self._flat, memory, self._stepping(), once)
         self._print(program, traced - start, time.perf_counter() - traced)
         return program
 
-    def _steps_in_build(self, optimizer: Any) -> None:
+    def _steps_in_build(self, states: dict[int, States], optimizer: Any) -> None:
         """Make the state of an optimizer that build itself steps an input of the program."""
         if any(optimizer is known for known, _ in self._optimizers):
             raise RuntimeError(
@@ -506,6 +518,7 @@ class Graph:
             with untraced():
                 optimizer.prepare()
             self._steppers[id(optimizer)] = optimizer
+            states[id(optimizer)] = States(optimizer)
 
     def _check_gradients(self, groups: list[list[Tensor]]) -> None:
         if groups and all(p.grad is None for group in groups for p in group):

@@ -269,6 +269,9 @@ class Optimizer:
                 self._refresh_live(index, group)
         rule = self._rule(group)
         names = [name for name in group if name not in _NO_CONSTANTS and (rule is None or name not in self._live)]
+        if type(self)._update is Optimizer._update:
+            # A step of its own reads the learning rate as a number.
+            names.append("lr")
         values = [group[name] for name in names]
         plain = [repr(value) if isinstance(value, (list, dict)) else value for value in values]
         return ((None, rule and rule[0]), *zip(names, plain, strict=True))

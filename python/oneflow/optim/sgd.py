@@ -77,14 +77,12 @@ class SGD(Optimizer):
         """Start momentum at zero.
 
         The first update of an empty buffer takes the whole gradient, without dampening. From a zero buffer that is the
-        same as any later update unless there is dampening, which a traced step therefore refuses.
+        same as any later update unless there is dampening: then the first step makes the buffer.
         """
-        if group["momentum"] == 0:
+        if group["momentum"] == 0 or group["dampening"] != 0:
             return
         for param in group["params"]:
             if param.requires_grad and self.state[param].get("momentum_buffer") is None:
-                if group["dampening"] != 0:
-                    raise NotImplementedError("SGD: run one eager step before a graph when dampening is used")
                 self.state[param]["momentum_buffer"] = oneflow.zeros_like(param)
 
     def _update(self, group: Group, lr: Tensor) -> None:
