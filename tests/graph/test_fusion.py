@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import oneflow as flow
@@ -180,6 +181,39 @@ def test_one_update_or_one_for_each_parameter():
     assert without.count("_fused_update_") + without.count("_fused_adamw_") == count
     # Gradients do not wait for each other.
     assert peak(other) < peak(graph)
+
+
+class Wide(nn.Module):
+    """Weights that are worth an update each, and a few small parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        flow.manual_seed(0)
+        self.layers = nn.ModuleList([nn.Linear(256, 256) for _ in range(3)])
+        self.head = nn.Linear(256, 7)
+
+    def forward(self, ids, target):
+        x = flow.ones(12, 256) * ids.sum(1, keepdim=True) / 600
+        for layer in self.layers:
+            x = F.relu(layer(x))
+        return F.cross_entropy(self.head(x), target)
+
+
+@pytest.mark.parametrize("make", [sgd, adamw])
+def test_updates_run_where_gradients_are_made(make):
+    early, with_, graph = train({}, make, net=Wide())
+    late, without, other = train({"enable_straighten_algorithm": "Disable"}, make, net=Wide())
+    assert early == late
+    for a, b in zip(graph.net.parameters(), other.net.parameters(), strict=True):
+        assert flow.equal(a, b)
+    updates = [i for i, op in enumerate(with_) if op.startswith("_fused_")]
+    assert len(updates) == 4 and sum(op.startswith("_fused_") for op in without) == 1
+    # Between two updates lies a product: they do not wait for the last gradient, and free their own.
+    assert all("matmul" in with_[a:b] for a, b in itertools.pairwise(updates[:-1]))
+    assert peak(graph) < peak(other)
+    # Clipping needs all gradients first.
+    _, clipped, _ = train({}, make, net=Wide(), clip=0.1)
+    assert sum(op.startswith("_fused_") for op in clipped) == 1
 
 
 def test_parameters_are_kept_in_the_half_type_they_are_read_in():

@@ -24,12 +24,12 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fuse_bag", fusion::bag::run),
     ("fuse_loss", fusion::loss::run),
     ("fuse_update", fusion::update::run),
-    ("split_update", split_update::run),
     ("fuse_cast", fusion::cast::run),
     ("fuse_residual", fusion::residual::run),
     ("fuse_linear", fusion::linear::run),
     ("fuse_norm", fusion::norm::run),
     ("fuse_chain", fusion::chain::run),
+    ("split_update", split_update::run),
 ];
 
 /// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
