@@ -104,3 +104,18 @@ def test_attention_under_amp_is_the_fused_one():
     # Half types round in fewer places.
     for a, b in zip(on, off, strict=True):
         assert (a.float() - b.float()).abs().max() <= 2e-2 * b.float().abs().max()
+
+
+@pytest.mark.parametrize("spelling", ["plain", "bmm", "dropout"])
+def test_a_compiled_module_holds_no_weights_between_forward_and_backward(spelling):
+    nets = [HandWritten(spelling) for _ in range(2)]
+    results = []
+    for net, call in zip(nets, (nets[0], flow.compile(nets[1], fullgraph=True)), strict=True):
+        flow.manual_seed(3)
+        x = flow.randn(2, 64, 24)
+        flow.manual_seed(4)
+        y = call(x)
+        y.square().sum().backward()
+        results.append([y.detach(), *(p.grad for p in net.parameters())])
+    for a, b in zip(*results, strict=True):
+        assert flow.allclose(a, b, rtol=1e-4, atol=1e-5)

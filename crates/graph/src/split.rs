@@ -1,9 +1,11 @@
 //! One trace as two graphs: a forward part and a backward part that run at different times.
 //!
 //! What the backward part reads of the forward part becomes a result of the one and an input of the other. Everything
-//! else stays as it was traced.
+//! else stays as it was traced, but for attention, whose forward and backward are fused together.
 
+use crate::Config;
 use crate::ir::{Graph, Kind, Node, Value, ValueId};
+use crate::passes;
 use crate::trace::Traced;
 use oneflow_base::{Arg, Attrs, Error, Meta, Result};
 use oneflow_ops::view::as_strided;
@@ -33,11 +35,21 @@ fn view(from: ValueId, to: ValueId, layout: &Meta) -> Node {
     }
 }
 
+/// Fuses what reaches across the cut, and gives back where the cut is then.
+fn fuse(g: &mut Graph, cut: usize, config: &Config) -> Result<usize> {
+    let forward: HashSet<ValueId> = g.nodes[..cut].iter().flat_map(|n| n.outs.iter().copied()).collect();
+    passes::run_before_split(g, config)?;
+    // Whatever stands for a part of the forward ends with what that part gave.
+    let last = g.nodes.iter().rposition(|n| n.outs.iter().any(|v| forward.contains(v)));
+    Ok(last.map_or(0, |last| last + 1))
+}
+
 impl Traced {
     /// Cuts a trace where `Tracer::cut` said. Of its results the first `n_outputs` belong to the forward part.
-    pub fn split(self, n_outputs: usize) -> Result<Parts> {
-        let Some(cut) = self.cut else { return Err(Error::runtime("the trace has no backward part")) };
-        let g = self.graph;
+    pub fn split(self, n_outputs: usize, config: &Config) -> Result<Parts> {
+        let Some(mut cut) = self.cut else { return Err(Error::runtime("the trace has no backward part")) };
+        let mut g = self.graph;
+        cut.nodes = fuse(&mut g, cut.nodes, config)?;
         if g.writes.len() > cut.writes {
             return Err(Error::not_implemented(
                 "a backward pass that writes to tensors from outside cannot be compiled",

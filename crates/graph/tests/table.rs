@@ -79,7 +79,27 @@ fn call_of(b: &BoundSample, ins: &[Tensor]) -> Result<Vec<Tensor>> {
     Ok(outs.into_tensors().into_vec())
 }
 
-fn check_op(op: &'static OpDef, fuse: bool, failed: &mut Vec<String>) -> usize {
+/// The call's results and the gradients of all its inputs that can have one, as far as the op has gradients.
+fn with_gradients(b: &BoundSample, ins: &[Tensor]) -> Result<Vec<Tensor>> {
+    let wanted = |t: &&Tensor| t.dtype().is_float() || t.dtype().is_complex();
+    let leaves: Vec<Tensor> = ins.iter().filter(wanted).cloned().collect();
+    leaves.iter().try_for_each(|t| oneflow_autograd::set_requires_grad(t, true))?;
+    let mut results = call_of(b, ins)?;
+    let roots: Vec<Tensor> = results.iter().filter(|t| oneflow_autograd::requires_grad(t)).cloned().collect();
+    if !roots.is_empty() {
+        // No two numbers alike: a gradient that lies in another order shows.
+        let number = |t: &Tensor| tensor(t.sizes(), 21).to_copy_with(Some(t.dtype()), None).map(Some);
+        let given: Vec<Option<Tensor>> = roots.iter().map(number).collect::<Result<_>>()?;
+        results.extend(oneflow_autograd::grad_of(&roots, &leaves, &given, false, false)?.into_iter().flatten());
+    }
+    leaves.iter().try_for_each(|t| oneflow_autograd::set_requires_grad(t, false))?;
+    Ok(results)
+}
+
+/// What is done with a sample.
+type Use = fn(&BoundSample, &[Tensor]) -> Result<Vec<Tensor>>;
+
+fn check_op(op: &'static OpDef, fuse: bool, program: Use, failed: &mut Vec<String>) -> usize {
     let samples = (op.samples)();
     for (i, s) in samples.iter().enumerate() {
         let b = match BoundSample::new(op, s, &mut BoundSample::fill) {
@@ -93,9 +113,9 @@ fn check_op(op: &'static OpDef, fuse: bool, failed: &mut Vec<String>) -> usize {
         for captured in [false, true] {
             default_generator().manual_seed(11);
             let mine = copies(&ins);
-            let have = traced(&mine, captured, fuse, &|x| call_of(&b, x));
+            let have = traced(&mine, captured, fuse, &|x| program(&b, x));
             default_generator().manual_seed(11);
-            let want = eager(&mine, &|x| call_of(&b, x));
+            let want = eager(&mine, &|x| program(&b, x));
             // Work on the host may read values, which a trace refuses by the op's name.
             let refused = |e: &oneflow_base::Error| {
                 e.text().starts_with(&format!("{}(): ", op.sig.name)) && e.text().contains("data-dependent")
@@ -109,8 +129,7 @@ fn check_op(op: &'static OpDef, fuse: bool, failed: &mut Vec<String>) -> usize {
     samples.len()
 }
 
-#[test]
-fn every_op_traced_is_eager() {
+fn check_table(program: Use) {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     setup();
     let mut failed = Vec::new();
@@ -119,10 +138,20 @@ fn every_op_traced_is_eager() {
         if op.shape == ShapeOf::Data || op.name().starts_with("empty") {
             continue;
         }
-        n += check_op(op, false, &mut failed);
+        n += check_op(op, false, program, &mut failed);
     }
     assert!(failed.is_empty(), "{} of {n} failed:\n{}", failed.len(), failed.join("\n"));
     assert!(n > 100);
+}
+
+#[test]
+fn every_op_traced_is_eager() {
+    check_table(call_of);
+}
+
+#[test]
+fn gradients_of_every_op_traced_are_those_of_eager() {
+    check_table(with_gradients);
 }
 
 #[test]

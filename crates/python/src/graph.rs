@@ -144,7 +144,7 @@ impl GraphTrace {
         results.extend(tensors(grads)?);
         let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
         run(|| {
-            let parts = tracer.finish(&results)?.split(n)?;
+            let parts = tracer.finish(&results)?.split(n, &config)?;
             let make = |traced: Traced| -> Result<CompiledGraph> {
                 let templates = traced.graph.outputs.iter().map(|_| Template::Local).collect();
                 let compiled = Mutex::new(compile(traced, &config)?);

@@ -1,4 +1,7 @@
 //! Rewrites of the logical graph, in one ordered list. Each is a plain function in a file of its own.
+//!
+//! To write one, read `ir.rs`, then `fusion/bag.rs` as the shortest example of a pattern; `fusion/pattern.rs` has what patterns are
+//! found and replaced with. A pass makes nodes of ops and leaves memory and order to `lowering` and `straighten`.
 
 mod common;
 mod dead_code;
@@ -22,6 +25,7 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("common", common::run),
     ("fuse_attention", fusion::attention::run),
     ("fuse_bag", fusion::bag::run),
+    ("fuse_batch_norm", fusion::batch_norm::run),
     ("fuse_loss", fusion::loss::run),
     ("fuse_update", fusion::update::run),
     ("fuse_cast", fusion::cast::run),
@@ -31,6 +35,14 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fuse_chain", fusion::chain::run),
     ("split_update", split_update::run),
 ];
+
+/// What has to run while forward and backward are one graph still: of attention both are replaced, or neither. Constants are
+/// computed before, as masks are found by them.
+pub fn run_before_split(g: &mut Graph, config: &Config) -> Result<()> {
+    fold::run(g, config)?;
+    fusion::attention::run(g, config)?;
+    Ok(())
+}
 
 /// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
 pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {

@@ -142,10 +142,11 @@ fn masks(g: &Graph, steps: &[Step], scores: &[i64]) -> Option<Vec<Step>> {
             Step::Add(_) if later != 1.0 => return None,
             Step::Add(_) => masks.push(*step),
             Step::Fill { value, .. } if value == f64::NEG_INFINITY && later > 0.0 => masks.push(*step),
-            // The finite stand-ins for minus infinity hide as well, unless they hide all that a row sees.
+            // The finite stand-ins for minus infinity hide as well, unless all is hidden that a row sees.
             Step::Fill { mask, keeps, value } => {
                 let shown = Constants::of(g, mask).is_some_and(|c| c.every_row(scores, keeps));
-                if value * later > -1e4 || !shown {
+                let alone = steps.iter().filter(|s| matches!(s, Step::Fill { .. } | Step::Add(_))).count() == 1;
+                if value * later > -1e4 || !shown || !alone {
                     return None;
                 }
                 masks.push(*step);
