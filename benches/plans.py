@@ -241,8 +241,9 @@ def loader(args: argparse.Namespace) -> None:
             f()
         return (time.perf_counter() - start[0]) / n, (time.thread_time() - start[1]) / n
 
-    def batches(n: int, work: int) -> Iterator[tuple[Any, ...]]:
-        for _ in range(n):
+    def batches(work: int) -> Iterator[tuple[Any, ...]]:
+        # Without an end: until the last step measured, the loader works beside it.
+        while True:
             for _ in range(work):
                 noise.sort()
             yield inputs
@@ -256,10 +257,11 @@ def loader(args: argparse.Namespace) -> None:
         start = time.perf_counter()
         while time.perf_counter() - start < args.seconds or len(samples[0]) < 5:
             samples[0].append(wall(lambda: compiled(*inputs), 40))
-            fed = compiled.over(batches(43, work))
-            for _ in range(3):
+            fed = compiled.over(batches(work))
+            for _ in range(8):
                 next(fed)
             samples[1].append(wall(functools.partial(next, fed), 40))
+            fed.close()
         (plain, plain_cpu), (fed_wall, fed_cpu) = (
             [statistics.median(column) for column in zip(*s, strict=True)] for s in samples
         )
