@@ -7,26 +7,23 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
-import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow
+from oneflow import Tensor
 from oneflow.nn import _feeding, _report
-from oneflow.nn._building import Building, GraphModule, stages_after
+from oneflow.nn._building import Building, GraphModule
 from oneflow.nn._graph_config import GraphConfig
-from oneflow.nn._optimizer_states import States
-from oneflow.nn._places import Places, paths_of, user_depth
-from oneflow.nn._program import Program, micro_batch, name_state, traced_step, wants
-from oneflow.nn._untraced import untraced
+from oneflow.nn._places import user_depth
+from oneflow.nn._program import Program, wants
+from oneflow.nn._tracing import trace_program
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten, flatten_call, modes_key, names_in, placeholders, unflatten
+from oneflow.nn.structure import Modules, flatten_call, modes_key, names_in
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -446,121 +443,17 @@ class Graph:
                 yield f"{name}.{child}", buffer
 
     def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
-        if oneflow._oneflow._is_tracing():
-            raise RuntimeError("an nn.Graph is called inside the build of another one")
-        for optimizer in self._stepping():
-            optimizer.prepare()
-        states = {id(optimizer): States(optimizer) for optimizer in self._stepping()}
-        groups = [group["params"] for optimizer, _ in self._optimizers for group in optimizer.param_groups]
-        leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
-        leaves.update((id(p), p) for _, p in self._parameters() if p.is_leaf)
-        grads = [(p, p.grad) for p in leaves.values()]
-        for p, grad in grads:
-            if grad is not None:
-                p.grad = None
-        if self._scaler is not None:
-            self._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
-        start = time.perf_counter()
-        places = Places(paths_of(self._modules), self._stack_depth, self._only_user)
-        trace = _oneflow._GraphTrace(self._name, places)
-        try:
-            for name, tensor in self._parameters():
-                trace.name(tensor, name)
-            for i, optimizer in enumerate(self._stepping()):
-                name_state(trace, f"optimizer_{i}", optimizer, dict(self._parameters()))
-            inputs = placeholders(trace, tensors)
-            with self._precision(tensors), self._scaled():
-                steps = functools.partial(self._steps_in_build, states)
-                with Building(self._all_modules().all, steps, self) as building:
-                    try:
-                        structure, outputs = self._build(trace, flatten((args, kwargs), [], "input"), inputs)
-                    except Exception as error:
-                        places.tell(error, f"{self._name} traced build")
-                        raise
-                    outputs += building.settle(trace.has_met)
-            self._check_gradients(groups)
-            for optimizer, _ in self._optimizers:
-                traced_step(optimizer, self._scaler)
-            if self._scaler is not None:
-                self._scaler.update()
-            # One program makes such state, the next one updates it.
-            n_places = len(building.kept.places)
-            outputs += [made for state in states.values() for made in state.settle(building.kept)]
-            once = len(building.kept.places) > n_places
-            traced = time.perf_counter()
-            after = stages_after(self._modules.values())
-            compiled = trace.finish(outputs, stages_after=after, **self.config._options())
-        except BaseException:
-            for state in states.values():
-                state.restore()
-            raise
-        finally:
-            trace.abort()
-            for p, grad in grads:
-                p.grad = grad
-        memory = [t for _, t in self._parameters()] + [t for g in groups for t in g]
+        program, traced, compiled = trace_program(self, args, kwargs, tensors)
+        self._print(program, traced, compiled)
+        return program
+
+    def _has_met(self, building: Building) -> Modules:
+        """Take note of the modules that a trace has called and written; return all that programs are about."""
         own = {id(m) for m in Modules(self._modules.values()).all}
         self._others.update((i, m) for i, m in building.called.items() if i not in own)
         self._moved |= building.moved
         self._flat = self._all_modules()
-        program = Program(compiled, structure, building.kept, self._flat, memory, self._stepping(), once)
-        self._print(program, traced - start, time.perf_counter() - traced)
-        return program
-
-    def _steps_in_build(self, states: dict[int, States], optimizer: Any) -> None:
-        """Make the state of an optimizer that build itself steps an input of the program."""
-        if any(optimizer is known for known, _ in self._optimizers):
-            raise RuntimeError(
-                f"{self._name}: build calls {type(optimizer).__name__}.step(), and add_optimizer() lets every call end "
-                "with one: leave one of them out"
-            )
-        if id(optimizer) not in self._steppers:
-            with untraced():
-                optimizer.prepare()
-            self._steppers[id(optimizer)] = optimizer
-            states[id(optimizer)] = States(optimizer)
-
-    def _check_gradients(self, groups: list[list[Tensor]]) -> None:
-        if groups and all(p.grad is None for group in groups for p in group):
-            raise RuntimeError(
-                f"{self._name}: no parameter of its optimizers got a gradient in build: call backward() on a loss "
-                "there, and give add_optimizer() an optimizer of the parameters that the loss depends on"
-            )
-
-    def _precision(self, tensors: list[Tensor]) -> Any:
-        if self.config._amp is None:
-            return contextlib.nullcontext()
-        owners = [*tensors, *[t for _, t in self._parameters()]]
-        kind = owners[0].device.type if owners else "cpu"
-        return oneflow.autocast(kind, dtype=self.config._amp)
-
-    @contextlib.contextmanager
-    def _scaled(self) -> Iterator[None]:
-        """Inside, backward passes of this thread start from losses multiplied by the scaler's scale."""
-        before = _oneflow._C._set_loss_scale(None if self._scaler is None else self._scaler.scale)
-        try:
-            yield
-        finally:
-            _oneflow._C._set_loss_scale(before)
-
-    def _build(self, trace: Any, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
-        """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
-        n = self.config._micro_batches
-        parts: list[list[Tensor]] = []
-        result: Any = None
-        for i in range(n):
-            trace.micro_batch()
-            args, kwargs = unflatten(structure, iter(inputs if n == 1 else [micro_batch(t, i, n) for t in inputs]))
-            outputs: list[Tensor] = []
-            result = flatten(self.build(*args, **kwargs), outputs, "output")
-            parts.append(outputs)
-        trace.micro_batch()
-        if n == 1:
-            return result, parts[0]
-        together = [
-            oneflow.stack(p) if p[0].dim() == 0 else oneflow.cat(p) for p in map(list, zip(*parts, strict=True))
-        ]
-        return result, together
+        return self._flat
 
     def _print(self, program: Program, traced: float, compiled: float) -> None:
         lines: list[str] = []

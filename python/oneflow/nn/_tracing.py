@@ -1,0 +1,142 @@
+"""The trace of a graph: build, backward, and the steps of optimizers, as they are written for eager execution."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.nn._building import Building, stages_after
+from oneflow.nn._optimizer_states import States
+from oneflow.nn._places import Places, paths_of
+from oneflow.nn._program import Program, micro_batch, name_state, traced_step
+from oneflow.nn._untraced import untraced
+from oneflow.nn.structure import flatten, placeholders, unflatten
+
+if TYPE_CHECKING:
+    from oneflow.nn.graph import Graph
+
+
+def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Program, float, float]:
+    """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
+
+    What does not belong to the program is afterwards as it was: gradients, states, and the generator.
+    """
+    if _oneflow._is_tracing():
+        raise RuntimeError("an nn.Graph is called inside the build of another one")
+    for optimizer in graph._stepping():
+        optimizer.prepare()
+    states = {id(optimizer): States(optimizer) for optimizer in graph._stepping()}
+    groups = [group["params"] for optimizer, _ in graph._optimizers for group in optimizer.param_groups]
+    leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
+    leaves.update((id(p), p) for _, p in graph._parameters() if p.is_leaf)
+    grads = [(p, p.grad) for p in leaves.values()]
+    for p, grad in grads:
+        if grad is not None:
+            p.grad = None
+    if graph._scaler is not None:
+        graph._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
+    start = time.perf_counter()
+    places = Places(paths_of(graph._modules), graph._stack_depth, graph._only_user)
+    trace = _oneflow._GraphTrace(graph._name, places)
+    try:
+        for name, tensor in graph._parameters():
+            trace.name(tensor, name)
+        for i, optimizer in enumerate(graph._stepping()):
+            name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
+        inputs = placeholders(trace, tensors)
+        with _precision(graph, tensors), _scaled(graph._scaler):
+            steps = functools.partial(_steps_in_build, graph, states)
+            with Building(graph._all_modules().all, steps, graph) as building:
+                try:
+                    structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
+                except Exception as error:
+                    places.tell(error, f"{graph._name} traced build")
+                    raise
+                outputs += building.settle(trace.has_met)
+        _check_gradients(graph, groups)
+        for optimizer, _ in graph._optimizers:
+            traced_step(optimizer, graph._scaler)
+        if graph._scaler is not None:
+            graph._scaler.update()
+        # One program makes such state, the next one updates it.
+        n_places = len(building.kept.places)
+        outputs += [made for state in states.values() for made in state.settle(building.kept)]
+        once = len(building.kept.places) > n_places
+        traced = time.perf_counter()
+        after = stages_after(graph._modules.values())
+        compiled = trace.finish(outputs, stages_after=after, **graph.config._options())
+    except BaseException:
+        for state in states.values():
+            state.restore()
+        raise
+    finally:
+        trace.abort()
+        for p, grad in grads:
+            p.grad = grad
+    memory = [t for _, t in graph._parameters()] + [t for g in groups for t in g]
+    modules = graph._has_met(building)
+    program = Program(compiled, structure, building.kept, modules, memory, graph._stepping(), once)
+    return program, traced - start, time.perf_counter() - traced
+
+
+def _steps_in_build(graph: Graph, states: dict[int, States], optimizer: Any) -> None:
+    """Make the state of an optimizer that build itself steps an input of the program."""
+    if any(optimizer is known for known, _ in graph._optimizers):
+        raise RuntimeError(
+            f"{graph._name}: build calls {type(optimizer).__name__}.step(), and add_optimizer() lets every call end "
+            "with one: leave one of them out"
+        )
+    if id(optimizer) not in graph._steppers:
+        with untraced():
+            optimizer.prepare()
+        graph._steppers[id(optimizer)] = optimizer
+        states[id(optimizer)] = States(optimizer)
+
+
+def _check_gradients(graph: Graph, groups: list[list[Tensor]]) -> None:
+    if groups and all(p.grad is None for group in groups for p in group):
+        raise RuntimeError(
+            f"{graph._name}: no parameter of its optimizers got a gradient in build: call backward() on a loss "
+            "there, and give add_optimizer() an optimizer of the parameters that the loss depends on"
+        )
+
+
+def _precision(graph: Graph, tensors: list[Tensor]) -> Any:
+    if graph.config._amp is None:
+        return contextlib.nullcontext()
+    owners = [*tensors, *[t for _, t in graph._parameters()]]
+    kind = owners[0].device.type if owners else "cpu"
+    return oneflow.autocast(kind, dtype=graph.config._amp)
+
+
+@contextlib.contextmanager
+def _scaled(scaler: Any) -> Iterator[None]:
+    """Inside, backward passes of this thread start from losses multiplied by the scaler's scale."""
+    before = _oneflow._C._set_loss_scale(None if scaler is None else scaler.scale)
+    try:
+        yield
+    finally:
+        _oneflow._C._set_loss_scale(before)
+
+
+def _build(graph: Graph, trace: Any, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
+    """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
+    n = graph.config._micro_batches
+    parts: list[list[Tensor]] = []
+    result: Any = None
+    for i in range(n):
+        trace.micro_batch()
+        args, kwargs = unflatten(structure, iter(inputs if n == 1 else [micro_batch(t, i, n) for t in inputs]))
+        outputs: list[Tensor] = []
+        result = flatten(graph.build(*args, **kwargs), outputs, "output")
+        parts.append(outputs)
+    trace.micro_batch()
+    if n == 1:
+        return result, parts[0]
+    together = [oneflow.stack(p) if p[0].dim() == 0 else oneflow.cat(p) for p in map(list, zip(*parts, strict=True))]
+    return result, together
