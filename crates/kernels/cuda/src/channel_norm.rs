@@ -213,7 +213,7 @@ pub unsafe fn batch_norm(l: &Launch<'_>) -> Result<()> {
     if training {
         statistics(l.queue, &x, &by, (stats[0], stats[1]), numbers, &running)?;
     } else {
-        (l.input(3)?, l.input(4)?);
+        l.input(3).and(l.input(4))?;
         let none = (std::ptr::null_mut(), 0);
         finish(l.queue, x.dtype, none, (stats[0], stats[1]), x.sizes[1], numbers, &running)?;
     }
