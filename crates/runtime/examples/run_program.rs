@@ -25,7 +25,11 @@ fn to_bytes(t: &Tensor) -> Result<(Dtype, Vec<u8>)> {
 }
 
 fn from_bytes(name: &str, want: &Meta, found: &TensorView<'_>) -> Result<Tensor> {
-    fn read<T: oneflow_runtime::Number, const N: usize>(b: &[u8], sizes: &[i64], f: fn([u8; N]) -> T) -> Result<Tensor> {
+    fn read<T: oneflow_runtime::Number, const N: usize>(
+        b: &[u8],
+        sizes: &[i64],
+        f: fn([u8; N]) -> T,
+    ) -> Result<Tensor> {
         let all: Vec<T> = b.as_chunks::<N>().0.iter().map(|c| f(*c)).collect();
         tensor(&all, sizes)
     }

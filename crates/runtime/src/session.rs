@@ -5,6 +5,7 @@
 //!
 //! # fn main() -> oneflow_runtime::Result<()> {
 //! let mut session = Session::load("model")?;
+//! println!("{:?} {:?}", session.inputs(), session.outputs());
 //! let outputs = session.run(&[tensor(&[1.0f32, 2.0], &[1, 2])?])?;
 //! println!("{:?}", numbers::<f32>(&outputs[0])?);
 //! # Ok(()) }

@@ -3,12 +3,15 @@
 //! A program has a fixed batch: the first size of every input and output. A runner takes the row that waits longest and what
 //! else comes within a short time, runs them together, and gives every request its own row of the results.
 
+use crate::failure::Failure;
 use crate::value::{Row, rows_of, tensor_of};
 use oneflow_runtime::{Error, Meta, Plan, Pool, Result};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How requests share runs.
 #[derive(Clone, Copy, Debug)]
@@ -17,19 +20,33 @@ pub struct Limits {
     pub runners: usize,
     /// How long the first row of a batch waits for others.
     pub wait: Duration,
+    /// Rows that may wait for a run; further ones are turned away.
+    pub queue: usize,
+}
+
+/// What has been done since the start.
+#[derive(Default)]
+pub struct Counts {
+    pub rows: AtomicU64,
+    pub runs: AtomicU64,
+    pub failed_runs: AtomicU64,
+    pub turned_away: AtomicU64,
+    /// Time in runs, of all runners.
+    pub nanoseconds: AtomicU64,
 }
 
 struct Job {
     /// One row for each input.
     row: Vec<Row>,
-    reply: Sender<Result<Vec<Row>>>,
+    reply: oneshot::Sender<Result<Vec<Row>>>,
 }
 
 /// Where rows are handed in.
 #[derive(Clone)]
 pub struct Batcher {
-    jobs: Sender<Job>,
+    jobs: SyncSender<Job>,
     pool: Arc<Pool>,
+    counts: Arc<Counts>,
 }
 
 impl Batcher {
@@ -37,18 +54,23 @@ impl Batcher {
     pub fn start(pool: Pool, limits: Limits) -> Result<(Batcher, Vec<JoinHandle<()>>)> {
         let size = batch_size(pool.plan())?;
         let pool = Arc::new(pool);
-        let (jobs, queue) = channel();
+        let counts = Arc::new(Counts::default());
+        let (jobs, queue) = sync_channel(limits.queue.max(size));
         let queue = Arc::new(Mutex::new(queue));
         let runners = (0..limits.runners.max(1)).map(|_| {
-            let (pool, queue) = (pool.clone(), queue.clone());
+            let (pool, queue, counts) = (pool.clone(), queue.clone(), counts.clone());
             std::thread::spawn(move || {
                 while let Some(batch) = next_batch(&queue, size, limits.wait) {
-                    run(&pool, size, batch);
+                    run(&pool, size, batch, &counts);
                 }
             })
         });
         let runners = runners.collect();
-        Ok((Batcher { jobs, pool }, runners))
+        Ok((Batcher { jobs, pool, counts }, runners))
+    }
+
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     pub fn plan(&self) -> &Plan {
@@ -56,19 +78,25 @@ impl Batcher {
     }
 
     /// One row of every input for one row of every output.
-    pub fn run(&self, row: Vec<Row>) -> Result<Vec<Row>> {
+    pub async fn run(&self, row: Vec<Row>) -> Result<Vec<Row>, Failure> {
         let plan = self.plan();
         if row.len() != plan.inputs.len() {
             let (n, given) = (plan.inputs.len(), row.len());
-            return Err(Error::value(format!("the program takes {n} inputs, {given} were given")));
+            return Err(Failure::wrong(format!("the program takes {n} inputs, {given} were given")));
         }
         for (i, (r, input)) in row.iter().zip(&plan.inputs).enumerate() {
-            r.check(&row_meta(&input.meta)).map_err(|e| e.context(format_args!("input {i}: ")))?;
+            r.check(&row_meta(&input.meta)).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))?;
         }
-        let (reply, answer) = channel();
-        let ended = || Error::runtime("the service is shutting down");
-        self.jobs.send(Job { row, reply }).map_err(|_| ended())?;
-        answer.recv().map_err(|_| ended())?
+        let (reply, answer) = oneshot::channel();
+        self.jobs.try_send(Job { row, reply }).map_err(|e| match e {
+            TrySendError::Full(_) => {
+                self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
+                Failure::later("too many requests wait for their turn")
+            }
+            TrySendError::Disconnected(_) => Failure::later("the service is shutting down"),
+        })?;
+        let answer = answer.await.map_err(|_| Failure::later("the service is shutting down"))?;
+        Ok(answer?)
     }
 }
 
@@ -106,15 +134,25 @@ fn next_batch(queue: &Mutex<Receiver<Job>>, size: usize, wait: Duration) -> Opti
     Some(batch)
 }
 
-fn run(pool: &Pool, size: usize, batch: Vec<Job>) {
-    let results = match together(pool, size, &batch) {
+fn run(pool: &Pool, size: usize, mut batch: Vec<Job>, counts: &Counts) {
+    // Who asked may be gone.
+    batch.retain(|job| !job.reply.is_closed());
+    if batch.is_empty() {
+        return;
+    }
+    let begun = Instant::now();
+    let results: Vec<Result<Vec<Row>>> = match together(pool, size, &batch) {
         Ok(rows) => rows.into_iter().map(Ok).collect(),
         // One row may be what the program refuses; the others get their answers.
         Err(_) if batch.len() > 1 => batch.iter().map(|job| alone(pool, size, job)).collect(),
         Err(e) => vec![Err(e)],
     };
+    let add = |count: &AtomicU64, n: usize| count.fetch_add(n as u64, Ordering::Relaxed);
+    add(&counts.runs, 1);
+    add(&counts.rows, batch.len());
+    add(&counts.failed_runs, results.iter().any(Result::is_err) as usize);
+    add(&counts.nanoseconds, begun.elapsed().as_nanos() as usize);
     for (job, rows) in batch.into_iter().zip(results) {
-        // Who asked may be gone.
         let _ = job.reply.send(rows);
     }
 }

@@ -5,8 +5,10 @@
 //! begins or ends in between disturbs no other.
 
 use crate::batch::Batcher;
+use crate::failure::Failure;
 use crate::value::Row;
-use oneflow_runtime::{DType, Error, Plan, Result};
+use axum::http::StatusCode;
+use oneflow_runtime::{DType, Plan};
 
 /// The longest text that is written in answer to one request.
 const MAX_BYTES: u64 = 4096;
@@ -36,12 +38,12 @@ fn context(plan: &Plan) -> Option<usize> {
 }
 
 /// Continues a prompt.
-pub fn generate(batcher: &Batcher, wish: &Wish) -> Result<Vec<u8>> {
+pub async fn generate(batcher: &Batcher, wish: &Wish) -> Result<Vec<u8>, Failure> {
     let time = context(batcher.plan()).ok_or_else(|| {
-        Error::value(format!("program {:?} does not predict bytes: POST /run instead", batcher.plan().name))
+        Failure::wrong(format!("program {:?} does not predict bytes: POST /run instead", batcher.plan().name))
     })?;
     if wish.prompt.is_empty() || wish.bytes > MAX_BYTES || !(wish.temperature >= 0.0 && wish.temperature.is_finite()) {
-        return Err(Error::value(format!(
+        return Err(Failure::wrong(format!(
             "expected a prompt, at most {MAX_BYTES} bytes and a temperature of at least zero"
         )));
     }
@@ -53,9 +55,9 @@ pub fn generate(batcher: &Batcher, wish: &Wish) -> Result<Vec<u8>> {
         let last = tokens.len() as i64 - 1;
         // What stands after the last byte is not looked at.
         tokens.resize(time, 0);
-        let logits = batcher.run(vec![Row::I64(tokens), Row::I64(vec![last])])?;
+        let logits = batcher.run(vec![Row::I64(tokens), Row::I64(vec![last])]).await?;
         let Some(Row::F32(logits)) = logits.first() else {
-            return Err(Error::runtime("the program gave no logits"));
+            return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the program gave no logits"));
         };
         text.push(draw(logits, wish.temperature, &mut random));
     }

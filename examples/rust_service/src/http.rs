@@ -1,56 +1,75 @@
 //! Requests and answers.
 //!
-//! - `GET /` describes the program, `GET /health` says that it runs.
-//! - `POST /run` takes `{"inputs": [one row of each input]}` and answers `{"outputs": [one row of each output]}`.
+//! - `GET /` describes the program, `GET /health` says that it runs, `GET /metrics` counts what it did (Prometheus' text).
+//! - `POST /run` takes `{"inputs": [one row of each input]}`, or `{"inputs": {name: row}}`, and answers
+//!   `{"outputs": [one row of each output]}`.
 //! - `POST /generate` takes `{"prompt": "def ", "bytes": 64, "temperature": 0.8, "seed": 0}` and answers `{"text": ...}`.
 //!
-//! Wrong requests get status 400, 404 or 405 and what was wrong.
+//! Wrong requests get a status of the 400s and what was wrong; 503 says that it may be asked again. There is no encryption and
+//! no notion of who asks: what faces others stands behind a proxy that has both.
 
-use crate::batch::{Batcher, Limits, row_meta};
+use crate::batch::{Batcher, Counts, Limits, row_meta};
+use crate::failure::Failure;
 use crate::generate::{Wish, generate};
 use crate::value::Row;
-use oneflow_runtime::{Device, Error, ErrorKind, Meta, Plan, Pool, Result};
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::{Method, StatusCode, Uri};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use oneflow_runtime::{Device, Error, Meta, Plan, Pool, Result};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tiny_http::{Header, Method, Request, Response, Server};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The largest body that is read.
-const MAX_BODY: u64 = 64 << 20;
-
+/// Connections at the same time; who comes later waits to be let in.
+const CONNECTIONS: usize = 1024;
+/// How long a request may take to come in.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a service that is dropped waits for answers that are under way.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// A running service. Dropping it shuts it down.
 pub struct Service {
-    server: Arc<Server>,
-    n_listeners: usize,
-    /// Closed when the last thread has ended.
-    ended: Receiver<()>,
-    runners: Vec<JoinHandle<()>>,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<Duration>>,
+    thread: Option<JoinHandle<bool>>,
 }
 
 impl Service {
-    /// Serves a program at an address ("127.0.0.1:0" picks a port), with so many requests at the same time.
-    pub fn start(pool: Pool, address: &str, n_listeners: usize, limits: Limits) -> Result<Service> {
+    /// Serves a program at an address ("127.0.0.1:0" picks a port).
+    pub fn start(pool: Pool, address: &str, limits: Limits) -> Result<Service> {
         let (batcher, runners) = Batcher::start(pool, limits)?;
-        let server = Server::http(address).map_err(|e| Error::runtime(format!("cannot listen on {address}: {e}")))?;
-        let server = Arc::new(server);
-        let (lives, ended) = channel();
-        let n_listeners = n_listeners.max(1);
-        for _ in 0..n_listeners {
-            let (server, batcher, lives) = (server.clone(), batcher.clone(), lives.clone());
-            std::thread::spawn(move || listen(&server, &batcher, lives));
-        }
-        Ok(Service { server, n_listeners, ended, runners })
+        let failed = |e: std::io::Error| Error::runtime(format!("cannot listen on {address}: {e}"));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let ended = runtime.block_on(serve(listener, router(batcher), stopped));
+            runtime.shutdown_background();
+            if ended {
+                // They end with the last batcher, which the router had.
+                runners.into_iter().for_each(|r| drop(r.join()));
+            }
+            ended
+        });
+        Ok(Service { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.server.server_addr().to_ip()
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Takes no more requests, answers those it has, and ends. False: after `grace` some were not answered still, because a
@@ -60,137 +79,150 @@ impl Service {
     }
 
     fn end(&mut self, grace: Duration) -> bool {
-        // Each listener answers what it has, then finds itself unblocked; the runners end with the last of them.
-        for _ in 0..std::mem::take(&mut self.n_listeners) {
-            self.server.unblock();
-        }
-        let until = Instant::now() + grace;
-        loop {
-            match self.ended.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(()) => {}
-                Err(RecvTimeoutError::Timeout) => return false,
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        for runner in self.runners.drain(..) {
-            let _ = runner.join();
-        }
-        true
+        let told = self.stop.take().is_none_or(|stop| stop.send(grace).is_ok());
+        told && self.thread.take().is_none_or(|t| t.join().unwrap_or(false))
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.n_listeners > 0 {
-            self.end(GRACE);
-        }
+        self.end(GRACE);
     }
 }
 
-/// One listener; `_lives` is dropped when it ends.
-fn listen(server: &Server, batcher: &Batcher, _lives: Sender<()>) {
-    while let Ok(request) = server.recv() {
-        respond(batcher, request);
-    }
-}
-
-/// A status and a body.
-type Answer = (u16, Value);
-
-fn respond(batcher: &Batcher, mut request: Request) {
-    let (status, body) = answer(batcher, &mut request);
-    let mut response = Response::from_string(body.to_string()).with_status_code(status);
-    if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
-        response.add_header(header);
-    }
-    // Who asked may be gone.
-    let _ = request.respond(response);
-}
-
-fn answer(batcher: &Batcher, request: &mut Request) -> Answer {
-    let path = request.url().split('?').next().unwrap_or_default().to_owned();
-    let result = match (request.method(), path.as_str()) {
-        (Method::Get, "/") => Ok(describe(batcher.plan())),
-        (Method::Get, "/health") => Ok(json!({ "status": "ok" })),
-        (Method::Post, "/run") => read(request).and_then(|body| run(batcher, &body)),
-        (Method::Post, "/generate") => read(request).and_then(|body| write_text(batcher, &body)),
-        (method, "/" | "/health" | "/run" | "/generate") => {
-            return (405, json!({ "error": format!("{path} does not take {method}") }));
-        }
-        _ => {
-            let known = "GET /, GET /health, POST /run or POST /generate";
-            return (404, json!({ "error": format!("there is no {path}: {known}") }));
-        }
+/// Lets connections in until it is told to stop, then waits for the requests under way.
+async fn serve(listener: TcpListener, router: Router, mut stop: oneshot::Receiver<Duration>) -> bool {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS)));
+    let grace = loop {
+        let (stream, place) = tokio::select! {
+            next = accept(&listener, &room) => next,
+            grace = &mut stop => break grace.unwrap_or(GRACE),
+        };
+        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A connection that breaks concerns nobody else.
+            let _ = connection.await;
+            drop(place);
+        });
     };
-    match result {
-        Ok(body) => (200, body),
-        Err(e) => (status_of(&e), json!({ "error": e.to_string() })),
+    drop(listener);
+    tokio::time::timeout(grace, graceful.shutdown()).await.is_ok()
+}
+
+/// The next connection, when there is room for it.
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed.
+    let place = room.clone().acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            // Too many open files, say: others will be closed.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
     }
 }
 
-/// What is wrong with a request is told by errors of values; the rest is the service's.
-fn status_of(e: &Error) -> u16 {
-    match e.kind() {
-        ErrorKind::Value | ErrorKind::Type | ErrorKind::Index => 400,
-        ErrorKind::NotImplemented => 501,
-        _ => 500,
-    }
+fn router(batcher: Batcher) -> Router {
+    // A number as text takes less than this, and the rest of a request not much.
+    let numbers: i64 = batcher.plan().inputs.iter().map(|i| row_meta(&i.meta).numel()).sum();
+    let most = (64 << 10) + 32 * numbers as usize;
+    Router::new()
+        .route("/", get(async |State(b): State<Batcher>| Json(describe(b.plan()))))
+        .route("/health", get(async || Json(json!({ "status": "ok" }))))
+        .route("/metrics", get(async |State(b): State<Batcher>| metrics(b.counts())))
+        .route("/run", post(run))
+        .route("/generate", post(write_text))
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}", uri.path()))
+        })
+        .fallback(async |uri: Uri| {
+            let known = "GET /, GET /health, GET /metrics, POST /run or POST /generate";
+            Failure::new(StatusCode::NOT_FOUND, format!("there is no {}: {known}", uri.path()))
+        })
+        .layer(DefaultBodyLimit::max(most))
+        .with_state(batcher)
 }
 
-fn read(request: &mut Request) -> Result<Value> {
-    use std::io::Read;
-    let mut text = String::new();
-    let mut body = request.as_reader().take(MAX_BODY + 1);
-    body.read_to_string(&mut text).map_err(|e| Error::value(format!("the body is not text: {e}")))?;
-    if text.len() as u64 > MAX_BODY {
-        return Err(Error::value(format!("the body is longer than {MAX_BODY} bytes")));
-    }
-    serde_json::from_str(&text).map_err(|e| Error::value(format!("the body is not JSON: {e}")))
+/// The body as JSON, if it comes in time and is not too long.
+async fn read(request: Request) -> Result<Value, Failure> {
+    let body = tokio::time::timeout(PATIENCE, Bytes::from_request(request, &())).await;
+    let body = body.map_err(|_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))?;
+    let body = body.map_err(|e| Failure::new(e.status(), e.body_text()))?;
+    serde_json::from_slice(&body).map_err(|e| Failure::wrong(format!("the body is not JSON: {e}")))
+}
+
+fn metrics(c: &Counts) -> String {
+    let lines = [
+        ("rows", &c.rows),
+        ("runs", &c.runs),
+        ("failed_runs", &c.failed_runs),
+        ("turned_away", &c.turned_away),
+        ("run_nanoseconds", &c.nanoseconds),
+    ];
+    let line = |(name, count): (&str, &std::sync::atomic::AtomicU64)| {
+        let name = format!("oneflow_service_{name}_total");
+        format!("# TYPE {name} counter\n{name} {}\n", count.load(Ordering::Relaxed))
+    };
+    lines.into_iter().map(line).collect()
 }
 
 fn describe(plan: &Plan) -> Value {
-    let row = |m: &Meta| {
+    let row = |name: String, m: &Meta| {
         let row = row_meta(m);
-        json!({ "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() })
+        json!({ "name": name, "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() })
     };
-    let output = |o: &oneflow_runtime::Output| row(&Meta::contiguous(o.operand.dtype, Device::CPU, &o.operand.sizes));
+    let inputs = plan.inputs.iter().enumerate().map(|(i, x)| row(plan.input_name(i), &x.meta));
+    let output = |o: &oneflow_runtime::Operand| Meta::contiguous(o.dtype, Device::CPU, &o.sizes);
+    let outputs = plan.outputs.iter().enumerate().map(|(i, o)| row(plan.output_name(i), &output(&o.operand)));
     json!({
         "name": plan.name,
-        "inputs": plan.inputs.iter().map(|i| row(&i.meta)).collect::<Vec<_>>(),
-        "outputs": plan.outputs.iter().map(output).collect::<Vec<_>>(),
+        "inputs": inputs.collect::<Vec<_>>(),
+        "outputs": outputs.collect::<Vec<_>>(),
     })
 }
 
-fn run(batcher: &Batcher, body: &Value) -> Result<Value> {
-    let given = body.get("inputs").and_then(Value::as_array);
-    let given = given.ok_or_else(|| Error::value("expected {\"inputs\": [one row of each input]}"))?;
-    let metas = batcher.plan().inputs.iter().map(|i| i.meta.dtype);
-    let rows = given
-        .iter()
-        .zip(metas)
-        .enumerate()
-        .map(|(i, (v, dtype))| Row::parse(v, dtype).map_err(|e| e.context(format_args!("input {i}: "))));
-    let mut rows = rows.collect::<Result<Vec<_>>>()?;
-    if given.len() > rows.len() {
-        // More than the program takes: counted where it is refused.
-        rows.resize(given.len(), Row::I64(Vec::new()));
+async fn run(State(batcher): State<Batcher>, request: Request) -> Result<Json<Value>, Failure> {
+    let body = read(request).await?;
+    let plan = batcher.plan();
+    let names = (0..plan.inputs.len()).map(|i| plan.input_name(i));
+    let given: Vec<&Value> = match body.get("inputs") {
+        Some(Value::Array(rows)) => rows.iter().collect(),
+        Some(Value::Object(rows)) => {
+            let found = names.map(|name| rows.get(&name).ok_or(name)).collect::<Result<Vec<_>, _>>();
+            found.map_err(|name| Failure::wrong(format!("input {name:?} is missing")))?
+        }
+        _ => return Err(Failure::wrong("expected {\"inputs\": [one row of each input]}")),
+    };
+    if given.len() != plan.inputs.len() {
+        let (n, given) = (plan.inputs.len(), given.len());
+        return Err(Failure::wrong(format!("the program takes {n} inputs, {given} were given")));
     }
-    let outputs = batcher.run(rows)?;
-    Ok(json!({ "outputs": outputs.iter().map(Row::to_json).collect::<Vec<_>>() }))
+    let row = |(i, v): (usize, &&Value)| {
+        let dtype = plan.inputs[i].meta.dtype;
+        Row::parse(v, dtype).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))
+    };
+    let rows = given.iter().enumerate().map(row).collect::<Result<Vec<_>>>()?;
+    let outputs = batcher.run(rows).await?;
+    Ok(Json(json!({ "outputs": outputs.iter().map(Row::to_json).collect::<Vec<_>>() })))
 }
 
-fn write_text(batcher: &Batcher, body: &Value) -> Result<Value> {
+async fn write_text(State(batcher): State<Batcher>, request: Request) -> Result<Json<Value>, Failure> {
+    let body = read(request).await?;
     let number = |name: &str, default: f64| match body.get(name) {
         None => Ok(default),
-        Some(v) => v.as_f64().ok_or_else(|| Error::value(format!("{name:?} must be a number"))),
+        Some(v) => v.as_f64().ok_or_else(|| Failure::wrong(format!("{name:?} must be a number"))),
     };
     let whole = |name: &str, default: u64| match body.get(name) {
         None => Ok(default),
-        Some(v) => v.as_u64().ok_or_else(|| Error::value(format!("{name:?} must be a whole number"))),
+        Some(v) => v.as_u64().ok_or_else(|| Failure::wrong(format!("{name:?} must be a whole number"))),
     };
     let prompt = body.get("prompt").and_then(Value::as_str);
-    let prompt = prompt.ok_or_else(|| Error::value("expected {\"prompt\": \"...\", \"bytes\": 64}"))?.to_owned();
+    let prompt = prompt.ok_or_else(|| Failure::wrong("expected {\"prompt\": \"...\", \"bytes\": 64}"))?.to_owned();
     let wish =
         Wish { prompt, bytes: whole("bytes", 64)?, temperature: number("temperature", 0.8)?, seed: whole("seed", 0)? };
-    Ok(json!({ "text": String::from_utf8_lossy(&generate(batcher, &wish)?) }))
+    let text = generate(&batcher, &wish).await?;
+    Ok(Json(json!({ "text": String::from_utf8_lossy(&text) })))
 }

@@ -6,8 +6,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::time::Duration;
 
-/// Requests that are answered at the same time.
-const LISTENERS: usize = 32;
 /// How long requests under way may take when it is told to end.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -19,11 +17,9 @@ fn main() -> Result<()> {
     let address = args.get(1).map_or("127.0.0.1:8000", String::as_str);
     // Before the first request: none is cut short.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Error::runtime(format!("signals: {e}")))?;
-    let limits = Limits { runners: 1, wait: Duration::from_millis(2) };
-    let service = Service::start(Pool::load(path, limits.runners)?, address, LISTENERS, limits)?;
-    if let Some(at) = service.address() {
-        eprintln!("serving {path} at http://{at}");
-    }
+    let limits = Limits { runners: 1, wait: Duration::from_millis(2), queue: 4096 };
+    let service = Service::start(Pool::load(path, limits.runners)?, address, limits)?;
+    eprintln!("serving {path} at http://{}", service.address());
     signals.forever().next();
     // A second signal ends it at once.
     std::thread::spawn(move || signals.forever().next().map(|_| std::process::exit(1)));

@@ -47,9 +47,9 @@ fn alphabet() -> Session {
 const GRACE: Duration = Duration::from_secs(20);
 
 fn served(session: Session, runners: usize) -> (Service, SocketAddr) {
-    let limits = Limits { runners, wait: Duration::from_millis(2) };
-    let service = Service::start(Pool::new(session, runners), "127.0.0.1:0", 8, limits).unwrap();
-    let at = service.address().unwrap();
+    let limits = Limits { runners, wait: Duration::from_millis(2), queue: 1024 };
+    let service = Service::start(Pool::new(session, runners), "127.0.0.1:0", limits).unwrap();
+    let at = service.address();
     (service, at)
 }
 
@@ -81,7 +81,10 @@ fn concurrent_requests_get_their_own_answers() {
     for runners in [1, 3] {
         let (service, at) = served(product(), runners);
         let (status, about) = ask(at, "GET", "/", "");
-        assert_eq!((status, &about["inputs"][0]), (200, &json!({ "dtype": "float32", "shape": [3], "batch": 4 })));
+        assert_eq!(
+            (status, &about["inputs"][0]),
+            (200, &json!({ "name": "input0", "dtype": "float32", "shape": [3], "batch": 4 }))
+        );
         std::thread::scope(|scope| {
             for k in 0..8 {
                 scope.spawn(move || {
@@ -109,12 +112,26 @@ fn wrong_requests_are_told_what_is_wrong() {
         ("/run", "{\"inputs\": [[1, 2, \"x\"]]}", "numbers of float32"),
         ("/run", "{}", "expected {\"inputs\""),
         ("/run", "nonsense", "not JSON"),
+        ("/run", "{\"inputs\": [[1, 2, NaN]]}", "not JSON"),
+        ("/run", "{\"inputs\": [[1, 2, 1e999]]}", "not JSON"),
+        ("/run", "{\"inputs\": [[1, null, 2]]}", "numbers of float32"),
+        ("/run", "{\"inputs\": {\"x\": [1, 2, 3]}}", "input \"input0\" is missing"),
         ("/generate", "{\"prompt\": \"x\"}", "does not predict bytes"),
     ] {
         let (status, e) = ask(at, "POST", path, body);
         assert_eq!(status, 400);
         assert!(e["error"].as_str().unwrap().contains(says), "{e}");
     }
+    // One byte more than is read, of many.
+    let mut long = TcpStream::connect(at).unwrap();
+    long.write_all(b"POST /run HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n")
+        .unwrap();
+    long.write_all(&[b' '; (64 << 10) + 32 * 3 + 1]).unwrap();
+    let mut text = String::new();
+    long.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 413") && text.contains("limit"), "{text}");
+    let (status, y) = ask(at, "POST", "/run", "{\"inputs\": {\"input0\": [1, 2, 3]}}");
+    assert_eq!((status, &y["outputs"][0]), (200, &json!([5.0, 0.0])));
     for (method, path, status) in [("POST", "/other", 404), ("GET", "/run", 405), ("GET", "/health?now", 200)] {
         assert_eq!(ask(at, method, path, "").0, status);
     }
@@ -150,8 +167,8 @@ fn programs_without_a_batch_are_refused() {
         let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[4, 3]).unwrap()).unwrap();
         x.sum(None, false).unwrap()
     });
-    let limits = Limits { runners: 1, wait: Duration::ZERO };
-    let e = Service::start(Pool::new(s, 1), "127.0.0.1:0", 1, limits).err().unwrap();
+    let limits = Limits { runners: 1, wait: Duration::ZERO, queue: 0 };
+    let e = Service::start(Pool::new(s, 1), "127.0.0.1:0", limits).err().unwrap();
     assert!(e.text().contains("do not share their first size"), "{e}");
 }
 
@@ -218,9 +235,9 @@ fn a_row_that_the_program_refuses_fails_alone() {
         let index = tracer.input(&Tensor::empty(DType::I64, Device::CPU, &[4]).unwrap()).unwrap();
         table.index_select(0, &index).unwrap()
     });
-    let limits = Limits { runners: 1, wait: Duration::from_millis(300) };
-    let service = Service::start(Pool::new(s, 1), "127.0.0.1:0", 8, limits).unwrap();
-    let at = service.address().unwrap();
+    let limits = Limits { runners: 1, wait: Duration::from_millis(300), queue: 0 };
+    let service = Service::start(Pool::new(s, 1), "127.0.0.1:0", limits).unwrap();
+    let at = service.address();
     std::thread::scope(|scope| {
         for k in [0, 1, 2, 7] {
             scope.spawn(move || {
@@ -246,4 +263,48 @@ fn a_client_that_never_finishes_does_not_hold_the_end_up() {
     let begun = Instant::now();
     assert!(!service.shut_down(Duration::from_millis(200)));
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn many_slow_clients_keep_nobody_from_being_served() {
+    let (service, at) = served(product(), 1);
+    let slow: Vec<TcpStream> = (0..200)
+        .map(|k| {
+            let mut s = TcpStream::connect(at).unwrap();
+            let text = if k % 2 == 0 {
+                "POST /run HT"
+            } else {
+                "POST /run HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n{"
+            };
+            s.write_all(text.as_bytes()).unwrap();
+            s
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(ask(at, "POST", "/run", "{\"inputs\": [[1, 2, 3]]}").0, 200);
+    }
+    drop(slow);
+    assert!(service.shut_down(GRACE));
+}
+
+#[test]
+fn more_rows_than_may_wait_are_turned_away_and_counted() {
+    // The batch is never full, so each row waits; of those behind it only as many as a batch has find room.
+    let limits = Limits { runners: 1, wait: Duration::from_millis(300), queue: 0 };
+    let service = Service::start(Pool::new(alphabet(), 1), "127.0.0.1:0", limits).unwrap();
+    let at = service.address();
+    let row = json!({ "inputs": [[97, 0, 0, 0, 0, 0, 0, 0], [0]] }).to_string();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..64).map(|_| scope.spawn(|| ask(at, "POST", "/run", &row).0)).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    let n = |status| statuses.iter().filter(|s| **s == status).count();
+    assert!(n(200) > 0 && n(200) + n(503) == 64, "{statuses:?}");
+    let mut s = TcpStream::connect(at).unwrap();
+    s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    s.read_to_string(&mut text).unwrap();
+    for (name, n) in [("rows", n(200)), ("turned_away", n(503)), ("failed_runs", 0)] {
+        assert!(text.contains(&format!("oneflow_service_{name}_total {n}\n")), "{text}");
+    }
 }
