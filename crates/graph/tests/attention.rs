@@ -316,3 +316,33 @@ fn heads_inside_rows_are_copied_only_as_results() {
     let results: Vec<u32> = g.outputs.iter().map(|v| g.values[*v as usize].root).collect();
     assert!(copies.clone().count() <= 4 && copies.flat_map(|n| &n.outs).all(|v| results.contains(v)), "{g}");
 }
+
+/// Masks that hide whole blocks of keys: behind each row, in front, and all but a band.
+const MASKS: [fn(&Tensor) -> Result<Tensor>; 3] =
+    [|ones| ones.tril(0)?.eq(0.0), |ones| ones.cumsum(1)?.le(260.0), |ones| ones.tril(3)?.triu(-3)?.eq(0.0)];
+
+#[test]
+fn blocks_that_a_mask_hides_change_nothing() {
+    setup();
+    let ones = tensor(&[300, 300], 1).zeros_like().unwrap().add(1.0).unwrap();
+    for hides in MASKS {
+        let mask = hides(&ones).unwrap();
+        let program = |t: &[Tensor]| {
+            let s = scores(t)?.mul(0.25)?.masked_fill(&mask, f64::NEG_INFINITY)?;
+            let y = probabilities(&s)?.matmul(&t[2])?;
+            let loss = y.square()?.sum(&[], false)?;
+            oneflow_autograd::backward(&[loss], &[None], false, false, None)?;
+            let grads = t.iter().flat_map(oneflow_autograd::grad).collect::<Vec<_>>();
+            t.iter().try_for_each(|x| oneflow_autograd::set_grad(x, None))?;
+            Ok::<_, oneflow_base::Error>([vec![y], grads].concat())
+        };
+        let t: Vec<Tensor> = (0..3).map(|i| leaf(&[1, 2, 300, 16], i)).collect();
+        let want: Vec<_> = program(&t).unwrap().iter().map(floats).collect();
+        let tracer = Tracer::begin("masked", None).unwrap();
+        let outputs = program(&t).unwrap();
+        let mut c = compile(tracer.finish(&outputs).unwrap(), &Config::default()).unwrap();
+        assert_eq!(count(&c.optimized, "native_attention_backward"), 1, "{}", c.optimized);
+        let have: Vec<_> = c.run(&[], &mut || Ok(())).unwrap().iter().map(floats).collect();
+        near("masked", &want, &have, 2e-5);
+    }
+}
