@@ -257,6 +257,31 @@ impl Watchdog {
     }
 }
 
+/// What the caller waits for.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// That this end of its may act.
+    Act(usize),
+    /// That those who read what this end gives have the rest of their data.
+    Data(usize),
+}
+
+impl Goal {
+    fn is_reached(self, ledger: &Ledger) -> bool {
+        match self {
+            Goal::Act(task) => ledger.may_act(task),
+            Goal::Data(task) => ledger.has_data_beside(task),
+        }
+    }
+    /// Whether it is, or will be once the messages under way have come.
+    fn is_due(self, ledger: &Ledger) -> bool {
+        match self {
+            Goal::Act(task) => ledger.could_act(task),
+            Goal::Data(task) => ledger.has_data_beside(task),
+        }
+    }
+}
+
 /// How often the caller looks for Ctrl-C.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
@@ -320,13 +345,13 @@ impl Network {
     /// Waits until the run that starts next finds its data.
     pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Ok(()) };
-        self.wait(|l| l.has_data_beside(t), poll)
+        self.wait(Goal::Data(t), poll)
     }
 
     /// Starts one run: waits for a free slot of the caller's register first.
     pub fn submit(&mut self, args: RunArgs, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Err(Error::runtime("the plan takes nothing from its caller")) };
-        self.wait(|l| l.may_act(t), poll)?;
+        self.wait(Goal::Act(t), poll)?;
         lock(&self.shared.runs).push((self.shared.ledger.acts(t), Arc::new(args)));
         self.shared.acted(t);
         Ok(())
@@ -339,7 +364,7 @@ impl Network {
         use_it: &mut dyn FnMut(&[Vec<Piece>]) -> Result<()>,
     ) -> Result<()> {
         let Some(t) = self.host_out else { return Err(Error::runtime("the plan gives nothing to its caller")) };
-        self.wait(|l| l.may_act(t), poll)?;
+        self.wait(Goal::Act(t), poll)?;
         let (mut pieces, mut none) = (Vec::new(), Vec::new());
         self.shared.ledger.pieces(t, &mut pieces, &mut none);
         let r = use_it(&pieces);
@@ -350,7 +375,7 @@ impl Network {
     }
 
     /// Waits until the caller may go on; meanwhile the actors of its own stream act.
-    fn wait(&mut self, ready: impl Fn(&Ledger) -> bool, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn wait(&mut self, goal: Goal, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
@@ -358,7 +383,7 @@ impl Network {
         let mut watchdog: Option<Watchdog> = None;
         loop {
             let heard = self.own.bell().heard();
-            if ready(&self.shared.ledger) {
+            if goal.is_reached(&self.shared.ledger) {
                 return Ok(());
             }
             match self.own.act_once(poll) {
@@ -375,8 +400,8 @@ impl Network {
                 ));
             }
             self.late.append(&mut lock(&self.shared.failures));
-            // What was made before it comes first: also what came since the look above.
-            if !self.late.is_empty() && !self.in_motion() && !ready(&self.shared.ledger) {
+            // What was made before it comes first: also what came since the look above, or is about to.
+            if !self.late.is_empty() && !self.in_motion() && !goal.is_due(&self.shared.ledger) {
                 let (task, error) = self.late.swap_remove(0);
                 return Err(self.fail(task, error));
             }

@@ -161,15 +161,20 @@ impl Ledger {
             && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
     }
 
-    /// Whether the readers of what `from` makes have every piece they need, but for those of `from`.
+    /// Whether all data of the next act were made that the readers of what `from` makes need beside it.
     pub fn has_data_beside(&self, from: usize) -> bool {
-        let waits = |c: &Consumed, acts| c.producer as usize != from && !c.is_full(acts);
-        let mut readers =
-            self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| &self.tasks[r.task as usize]);
+        let mut readers = self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| r.task as usize);
         readers.all(|t| {
-            let acts = t.acts.load(Ordering::Relaxed);
-            !t.consumes.iter().any(|c| waits(c, acts))
+            let own = self.tasks[t].acts.load(Ordering::Acquire);
+            let has = |c: &Consumed| c.producer as usize == from || self.made(c) >= (own + 1) * c.port.pieces as u64;
+            self.tasks[t].consumes.iter().all(has)
         })
+    }
+
+    /// Pieces of a consumed register that were made, whether their reader was told or not.
+    fn made(&self, c: &Consumed) -> u64 {
+        let producer = &self.tasks[c.producer as usize];
+        producer.acts.load(Ordering::Acquire) * producer.produces[c.producer_port as usize].port.pieces as u64
     }
 
     /// Whether it may act, or will once the messages under way have come: from what all tasks have done, not from what it was
@@ -178,12 +183,9 @@ impl Ledger {
         let t = &self.tasks[task];
         let acts = |k: u32| self.tasks[k as usize].acts.load(Ordering::Acquire);
         let own = acts(task as u32);
-        let made = |c: &Consumed| {
-            acts(c.producer) * self.tasks[c.producer as usize].produces[c.producer_port as usize].port.pieces as u64
-        };
         let taken =
             |r: &Reader| acts(r.task) * self.tasks[r.task as usize].consumes[r.port as usize].port.pieces as u64;
-        t.consumes.iter().all(|c| made(c) >= (own + 1) * c.port.pieces as u64)
+        t.consumes.iter().all(|c| self.made(c) >= (own + 1) * c.port.pieces as u64)
             && t.produces.iter().all(|p| {
                 let back = p.readers.iter().map(taken).min().unwrap_or(0);
                 (own + 1) * p.port.pieces as u64 - back <= self.slots(p)
