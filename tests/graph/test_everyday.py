@@ -401,3 +401,28 @@ def test_optimizers_that_count_in_python_are_refused():
     with pytest.raises(NotImplementedError, match=r"Averaged\.step\(\) changes state\[0\]\['n'\], a number"):
         graph(X, Y)
     assert next(iter(optimizer.state.values()))["n"] == 1
+
+
+def test_numbers_of_a_graph_and_lists_of_numbers_count():
+    class Scales(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factors = [1.0, 2.0]
+
+        def forward(self, x):
+            return x * self.factors[1]
+
+    class Cooled(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.scales, self.temperature = Scales(), 1.0
+
+        def build(self, x):
+            return self.scales(x) / self.temperature
+
+    graph = Cooled()
+    assert graph(flow.ones(1)).item() == 2
+    graph.temperature = 4.0
+    assert graph(flow.ones(1)).item() == 0.5
+    graph.scales.factors = [1.0, 8.0]
+    assert graph(flow.ones(1)).item() == 2

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow.nn import _feeding, _report
 from oneflow.nn._building import Building, GraphModule
 from oneflow.nn._graph_config import GraphConfig
@@ -119,10 +119,16 @@ class Graph:
             self._flat = Modules(())
         elif modules is not None:
             self._drop(name)
-            if isinstance(value, Tensor) and self._compiled and not value.is_lazy:
-                # Programs read the memory of the tensor that was there.
+            if self.__dict__.get("_compiled") and not _oneflow._is_tracing() and self._decides(name, value):
                 self._compiled.clear()
         object.__setattr__(self, name, value)
+
+    def _decides(self, name: str, value: Any) -> bool:
+        """Whether programs depend on an attribute: they read a tensor's memory, and take numbers for constants."""
+        if isinstance(value, Tensor):
+            return True
+        constant = type(value) in (bool, int, float, str) and name in names_in(self.build)
+        return constant and value != self.__dict__.get(name)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)

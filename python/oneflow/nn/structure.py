@@ -147,9 +147,11 @@ class Modules:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a number, string or tensor from another one; None for other kinds."""
+    """What tells a number, string, list of them or tensor from another one; None for other kinds."""
     if isinstance(value, Tensor):
         return id(value)
+    if type(value) in (list, tuple) and all(type(v) in _NUMBERS for v in value):
+        return (type(value), *value)
     return (type(value), value) if type(value) in _NUMBERS else None
 
 
