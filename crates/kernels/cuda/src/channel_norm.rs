@@ -2,11 +2,12 @@
 //!
 //! Long rows are summed in parts side by side, and the parts are joined in order: the same result on every run.
 
+use crate::elementwise::copy_views;
 use crate::launch::{Argument, Family, Key, Number, Scratch, address, args, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
 use crate::text::{Builder, float};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::{Launch, View};
@@ -234,10 +235,30 @@ struct Backward<'a> {
     queue: Queue,
     grad: View<'a>,
     x: View<'a>,
-    mean: *mut u8,
-    rstd: *mut u8,
+    mean: Dense,
+    rstd: Dense,
     weight: Option<View<'a>>,
     w: DType,
+}
+
+/// Statistics of the compute dtype without gaps: a view's own memory, or a copy.
+struct Dense {
+    ptr: *mut u8,
+    _copy: Option<Scratch>,
+}
+
+impl Dense {
+    fn new(queue: Queue, v: &View<'_>, compute: DType) -> Result<Dense> {
+        if v.dtype == compute && v.is_contiguous() {
+            return Ok(Dense { ptr: v.ptr, _copy: None });
+        }
+        let copy = Scratch::new(queue, v.numel() as i64, compute.size())?;
+        let strides = contiguous_strides(v.sizes);
+        let to = View { ptr: copy.ptr(), dtype: compute, sizes: v.sizes, strides: &strides };
+        // SAFETY: the copy has the view's sizes.
+        unsafe { copy_views(queue, &to, v)? };
+        Ok(Dense { ptr: copy.ptr(), _copy: Some(copy) })
+    }
 }
 
 impl<'a> Backward<'a> {
@@ -246,7 +267,8 @@ impl<'a> Backward<'a> {
         let outs = [l.opt_output(1), l.opt_output(2)];
         let w = weight_dtype(weight, outs[0].or(outs[1]), float("batch_norm_backward", x.dtype)?)?;
         weight_dtype(outs[0], outs[1], x.dtype)?;
-        Ok(Backward { queue: l.queue, grad, x, mean: l.input(2)?.ptr, rstd: l.input(3)?.ptr, weight, w })
+        let stat = |i: usize| Dense::new(l.queue, &l.input(i)?, x.dtype.compute());
+        Ok(Backward { queue: l.queue, grad, x, mean: stat(2)?, rstd: stat(3)?, weight, w })
     }
 
     /// Sums of g and g xhat over rows `by`; `stat` says which mean an element has. They go to `sums` and to the gradients.
@@ -277,7 +299,19 @@ impl<'a> Backward<'a> {
                 key(3, x.dtype, self.w),
                 text_of(3),
                 grid,
-                args![by_x, parts, self.grad.ptr, x.ptr, self.mean, self.rstd, wp, ws, partial.ptr(), kept, reduced],
+                args![
+                    by_x,
+                    parts,
+                    self.grad.ptr,
+                    x.ptr,
+                    self.mean.ptr,
+                    self.rstd.ptr,
+                    wp,
+                    ws,
+                    partial.ptr(),
+                    kept,
+                    reduced
+                ],
             )?;
             run(
                 self.queue,
@@ -302,7 +336,7 @@ impl<'a> Backward<'a> {
                 key(5, x.dtype, self.w),
                 || text(5, x.dtype, self.w),
                 linear(geo.n()),
-                args![self.grad.ptr, x.ptr, out.ptr, self.mean, self.rstd, wp, ws, sums, count, inside, geo],
+                args![self.grad.ptr, x.ptr, out.ptr, self.mean.ptr, self.rstd.ptr, wp, ws, sums, count, inside, geo],
             )
         }
     }

@@ -54,7 +54,7 @@ fn norms_over_channels() {
                 case.within(tolerance).named(&name).check();
                 let mut case = Case::new(&prim::BATCH_NORM_BACKWARD, vec![], vec![], &[w(training)]);
                 case.outs = vec![Some(arr(9)), weight(6), weight(7)];
-                let stats = [Some(Arr::random(c, &[n], Lay::Rows, 4)), Some(positive(c, &[n], 5))];
+                let stats = [Some(Arr::random(c, &[n], Lay::Stepped, 4)), Some(positive(c, &[n], 5))];
                 case.ins = [vec![Some(arr(1)), Some(arr(2))], stats.to_vec(), vec![weight(2)]].concat();
                 // Sums of many terms.
                 case.within(tolerance * 20.0).named(&name).check();
