@@ -36,8 +36,10 @@ fn single(t: &Tensor) -> Result<Tensor> {
     t.to_copy_with(Some(DType::F32), None)
 }
 
-/// What is computed, the shape of query, key and value, the shape of the further tensor, and whether the mask is found causal.
-const SPELLINGS: &[(&str, Attention, &[i64], &[i64], bool)] = &[
+/// A name, what is computed, the shape of query, key and value, that of the further tensor, and whether the mask is found causal.
+type Spelling = (&'static str, Attention, &'static [i64], &'static [i64], bool);
+
+const SPELLINGS: &[Spelling] = &[
     ("plain", |t| probabilities(&scores(t)?)?.matmul(&t[2]), &[B, H, T, E], &[1], false),
     ("three dimensions", |t| probabilities(&scores(t)?.mul(0.5)?)?.matmul(&t[2]), &[B * H, T, E], &[1], false),
     ("five dimensions", |t| probabilities(&scores(t)?.mul(0.5)?)?.matmul(&t[2]), &[2, B, H, T, E], &[1], false),
@@ -162,7 +164,7 @@ const SPELLINGS: &[(&str, Attention, &[i64], &[i64], bool)] = &[
 ];
 
 /// The same where something else reads what would be gone, or the meaning is another.
-const OTHERS: &[(&str, Attention, &[i64], &[i64], bool)] = &[
+const OTHERS: &[Spelling] = &[
     (
         "probabilities are read",
         |t| {
