@@ -68,6 +68,12 @@ def test_many_threads_share_the_weights(saved):
     assert all(torch.allclose(y, plain(x) * 2) for x, y in zip(inputs, results, strict=True))
 
 
+def test_inputs_have_the_names_of_the_arguments(saved):
+    path, _, _ = saved
+    inputs = torch.load(path)._program.inputs()
+    assert inputs == [("x", "float32", [3, 4]), ("extra", "int64", [3])]
+
+
 def test_other_arguments_are_refused(saved):
     path, (x, extra), _ = saved
     again = torch.load(path)
@@ -109,8 +115,10 @@ def test_what_is_wrong_is_named(saved, tmp_path):
         [],
         {**form, "inputs": {"tuple": 3}},
         {**form, "inputs": {"constant": {}}},
+        "[" * 100_000,
+        json.dumps(form)[:-9],
     ):
-        (path / "structure.json").write_text(json.dumps(wrong))
+        (path / "structure.json").write_text(json.dumps(wrong) if isinstance(wrong, dict | list) else wrong)
         with pytest.raises(ValueError, match=r"structure\.json"):
             torch.load(path)
     (path / "plan.bin").write_bytes(b"ONEFPLAN" + bytes(4))

@@ -44,6 +44,9 @@ fn from_bytes(name: &str, want: &Meta, found: &TensorView<'_>) -> Result<Tensor>
     }
 }
 
+/// A result as a file holds it: name, dtype, sizes, bytes.
+type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
+
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [directory, inputs, results, rest @ ..] = args.as_slice() else {
@@ -62,7 +65,7 @@ fn main() -> Result<()> {
         Ok((name.as_str(), from_bytes(name, meta, &found)?))
     });
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
-    let once = || -> Result<Vec<(String, Dtype, Vec<usize>, Vec<u8>)>> {
+    let once = || -> Result<Vec<Stored>> {
         let outputs = pool.lend()?.run_by_name(&tensors)?;
         let read = |(name, t): (String, Tensor)| {
             let (dtype, bytes) = to_bytes(&t)?;

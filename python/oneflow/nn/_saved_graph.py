@@ -97,7 +97,7 @@ class LoadedGraph:
                     if form["version"] != _VERSION:
                         raise ValueError(f"version {form['version']} is not supported")
                     self._inputs, self._outputs = _decode(form["inputs"]), _decode(form["outputs"])
-                except (KeyError, TypeError, IndexError, ValueError) as error:
+                except (KeyError, TypeError, IndexError, ValueError, RecursionError) as error:
                     raise ValueError(f"{path}: it does not describe inputs and outputs: {error}") from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
