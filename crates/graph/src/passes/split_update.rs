@@ -6,7 +6,8 @@ use crate::Config;
 use crate::ir::{Graph, Node, ValueId};
 use crate::passes::straighten::Straighten;
 use oneflow_base::Result;
-use std::collections::HashMap;
+use oneflow_core::Kernel;
+use std::collections::{HashMap, HashSet};
 
 /// Gradients of this many bytes are worth a launch of their own; with parameters and states they still fit the second cache.
 const WORTH: u64 = 256 << 10;
@@ -17,6 +18,9 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     let least = if config.multi_tensor_update { WORTH } else { 0 };
     if config.multi_tensor_update && !early {
         return Ok(false);
+    }
+    if early {
+        hoist(g);
     }
     let last = last_uses(g);
     let nodes = std::mem::take(&mut g.nodes);
@@ -41,6 +45,22 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         g.nodes.extend(after.remove(&at).into_iter().flatten());
     }
     Ok(split.contains(&true))
+}
+
+/// Moves to the front what updates read besides their lists and what follows from variables alone, as the count of steps does.
+fn hoist(g: &mut Graph) {
+    let mut read: HashSet<ValueId> = HashSet::new();
+    for n in g.nodes.iter().filter(|n| is_update(n)) {
+        read.extend(n.ins[lists(n).iter().sum()..].iter().flatten());
+    }
+    let nodes = std::mem::take(&mut g.nodes);
+    let (mut first, rest): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(|n| {
+        let elementwise = n.op().is_some_and(|o| matches!(o.kernel, Kernel::Elementwise(_)));
+        let outside = n.ins.iter().flatten().all(|v| g.is_external(g.root(*v)));
+        elementwise && outside && n.again == 0 && n.outs.iter().any(|v| read.contains(v))
+    });
+    first.extend(rest);
+    g.nodes = first;
 }
 
 /// The nodes that make or read each memory, by its root.

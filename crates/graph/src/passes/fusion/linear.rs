@@ -17,11 +17,10 @@ fn activation(n: &Node) -> Option<&'static str> {
     }
 }
 
-/// Whether a second result costs a product less than the activation by itself: its sums are long enough to hide the
-/// stores, or both results stay in the second cache.
-fn hides_stores(g: &Graph, product: &Node) -> bool {
-    let inner = product.ins[0].and_then(|v| g.meta(v).sizes.last().copied()).unwrap_or(0);
-    inner >= 256 || g.bytes(product.outs[0]) <= 256 << 10
+/// Whether a second result costs a product less than the activation by itself: where a launch weighs more than the stores, which
+/// keep the tiles of larger products waiting.
+fn is_small(g: &Graph, product: &Node) -> bool {
+    g.bytes(product.outs[0]) <= 32 << 10
 }
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
@@ -49,7 +48,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
                 edits.replace(p, Vec::new());
                 edits.replace(at, vec![fused]);
             }
-        } else if product.again == n.again && g.meta(x).device.is_cpu() && hides_stores(g, &product) {
+        } else if product.again == n.again && g.meta(x).device.is_cpu() && is_small(g, &product) {
             // The activation reads nothing else, so it may come as early as the product.
             let mut fused = node(g, "fused_linear_keep", &ins, &args, &product)?;
             fused.outs = [n.outs[0], x].into_iter().collect();
