@@ -25,7 +25,6 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("common", common::run),
     ("fuse_attention", fusion::attention::run),
     ("fuse_bag", fusion::bag::run),
-    ("fuse_batch_norm", fusion::batch_norm::run),
     ("fuse_loss", fusion::loss::run),
     ("fuse_update", fusion::update::run),
     ("fuse_cast", fusion::cast::run),

@@ -2,7 +2,6 @@
 
 pub mod attention;
 pub mod bag;
-pub mod batch_norm;
 pub mod cast;
 pub mod chain;
 mod layout;
