@@ -273,3 +273,13 @@ def test_arguments_of_compile():
         assert not flow.compile(lambda: flow.compiler.is_compiling())()
     finally:
         flow.compiler.set_default_backend(None)
+
+
+def test_a_generator_of_ones_own_draws_what_it_draws_eagerly():
+    generator = flow.Generator()
+    f = flow.compile(lambda x: x + flow.rand(4, generator=generator))
+    generator.manual_seed(1)
+    with pytest.warns(UserWarning, match="default generator"):
+        have = f(flow.zeros(4))
+    generator.manual_seed(1)
+    assert flow.equal(have, flow.rand(4, generator=generator))

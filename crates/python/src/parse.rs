@@ -521,7 +521,11 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn draw(&mut self) {
         if let Some((arg, g)) = self.rng.take() {
-            let (seed, offset) = g.unwrap_or_else(default_generator).take(1);
+            let (seed, offset) = match g {
+                // A trace refuses the call: the generator stays where it is.
+                Some(g) if oneflow_graph::is_tracing() && !g.same(&default_generator()) => (g.seed(), g.offset()),
+                g => g.unwrap_or_else(default_generator).take(1),
+            };
             self.args[arg as usize] = Arg::Rng { seed, offset };
         }
     }
