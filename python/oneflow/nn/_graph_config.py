@@ -158,10 +158,6 @@ class GraphConfig:
             "all_orders": self._all_orders,
         }
 
-    def enable_auto_parallel(self, mode: bool = True) -> None:
-        """Search of layouts. Not supported."""
-        _refuse(mode, "enable_auto_parallel")
-
     def set_zero_redundancy_optimizer_mode(self, mode: Any = None) -> None:
         """Renamed: use enable_zero."""
         raise RuntimeError("set_zero_redundancy_optimizer_mode() was renamed: use enable_zero()")
@@ -186,11 +182,6 @@ class GraphConfig:
         return "\n".join(f"    {name}: {value}" for name, value in options.items())
 
 
-def _refuse(wanted: Any, name: str) -> None:
-    if wanted:
-        raise NotImplementedError(f"GraphConfig.{name}() is not supported")
-
-
 def _accept(name: str, default: Any, why: str) -> Any:
     def method(self: GraphConfig, value: Any = default, **options: Any) -> None:
         self._accepted[name] = value
@@ -205,6 +196,7 @@ _SOLVER = "layouts are those that the eager rule chooses; there is no search who
 for _name, _default, _why in (
     ("enable_zero", True, "parameters stay as they are laid out; split them with to_global() to shard them"),
     ("enable_cudnn_conv_heuristic_search_algo", True, "convolutions run our own kernels, not cuDNN's"),
+    ("enable_auto_parallel", True, _SOLVER),
     ("enable_auto_parallel_ignore_user_sbp_config", True, _SOLVER),
     ("set_auto_parallel_computation_cost_ratio", 0.05, _SOLVER),
     ("set_auto_parallel_wait_time", 1.65e4, _SOLVER),
