@@ -172,6 +172,39 @@ def test_casts_join_the_ops_beside_them():
     assert any("to_copy+" in op or "+to_copy" in op for op in with_)
 
 
+@pytest.mark.parametrize("memory_format", [flow.contiguous_format, flow.channels_last])
+def test_chains_form_in_any_order_of_memory(memory_format):
+    x, scale = flow.randn(2, 3, 5, 4), flow.randn(1, 3, 1, 1)
+
+    def step(x):
+        x = x.contiguous(memory_format=memory_format)
+        return F.relu(x * scale + 1).sqrt() - x
+
+    class Chain(nn.Graph):
+        def build(self, x):
+            return step(x)
+
+    graph = Chain()
+    y, eager = graph(x), step(x)
+    assert ops(graph)[-1] == "mul+add+relu+sqrt+sub"
+    assert flow.equal(y, eager) and y.stride() == eager.stride()
+
+
+def test_values_of_two_orders_of_memory_stay_apart():
+    x, y = flow.randn(2, 3, 5, 4), flow.randn(2, 3, 5, 4)
+
+    def step(x, y):
+        y = y.contiguous(memory_format=flow.channels_last)
+        return (x + 1).exp() * (y + 1).exp(), y.exp() + 1
+
+    class Two(nn.Graph):
+        def build(self, x, y):
+            return step(x, y)
+
+    for made, eager in zip(Two()(x, y), step(x, y), strict=True):
+        assert flow.equal(made, eager) and made.stride() == eager.stride()
+
+
 def test_one_update_or_one_for_each_parameter():
     one, with_, graph = train({"enable_multi_tensor_update": True}, net=Net(64))
     each, without, other = train({"enable_multi_tensor_update": False}, net=Net(64))

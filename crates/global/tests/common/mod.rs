@@ -57,6 +57,7 @@ pub fn f64s(values: &[f64], sizes: &[i64]) -> Tensor {
 
 /// Elements row-major; both parts of complex ones.
 pub fn values(t: &Tensor) -> Vec<f64> {
+    setup();
     let mut h = copy_to_host(t).unwrap();
     if h.dtype().is_complex() {
         h = h.view_as_real().unwrap();

@@ -5,6 +5,7 @@
 
 use crate::ir::{Graph, Node, ValueId};
 use oneflow_core::Traits;
+use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
 /// How nodes are ordered, under OneFlow's names.
@@ -50,28 +51,38 @@ struct Facts {
     on_host: bool,
 }
 
+/// Who reads a memory: the nodes, and how many have not run yet (the program's end counts as one). At zero it is free.
+#[derive(Default)]
+struct Readers {
+    nodes: Vec<usize>,
+    left: usize,
+}
+
 /// Reorders the nodes.
 pub fn order(g: &mut Graph, mode: Straighten) {
     if mode == Straighten::Disable {
         return;
     }
     let facts = facts(g);
+    let roots: Vec<SmallVec<[ValueId; 4]>> = g.nodes.iter().map(|n| roots(g, n)).collect();
     let mut waiting: Vec<usize> = facts.iter().map(|f| f.before.len()).collect();
-    // Readers of a root that have not run yet; at zero its memory is free.
-    let mut readers: HashMap<ValueId, usize> = HashMap::new();
-    for n in g.nodes.iter().filter(|n| !n.is_view()) {
-        roots(g, n).into_iter().for_each(|r| *readers.entry(r).or_default() += 1);
+    let mut readers: HashMap<ValueId, Readers> = HashMap::new();
+    for (i, n) in g.nodes.iter().enumerate().filter(|(_, n)| !n.is_view()) {
+        for r in &roots[i] {
+            let readers = readers.entry(*r).or_default();
+            readers.nodes.push(i);
+            readers.left += 1;
+        }
     }
     for v in g.outputs.iter().chain(g.writes.iter().map(|w| &w.value)) {
-        *readers.entry(g.root(*v)).or_default() += 1;
+        readers.entry(g.root(*v)).or_default().left += 1;
     }
-    let frees = |i: usize, readers: &HashMap<ValueId, usize>| -> i64 {
-        let n = &g.nodes[i];
-        let freed = roots(g, n).into_iter().filter(|r| readers.get(r) == Some(&1) && !g.is_external(*r));
-        freed.map(|r| g.bytes(r) as i64).sum()
+    let frees = |i: usize, readers: &HashMap<ValueId, Readers>| -> i64 {
+        let last = |r: &&ValueId| readers.get(r).is_some_and(|r| r.left == 1) && !g.is_external(**r);
+        roots[i].iter().filter(last).map(|r| g.bytes(*r) as i64).sum()
     };
     type Key = (i64, i64, i64, usize);
-    let key = |i: usize, readers: &HashMap<ValueId, usize>| -> Key {
+    let key = |i: usize, readers: &HashMap<ValueId, Readers>| -> Key {
         let f = &facts[i];
         if g.nodes[i].is_view() {
             return (i64::MIN, 0, 0, i);
@@ -85,43 +96,34 @@ pub fn order(g: &mut Graph, mode: Straighten) {
             Straighten::DelayShortGpu => (!f.on_host as i64, f.depth as i64, increment, i),
         }
     };
-    let mut ready: BTreeSet<Key> = (0..facts.len()).filter(|i| waiting[*i] == 0).map(|i| key(i, &readers)).collect();
+    let mut ready: BTreeSet<Key> = BTreeSet::new();
+    // The key under which each node stands there.
+    let mut keys: Vec<Option<Key>> = vec![None; facts.len()];
+    let put = |i: usize, readers: &HashMap<_, _>, ready: &mut BTreeSet<Key>, keys: &mut [Option<Key>]| {
+        let k = key(i, readers);
+        keys[i].replace(k).is_some_and(|old| ready.remove(&old));
+        ready.insert(k);
+    };
+    (0..facts.len()).filter(|i| waiting[*i] == 0).for_each(|i| put(i, &readers, &mut ready, &mut keys));
     let mut order = Vec::with_capacity(facts.len());
-    while let Some(k) = ready.pop_first() {
-        // A key may have become better since: readers that ran meanwhile leave this one the last.
-        let now = key(k.3, &readers);
-        if now > k {
-            ready.insert(now);
-            continue;
-        }
-        let i = k.3;
+    while let Some((.., i)) = ready.pop_first() {
+        keys[i] = None;
         order.push(i);
-        let mut touched = Vec::new();
         if !g.nodes[i].is_view() {
-            for r in roots(g, &g.nodes[i]) {
-                if let Some(left) = readers.get_mut(&r) {
-                    *left -= 1;
-                    if *left == 1 {
-                        touched.push(r);
-                    }
+            for r in &roots[i] {
+                let Some(read) = readers.get_mut(r) else { continue };
+                read.left -= 1;
+                // Whoever reads it last frees it, and may come sooner for that.
+                if read.left == 1 {
+                    let last: Vec<usize> = read.nodes.iter().copied().filter(|j| keys[*j].is_some()).collect();
+                    last.into_iter().for_each(|j| put(j, &readers, &mut ready, &mut keys));
                 }
-            }
-        }
-        if !touched.is_empty() {
-            let stale: Vec<Key> = ready
-                .iter()
-                .filter(|k| g.nodes[k.3].ins.iter().flatten().any(|v| touched.contains(&g.root(*v))))
-                .copied()
-                .collect();
-            for old in stale {
-                ready.remove(&old);
-                ready.insert(key(old.3, &readers));
             }
         }
         for &j in &facts[i].after {
             waiting[j] -= 1;
             if waiting[j] == 0 {
-                ready.insert(key(j, &readers));
+                put(j, &readers, &mut ready, &mut keys);
             }
         }
     }
@@ -130,8 +132,8 @@ pub fn order(g: &mut Graph, mode: Straighten) {
 }
 
 /// The memories that a node reads, each once.
-fn roots(g: &Graph, n: &Node) -> Vec<ValueId> {
-    let mut v: Vec<ValueId> = n.ins.iter().flatten().map(|v| g.root(*v)).collect();
+fn roots(g: &Graph, n: &Node) -> SmallVec<[ValueId; 4]> {
+    let mut v: SmallVec<[ValueId; 4]> = n.ins.iter().flatten().map(|v| g.root(*v)).collect();
     v.sort_unstable();
     v.dedup();
     v

@@ -5,7 +5,7 @@
 
 use crate::Config;
 use crate::ir::{ChainStep, Graph, Kind, Node, ValueId};
-use oneflow_base::{DType, Result};
+use oneflow_base::{DType, Meta, Result};
 use oneflow_core::{Call, Kernel, Outs, Tensor};
 use oneflow_runtime::{Ref, expression, shell};
 use smallvec::SmallVec;
@@ -41,13 +41,16 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
             out.push(n);
             continue;
         };
-        let sizes = &g.meta(n.outs[0]).sizes;
+        // Members lie in memory in one order, which the kernel then walks; which one, channels_last say, is no matter.
+        let Meta { sizes, strides, .. } = g.meta(n.outs[0]);
+        let alike =
+            |m: &Meta| m.sizes == *sizes && (0..sizes.len()).all(|d| sizes[d] < 2 || m.strides[d] == strides[d]);
         // It joins the youngest chain it reads; others that it reads end before it.
         let join = open.iter().rposition(|c| {
             reads(c)
                 && c.compute == compute
                 && c.members[0].again == n.again
-                && g.meta(c.members[0].outs[0]).sizes == *sizes
+                && alike(g.meta(c.members[0].outs[0]))
                 && n.ins.iter().flatten().all(|v| !c.made.contains(&g.root(*v)) || c.made.contains(v))
                 && fits(g, c, &n, &readers)
         });
@@ -84,8 +87,7 @@ fn count_readers(g: &Graph) -> HashMap<ValueId, usize> {
 fn compute_dtype(g: &Graph, n: &Node, config: &Config) -> Result<Option<DType>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
     let cast = config.fuse_cast && op.name() == "to_copy";
-    if !(cast || matches!(op.kernel, Kernel::Elementwise(_))) || n.outs.len() != 1 || !g.meta(n.outs[0]).is_contiguous()
-    {
+    if !(cast || matches!(op.kernel, Kernel::Elementwise(_))) || n.outs.len() != 1 {
         return Ok(None);
     }
     let shells: Vec<Option<Tensor>> =
