@@ -67,7 +67,7 @@ pub fn order(g: &mut Graph, mode: Straighten) {
     let roots: Vec<SmallVec<[ValueId; 4]>> = g.nodes.iter().map(|n| roots(g, n)).collect();
     let mut waiting: Vec<usize> = facts.iter().map(|f| f.before.len()).collect();
     let mut readers: HashMap<ValueId, Readers> = HashMap::new();
-    for (i, n) in g.nodes.iter().enumerate().filter(|(_, n)| !n.is_view()) {
+    for i in (0..g.nodes.len()).filter(|i| !g.nodes[*i].is_view()) {
         for r in &roots[i] {
             let readers = readers.entry(*r).or_default();
             readers.nodes.push(i);
@@ -101,7 +101,9 @@ pub fn order(g: &mut Graph, mode: Straighten) {
     let mut keys: Vec<Option<Key>> = vec![None; facts.len()];
     let put = |i: usize, readers: &HashMap<_, _>, ready: &mut BTreeSet<Key>, keys: &mut [Option<Key>]| {
         let k = key(i, readers);
-        keys[i].replace(k).is_some_and(|old| ready.remove(&old));
+        if let Some(old) = keys[i].replace(k) {
+            ready.remove(&old);
+        }
         ready.insert(k);
     };
     (0..facts.len()).filter(|i| waiting[*i] == 0).for_each(|i| put(i, &readers, &mut ready, &mut keys));
