@@ -71,6 +71,8 @@ impl Shared {
 
 /// How often a stream listens before it sleeps: some twenty microseconds, which is what waking it up would cost.
 const SPINS: usize = if cfg!(test) { 1 } else { 1000 };
+/// After how many looks it lets others run.
+const YIELD: usize = 32;
 
 /// Tells one stream that its actors may have got something.
 #[derive(Default)]
@@ -100,11 +102,15 @@ impl Bell {
 
     /// Waits until it has been rung more often than `heard`; gives back whether it was, within `limit`.
     fn wait(&self, heard: u64, limit: Option<Duration>) -> bool {
-        for _ in 0..SPINS {
+        for i in 1..=SPINS {
             if self.heard() != heard {
                 return true;
             }
             std::hint::spin_loop();
+            // Whoever is to ring may wait for this very processor.
+            if i % YIELD == 0 {
+                yield_now();
+            }
         }
         if cfg!(test) && limit.is_some() {
             // The scheduler of the tests knows no time: others get a turn.
