@@ -103,7 +103,7 @@ pub fn register() {
         slot!(RESAMPLE, resample::resample),
         slot!(EMBEDDING_BAG, rows::embedding_bag),
         slot!(SEARCHSORTED, rows::searchsorted),
-        slot!(LOGCUMSUMEXP, rows::logcumsumexp),
+        slot!(LOGCUMSUMEXP, reduce::logcumsumexp),
         slot!(RANDOM_BY, rows::random_by),
         slot!(SQUARE_DEVIATIONS, rows::square_deviations),
         slot!(CROSS_ENTROPY_REDUCED, nn::cross_entropy_reduced),

@@ -1,8 +1,8 @@
-//! REDUCE, ARG_REDUCE and SCAN, and COUNT_NONZERO, which is a reduction.
+//! REDUCE, ARG_REDUCE, SCAN and LOGCUMSUMEXP, and COUNT_NONZERO, which is a reduction.
 
 use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, rows, rows_shape, run};
 use crate::nest::Nest;
-use crate::text::{Builder, c_type, unsupported};
+use crate::text::{Builder, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
@@ -145,7 +145,13 @@ pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
 
 pub fn scan_text(kind: u64, from: DType, to: DType) -> Result<Text> {
     let b = Builder::new("scan").variant("KIND", kind).compute("A", accumulator(from, to))?;
-    Ok(b.dtype("T", from)?.dtype("O", to)?.push(include_str!("text/scan.cu")).finish())
+    let b = b.dtype("T", from)?.dtype("O", to)?.push(include_str!("text/scan_fold.cu"));
+    Ok(b.push(include_str!("text/scan.cu")).finish())
+}
+
+pub fn logcumsumexp_text(dtype: DType) -> Result<Text> {
+    let b = Builder::new("logcumsumexp").dtype("T", float("logcumsumexp", dtype)?)?.dtype("O", dtype)?;
+    Ok(b.push(include_str!("text/logcumsumexp.cu")).push(include_str!("text/scan.cu")).finish())
 }
 
 pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
@@ -153,7 +159,28 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
     if kind > ReduceKind::Min as u64 {
         return Err(unsupported("scan of this kind", x.dtype));
     }
-    let mut nest = Nest::of(&[&out, &x]);
+    let key = Key::new(Family::Scan).small(kind).dtype(x.dtype).dtype(out.dtype);
+    // SAFETY: the launch's contract.
+    unsafe { along(l, &x, &out, dim, key, || scan_text(kind, x.dtype, out.dtype)) }
+}
+
+pub unsafe fn logcumsumexp(l: &Launch<'_>) -> Result<()> {
+    let (x, out, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.usize());
+    let key = Key::new(Family::LogCumSumExp).dtype(x.dtype);
+    // SAFETY: the launch's contract.
+    unsafe { along(l, &x, &out, dim, key, || logcumsumexp_text(x.dtype)) }
+}
+
+/// A scan along a dimension.
+unsafe fn along(
+    l: &Launch<'_>,
+    x: &View<'_>,
+    out: &View<'_>,
+    dim: usize,
+    key: Key,
+    text: impl FnOnce() -> Result<Text>,
+) -> Result<()> {
+    let mut nest = Nest::of(&[out, x]);
     let (n, stride) = nest.take(dim);
     let kept = nest.merged();
     if kept.n() == 0 || n == 0 {
@@ -162,16 +189,7 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
     let by_x = stride[1].unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
     // Many rows fill the device with one thread each.
     let (grid, by_x) = if kept.n() >= 16384 && !by_x { rows(kept.n(), 1, false) } else { rows(kept.n(), n, by_x) };
-    let key = Key::new(Family::Scan).small(kind).dtype(x.dtype).dtype(out.dtype);
     let kept = kept.geo_unmerged("scan")?;
     // SAFETY: the arguments are the template's.
-    unsafe {
-        run(
-            l.queue,
-            key,
-            || scan_text(kind, x.dtype, out.dtype),
-            grid,
-            args![by_x, x.ptr, out.ptr, n, stride[0], stride[1], kept],
-        )
-    }
+    unsafe { run(l.queue, key, text, grid, args![by_x, x.ptr, out.ptr, n, stride[0], stride[1], kept]) }
 }

@@ -1,7 +1,7 @@
-//! What stands alone: EMBEDDING_BAG, SEARCHSORTED, LOGCUMSUMEXP, RANDOM_BY, SQUARE_DEVIATIONS.
+//! What stands alone: EMBEDDING_BAG, SEARCHSORTED, RANDOM_BY, SQUARE_DEVIATIONS.
 
 use crate::channel_norm;
-use crate::launch::{Family, Key, address, args, faults, linear, rows, run};
+use crate::launch::{Family, Key, address, args, faults, linear, run};
 use crate::nest::Nest;
 use crate::random::PHILOX;
 use crate::text::{Builder, c_type, float, unsupported};
@@ -121,35 +121,6 @@ pub unsafe fn searchsorted(l: &Launch<'_>) -> Result<()> {
             || search_text(sorted.dtype, out.dtype),
             linear(geo.n()),
             args![sorted.ptr, step, values.ptr, address(sorter), sorter_step, out.ptr, n, right, faults(l.queue)?, geo],
-        )
-    }
-}
-
-pub fn logcumsumexp_text(dtype: DType) -> Result<Text> {
-    let b = Builder::new("logcumsumexp").dtype("T", float("logcumsumexp", dtype)?)?;
-    Ok(b.push(include_str!("text/logcumsumexp.cu")).finish())
-}
-
-pub unsafe fn logcumsumexp(l: &Launch<'_>) -> Result<()> {
-    let (x, out, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.usize());
-    let mut nest = Nest::of(&[&out, &x]);
-    let (n, stride) = nest.take(dim);
-    let kept = nest.merged();
-    if kept.n() == 0 || n == 0 {
-        return Ok(());
-    }
-    let by_x = stride[1].unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
-    // Many rows fill the device with one thread each.
-    let (grid, by_x) = if kept.n() >= 16384 && !by_x { rows(kept.n(), 1, false) } else { rows(kept.n(), n, by_x) };
-    let kept = kept.geo_unmerged("logcumsumexp")?;
-    // SAFETY: the arguments are the template's.
-    unsafe {
-        run(
-            l.queue,
-            Key::new(Family::LogCumSumExp).dtype(x.dtype),
-            || logcumsumexp_text(x.dtype),
-            grid,
-            args![by_x, x.ptr, out.ptr, n, stride[0], stride[1], kept],
         )
     }
 }

@@ -101,7 +101,7 @@ pub fn all_sources() -> Result<Vec<Text>> {
             all.push(channel_norm::text(part, d, d)?);
         }
         all.push(channel_norm::text(6, d, d)?);
-        all.push(rows::logcumsumexp_text(d)?);
+        all.push(reduce::logcumsumexp_text(d)?);
         for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
             all.push(rows::bag_text(mode, d, DType::I64, DType::I32)?);
         }
