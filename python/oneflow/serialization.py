@@ -195,9 +195,9 @@ def save(
         if not isinstance(f, (str, os.PathLike)):
             raise TypeError(f"save(): a graph is written into a directory, got {type(f).__name__}")
         # Late: importing the package stays light.
-        from oneflow.nn import _saved_graph
+        from oneflow.nn._graph import saved
 
-        _saved_graph.save(obj, f)
+        saved.save(obj, f)
         return
     if pickle_module not in (None, pickle):
         raise ValueError("save uses Python's own pickle only")
@@ -510,9 +510,9 @@ def load(
         raise ValueError("load uses Python's own pickle only")
     if isinstance(f, (str, os.PathLike)):
         if os.path.isdir(f):
-            from oneflow.nn import _saved_graph
+            from oneflow.nn._graph import saved
 
-            return _saved_graph.LoadedGraph(f)
+            return saved.LoadedGraph(f)
         with open(f, "rb") as file:
             return _load(file, map_location, weights_only is not False, pickle_load_args)
     if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):

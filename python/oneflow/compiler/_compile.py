@@ -16,10 +16,19 @@ from oneflow.autograd import Function
 from oneflow.compiler import _settings
 from oneflow.compiler._module import OptimizedModule
 from oneflow.func._batching import is_batching
-from oneflow.nn._building import Building, Kept
-from oneflow.nn._places import Places, user_depth
+from oneflow.nn._graph.building import Building, Kept
+from oneflow.nn._graph.places import Places, user_depth
+from oneflow.nn._graph.structure import (
+    Modules,
+    Names,
+    flatten,
+    flatten_call,
+    modes_key,
+    names_in,
+    placeholders,
+    unflatten,
+)
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, Names, flatten, flatten_call, modes_key, names_in, placeholders, unflatten
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
 _KEPT = 16

@@ -16,14 +16,14 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.nn import _feeding, _report
-from oneflow.nn._building import Building, GraphModule
-from oneflow.nn._graph_config import GraphConfig
-from oneflow.nn._places import user_depth
-from oneflow.nn._program import Program, wants
-from oneflow.nn._tracing import trace_program
+from oneflow.nn._graph import feeding, report
+from oneflow.nn._graph.building import Building, GraphModule
+from oneflow.nn._graph.config import GraphConfig
+from oneflow.nn._graph.places import user_depth
+from oneflow.nn._graph.program import Program, wants
+from oneflow.nn._graph.structure import Modules, flatten_call, modes_key, names_in
+from oneflow.nn._graph.tracing import trace_program
 from oneflow.nn.modules.module import Module
-from oneflow.nn.structure import Modules, flatten_call, modes_key, names_in
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
 
@@ -390,16 +390,16 @@ class Graph:
             yield from self._over_reader(loader, prefetch)
             return
         rest = iter(loader)
-        batch = next(rest, _feeding.END)
-        while batch is not _feeding.END:
-            batches = _feeding.Batches(batch, rest)
-            args, kwargs = _feeding.arguments(batch)
+        batch = next(rest, feeding.END)
+        while batch is not feeding.END:
+            batches = feeding.Batches(batch, rest)
+            args, kwargs = feeding.arguments(batch)
             tensors: list[Tensor] = []
             program = self._program(args, kwargs, tensors)
             if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
                 raise NotImplementedError("Graph.over(): batches are local tensors of the host")
             fits = True
-            with _feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
+            with feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
                 while fits:
                     self._settings()
                     results = feed.run()
@@ -411,18 +411,18 @@ class Graph:
                     # The caller may have changed what the program was made for.
                     fits = self._program(args, kwargs, []) is program
             for waiting in batches.waiting:
-                args, kwargs = _feeding.arguments(waiting)
+                args, kwargs = feeding.arguments(waiting)
                 yield self(*args, **kwargs)
             if batches.error is not None:
                 raise batches.error
-            batch = batches.odd if batches.odd is not _feeding.END else next(rest, _feeding.END)
+            batch = batches.odd if batches.odd is not feeding.END else next(rest, feeding.END)
 
     def _over_reader(self, reader: Any, prefetch: int | None) -> Iterator[Any]:
         inputs, end = tuple(reader.empty()), reader.position + len(reader)
         while reader.position < end:
             tensors: list[Tensor] = []
             program, fits = self._program(inputs, {}, tensors), True
-            with _feeding.fed(program.compiled, reader.source.at(reader.position), tensors, prefetch) as feed:
+            with feeding.fed(program.compiled, reader.source.at(reader.position), tensors, prefetch) as feed:
                 while fits and reader.position < end:
                     self._settings()
                     results = feed.run()
@@ -496,7 +496,7 @@ class Graph:
         Raises:
             RuntimeError: the graph has not been called yet.
         """
-        _report.write(self._latest("report").compiled, self._name, path)
+        report.write(self._latest("report").compiled, self._name, path)
 
     def memory(self) -> dict[str, Any]:
         """Return what the memory planner reached for the latest program, in bytes."""

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-_PAGE = Path(__file__).with_name("_report.html")
+_PAGE = Path(__file__).with_name("report.html")
 
 
 def write(compiled: Any, title: str, path: Any) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.nn._graph.structure import TENSOR, flatten, unflatten
 from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
-from oneflow.nn.structure import TENSOR, flatten, unflatten
 
 # What a module holds besides attributes of its own.
 _STRUCTURE = frozenset(Module().__dict__) - {"training"}
