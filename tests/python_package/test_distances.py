@@ -1,9 +1,8 @@
 """Distances of all pairs of rows, by differences and by one product: values and derivatives as in PyTorch."""
 
+import oneflow
 import pytest
 import torch
-
-import oneflow
 
 MODES = ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
 
