@@ -2,10 +2,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model lint docs wheel test-gpu bench-gpu
+.PHONY: help demo test bench model lint docs suites wheel test-gpu bench-gpu
 
 PYTHON ?= python3
 ARGS ?=
+SOURCE ?=
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,10 @@ bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 
 model:  ## try very many orders of the threads' steps on the actors' protocol (the tests try few)
 	@ONEFLOW_MODEL_ORDERS=$${ORDERS:-5000} cargo test -p oneflow-runtime --lib model
+
+suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or OneFlow, ARGS="test_torch.py -k name"
+	@.ci/build
+	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites "$(SOURCE)" $(ARGS)
 
 lint:  ## formats, lints, types, house rules
 	@.ci/lint

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils
 
 _LAZY = (
+    "_utils",
     "_C",
     "__config__",
     "_dynamo",

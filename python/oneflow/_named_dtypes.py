@@ -1,11 +1,13 @@
 """Names of dtypes that no tensor here has: programs list them in tables and ask for their limits.
 
-Nothing computes with them. An op that is given one refuses it, since it is no ``oneflow.dtype``.
+Nothing computes with them. An op that is given one refuses it, since it holds no dtype of the core.
 """
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
+
+from oneflow import _oneflow
 
 
 class NamedDtype:
@@ -18,6 +20,11 @@ class NamedDtype:
         self.is_complex = kind == "complex"
         self.is_signed = kind != "uint" and name != "float8_e8m0fnu"
         self.__module__ = "oneflow"
+
+    @property
+    def __class__(self) -> Any:
+        """What ``isinstance`` asks: such a name counts as a dtype, as in PyTorch."""
+        return _oneflow.dtype
 
     def __repr__(self) -> str:
         return f"oneflow.{self._name}"

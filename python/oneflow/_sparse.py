@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import oneflow
@@ -32,10 +33,12 @@ def sparse_coo_tensor(
         dtype: of the values; theirs if left out.
         device: of the values; theirs if left out.
         requires_grad: whether ops are recorded.
+        check_invariants: whether the promise of ``is_coalesced`` is checked as well; None does what
+            :class:`oneflow.sparse.check_sparse_tensor_invariants` says. Indices and sizes are always checked.
         is_coalesced: True promises that every index is there once and in order.
 
     Raises:
-        RuntimeError: sizes do not fit, or an index is negative or outside ``size``.
+        RuntimeError: sizes do not fit, an index is negative or outside ``size``, or a checked promise is broken.
 
     Example::
 
@@ -60,8 +63,70 @@ def sparse_coo_tensor(
         size = [int(n) + 1 for n in at.amax(1).tolist()] + list(values.shape[1:])
     size = [int(n) for n in size]
     _check(at, size)
+    checked = check_sparse_tensor_invariants.is_enabled() if check_invariants is None else check_invariants
+    if checked and is_coalesced and not _in_order(at, size):
+        raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
     made = _C._sparse_coo(at, values.detach(), size, bool(is_coalesced))
     return made.requires_grad_() if requires_grad else made
+
+
+def _in_order(at: Tensor, size: list[int]) -> bool:
+    """Whether the indices are there once, and in order."""
+    place = oneflow.zeros(at.shape[1], dtype=oneflow.int64)
+    for row, n in zip(at, size, strict=False):
+        place = place * n + row
+    return bool((place[1:] > place[:-1]).all())
+
+
+class check_sparse_tensor_invariants:
+    """Whether promises about sparse tensors are checked where they are made: for good, in a ``with`` block, or in a
+    function that it decorates.
+
+    Args:
+        enable: whether they are checked.
+
+    Example::
+
+        >>> with oneflow.sparse.check_sparse_tensor_invariants():
+        ...     oneflow.sparse.check_sparse_tensor_invariants.is_enabled()
+        True
+    """
+
+    _enabled = False
+
+    def __init__(self, enable: bool = True) -> None:
+        self._state = enable
+        self._before: list[bool] = []
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether promises are checked now."""
+        return check_sparse_tensor_invariants._enabled
+
+    @staticmethod
+    def enable() -> None:
+        """Check promises from here on."""
+        check_sparse_tensor_invariants._enabled = True
+
+    @staticmethod
+    def disable() -> None:
+        """Trust promises from here on."""
+        check_sparse_tensor_invariants._enabled = False
+
+    def __enter__(self) -> None:
+        self._before.append(check_sparse_tensor_invariants._enabled)
+        check_sparse_tensor_invariants._enabled = self._state
+
+    def __exit__(self, *_: object) -> None:
+        check_sparse_tensor_invariants._enabled = self._before.pop()
+
+    def __call__(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self._state):
+                return function(*args, **kwargs)
+
+        return checked
 
 
 def _is_rows(indices: Any) -> bool:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import oneflow
 from oneflow import Tensor
 
-__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+__all__ = ["_element_size", "_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+
+def _element_size(dtype: Any) -> int:
+    """Bytes of an element."""
+    return int(dtype.itemsize)
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

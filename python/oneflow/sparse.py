@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from oneflow._sparse import mm, sum
+from oneflow._sparse import check_sparse_tensor_invariants, mm, sum
 
-__all__ = ["mm", "sum"]
+__all__ = ["check_sparse_tensor_invariants", "mm", "sum"]

@@ -285,6 +285,9 @@ impl PyLayout {
     }
 }
 
+/// Layouts that no tensor here has: programs compare with them. What is asked to make one refuses.
+const UNUSED_LAYOUTS: [&str; 6] = ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged", "_mkldnn"];
+
 /// The layout of sparse tensors.
 pub fn sparse_coo(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
     static SPARSE: PyOnceLock<Py<PyLayout>> = PyOnceLock::new();
@@ -327,6 +330,9 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     for name in MEMORY_FORMATS {
         m.add(name, Py::new(py, PyMemoryFormat(name))?)?;
+    }
+    for name in UNUSED_LAYOUTS {
+        m.add(name, Py::new(py, PyLayout(name))?)?;
     }
     m.add("sparse_coo", sparse_coo(py)?)?;
     m.add("strided", strided(py)?)

@@ -1,0 +1,118 @@
+"""The suites that are known: where their files lie, and what a child process sets up before it loads one.
+
+Modules that belong to a suite's own tools come from its checkout, by an import hook; everything else is the package
+under test, or PyTorch where PyTorch says what is right.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from suites import placeholders
+
+
+class _FromSource(MetaPathFinder):
+    """Finds the packages named ``roots`` and what is below them in a checkout."""
+
+    def __init__(self, folder: Path, roots: Sequence[str]) -> None:
+        self.folder = folder
+        self.roots = roots
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not any(name == root or name.startswith(root + ".") for root in self.roots):
+            return None
+        base = self.folder.joinpath(*name.split("."))
+        if (base / "__init__.py").is_file():
+            return importlib.util.spec_from_file_location(
+                name, base / "__init__.py", submodule_search_locations=[str(base)]
+            )
+        if base.with_suffix(".py").is_file():
+            return importlib.util.spec_from_file_location(name, base.with_suffix(".py"))
+        return None
+
+
+class PyTorch:
+    """PyTorch's own tests. PyTorch as it is installed decides which cases count; then the mock takes its name."""
+
+    name = "pytorch"
+    sides = ("oracle", "ours")
+    first = (
+        "test_torch.py test_autograd.py test_reductions.py test_view_ops.py test_binary_ufuncs.py "
+        "test_type_promotion.py test_nn.py test_linalg.py test_tensor_creation_ops.py test_indexing.py "
+        "test_shape_ops.py test_sort_and_select.py test_serialization.py test_unary_ufuncs.py"
+    ).split()
+
+    @staticmethod
+    def matches(source: Path) -> bool:
+        return (source / "test/test_torch.py").is_file() and (source / "torch/testing/_internal").is_dir()
+
+    @staticmethod
+    def files(source: Path) -> Path:
+        return source / "test"
+
+    @classmethod
+    def default(cls, source: Path) -> list[str]:
+        return [name for name in cls.first if (source / "test" / name).is_file()]
+
+    @staticmethod
+    def helpers(source: Path) -> Path:
+        """What, besides the file, decides which cases there are."""
+        return source / "torch/testing/_internal"
+
+    @staticmethod
+    def prepare(source: Path, side: str) -> None:
+        os.environ.setdefault("PYTORCH_TESTING_DEVICE_ONLY_FOR", "cpu")
+        if side == "ours":
+            import oneflow.mock_torch
+
+            oneflow.mock_torch.enable()
+        importlib.import_module("torch.testing")
+        tools = ["torch.testing._internal", "torch.testing._comparison", "torch.testing._creation"]
+        for name in [n for n in sys.modules if n.startswith(tuple(tools))]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, _FromSource(source, tools))
+        placeholders.roots[:] = [str(source)]
+
+
+class OneFlow:
+    """OneFlow's own tests, which ask PyTorch for the answers while they run."""
+
+    name = "oneflow"
+    sides = ("ours",)
+
+    @staticmethod
+    def matches(source: Path) -> bool:
+        return (source / "python/oneflow/test").is_dir()
+
+    @staticmethod
+    def files(source: Path) -> Path:
+        return source / "python/oneflow/test"
+
+    @classmethod
+    def default(cls, source: Path) -> list[str]:
+        root = cls.files(source)
+        return sorted(str(path.relative_to(root)) for path in root.rglob("test_*.py"))
+
+    @staticmethod
+    def helpers(source: Path) -> Path:
+        return source / "python/oneflow/test_utils"
+
+    @staticmethod
+    def prepare(source: Path, side: str) -> None:
+        for name, value in {"ONEFLOW_TEST_CPU_ONLY": "1", "ONEFLOW_CONVENTIONS": "oneflow"}.items():
+            os.environ.setdefault(name, value)
+        # Last in line: only what the package lacks is the suite's.
+        tools = ["oneflow.test_utils", "oneflow.unittest", "oneflow.framework.unittest", "oneflow.test"]
+        sys.meta_path.append(_FromSource(source / "python", tools))
+        placeholders.roots[:] = [str(source)]
+
+
+KINDS: dict[str, type[PyTorch] | type[OneFlow]] = {"pytorch": PyTorch, "oneflow": OneFlow}

@@ -1,0 +1,158 @@
+"""The child process: loads one file of a suite, runs the cases it is told, and writes a line of JSON at each event.
+
+A case that crashes or hangs takes this process along; the parent sees by the last line which case it was, and starts
+another process for the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import resource
+import signal
+import sys
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import pytest
+
+from suites import kinds, placeholders
+
+
+class OutOfTime(BaseException):
+    """A case took longer than it may."""
+
+
+class Plugin:
+    """Reports what pytest does, and selects cases."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self.events = open(order["events"], "a", buffering=1)
+        self.cases: dict[str, dict[str, Any]] = {}
+
+    def write(self, **event: Any) -> None:
+        self.events.write(json.dumps(event) + "\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.write(event="collected", cases=[_id(item.nodeid) for item in items])
+        only, done = self.order["only"], set(self.order["done"])
+        wanted = None if only is None else set(only)
+        items[:] = [i for i in items if _id(i.nodeid) not in done and (wanted is None or _id(i.nodeid) in wanted)]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.write(event="unloadable", message=_last_line(str(report.longrepr)))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        case = _id(item.nodeid)
+        self.cases[case] = {"outcome": "passed"}
+        self.write(event="begin", case=case)
+        signal.setitimer(signal.ITIMER_REAL, self.order["timeout"])
+        try:
+            result = yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.write(event="end", case=case, **self.cases[case])
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        report = yield
+        state = self.cases[_id(item.nodeid)]
+        if report.failed and state["outcome"] in ("passed", "skipped"):
+            state.update(outcome="failed", **_reason(call.excinfo, report))
+        elif report.skipped and state["outcome"] == "passed":
+            text = str(call.excinfo.value) if call.excinfo else str(report.longrepr)
+            state.update(outcome="skipped", message=text[:300])
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        state = self.cases[_id(report.nodeid)]
+        if report.failed and state["outcome"] == "passed":  # of a part of a case
+            state.update(outcome="failed", type="Failed", message=_last_line(str(report.longrepr)), at="")
+
+
+def _reason(info: Any, report: Any) -> dict[str, str]:
+    if info is None:
+        return {"type": "Failed", "message": _last_line(str(report.longrepr)), "at": ""}
+    if issubclass(info.type, OutOfTime):
+        return {"type": "Timeout", "message": "the case ran out of time", "at": ""}
+    last = info.traceback[-1]
+    # An error that a comparison wraps says more than what it is wrapped in.
+    error = info.value
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:2000],
+        "at": f"{Path(str(last.path)).name}:{last.lineno + 1}",
+    }
+
+
+def _last_line(text: str) -> str:
+    lines = [line.removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
+    marked = [line.removeprefix("E ").strip() for line in text.splitlines() if line.startswith("E ")]
+    return (marked or lines or [""])[-1][:2000]
+
+
+def _id(node: str) -> str:
+    return node.partition("::")[2]
+
+
+def _out_of_time(signal_number: int, frame: FrameType | None) -> None:
+    raise OutOfTime
+
+
+def _load(path: Path, plugin: Plugin) -> None:
+    """Import the file under its own name, as pytest will find it."""
+    name = path.stem
+
+    def execute() -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        return module
+
+    _, missing = placeholders.load(execute)
+    if missing:
+        plugin.write(event="missing", names=missing)
+
+
+def main() -> None:
+    order = json.loads(Path(sys.argv[1]).read_text())
+    if order["memory"]:
+        resource.setrlimit(resource.RLIMIT_AS, (order["memory"] << 30,) * 2)
+    path = Path(order["file"])
+    # Suites read the command line when they load.
+    sys.argv[:] = [str(path)]
+    plugin = Plugin(order)
+    kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
+    sys.path.insert(0, str(path.parent))
+    signal.signal(signal.SIGALRM, _out_of_time)
+    try:
+        _load(path, plugin)
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, OutOfTime)):
+            raise
+        plugin.write(event="unloadable", message=f"{type(error).__name__}: {error}"[:2000])
+        plugin.write(event="finished")
+        return
+    arguments = [str(path), "-q", "--import-mode=prepend", "--assert=plain", "--noconftest", "-c", "/dev/null"]
+    arguments += [f"--rootdir={path.parent}", "-p", "no:cacheprovider", "-p", "no:timeout", "-p", "no:warnings"]
+    arguments += ["--tb=short", "-o", "python_files=*.py", *order["arguments"]]
+    pytest.main(arguments, plugins=[plugin])
+    plugin.write(event="finished")
+
+
+if __name__ == "__main__":
+    main()
