@@ -277,8 +277,9 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         GPT2.from_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"neither model\.safetensors"):
         GPT2.from_pretrained(tmp_path, SMALL)
-    with pytest.raises(FileNotFoundError, match="there is no file or folder"):
-        GPT2.from_pretrained(tmp_path / "nowhere", SMALL)
+    for arguments in ((tmp_path / "nowhere", SMALL), ("gpt2",), ("gpt2", "gpt2")):
+        with pytest.raises(FileNotFoundError, match=r"there is no file or folder .* Nothing is downloaded"):
+            GPT2.from_pretrained(*arguments)
     with pytest.raises(ValueError, match="has no preset 'gpt3'; it has gpt2, "):
         GPT2.from_pretrained(tmp_path, "gpt3")
     torch.save([1, 2], tmp_path / "list.pth")

@@ -223,10 +223,15 @@ class Pretrained(nn.Module):
             changes: fields of the configuration to replace.
 
         Raises:
-            FileNotFoundError: there is no such file, or no ``config.json`` where it is needed.
+            FileNotFoundError: there is no such file (nothing is downloaded), or no ``config.json`` where it is needed.
             RuntimeError: weights are missing, unexpected or of another shape; the text lists all of them.
         """
         path = Path(path)
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{cls.__name__}.from_pretrained: there is no file or folder {str(path)!r}. Nothing is downloaded: "
+                "save the published weights first (a folder with config.json and model.safetensors) and give its path"
+            )
         if isinstance(config, str):
             config = cls.config_class.preset(config, **changes)
         elif config is None:
@@ -355,8 +360,6 @@ def _shards(weights: Mapping[str, Tensor], limit: int) -> Iterator[dict[str, Ten
 def _read_weights(path: Path) -> Mapping[str, Tensor]:
     if path.is_file():
         return _read_file(path)
-    if not path.is_dir():
-        raise FileNotFoundError(f"there is no file or folder {path}")
     for name in ("model.safetensors", "pytorch_model.bin"):
         if (path / name).is_file():
             return _read_file(path / name)
