@@ -18,13 +18,20 @@ class NamedDtype:
         self.itemsize = max(bits // 8, 1)
         self.is_floating_point = kind == "float"
         self.is_complex = kind == "complex"
-        self.is_signed = kind != "uint" and name != "float8_e8m0fnu"
+        self._kind = kind
         self.__module__ = "oneflow"
 
     @property
     def __class__(self) -> Any:
         """What ``isinstance`` asks: such a name counts as a dtype, as in PyTorch."""
         return _oneflow.dtype
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it holds negative numbers."""
+        if self._kind == "none":
+            raise RuntimeError(f"is_signed is not defined for {self._name}")
+        return self._kind != "uint" and self._name != "float8_e8m0fnu"
 
     def __repr__(self) -> str:
         return f"oneflow.{self._name}"
@@ -49,9 +56,12 @@ FLOAT_LIMITS = {
 }
 _BITS = {
     "float": {**{name: limits[0] for name, limits in FLOAT_LIMITS.items()}, "float4_e2m1fn_x2": 8},
-    "uint": {"uint16": 16, "uint32": 32, "uint64": 64, "quint8": 8},
-    "int": {"qint8": 8, "qint32": 32},
-    "complex": {"complex32": 32},
+    "uint": {"uint16": 16, "uint32": 32, "uint64": 64, "bit": 8, **{f"uint{bits}": 8 for bits in range(1, 8)}},
+    "int": {f"int{bits}": 8 for bits in range(1, 8)},
+    "complex": {"complex32": 32, "bcomplex32": 32},
+    # Quantized, and bits without a meaning: they have no sign to speak of.
+    "none": {"quint8": 8, "quint4x2": 8, "quint2x4": 8, "qint8": 8, "qint32": 32}
+    | {"bits8": 8, "bits1x8": 8, "bits2x4": 8, "bits4x2": 8, "bits16": 16},
 }
 NAMED: dict[str, Any] = {
     name: NamedDtype(name, bits, kind) for kind, named in _BITS.items() for name, bits in named.items()

@@ -67,8 +67,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", help="files below its folder of tests, or patterns; all known ones if none")
     parser.add_argument("-k", dest="expression", help="only cases that match, as pytest's -k")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for a case (60)")
+    parser.add_argument("--grace", type=float, default=15.0, help="seconds more, after which a case is killed (15)")
     parser.add_argument("--file-timeout", type=float, default=3600.0, help="seconds for a file on each side (3600)")
     parser.add_argument("--memory", type=int, default=0, help="gigabytes of address space for a process (no limit)")
+    parser.add_argument("--ranks", type=int, default=1, help="processes that run each case together (OneFlow's tests)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="files at a time")
     parser.add_argument("--json", type=Path, help="where results go (target/suites/KIND.json)")
     parser.add_argument("--compare", type=Path, help="results of another run, to name the cases that changed")
@@ -88,11 +90,13 @@ def _expand(root: Path, name: str) -> list[str]:
 
 
 def _run(kind: Any, source: Path, file: Path, name: str, options: Any, exclusions: report.Exclusions) -> dict[str, Any]:
-    limits = Limits(options.timeout, options.file_timeout, options.memory)
+    limits = Limits(options.timeout, options.file_timeout, options.memory, options.ranks, options.grace)
     started = time.monotonic()
     only: list[str] | None = None
     reference = Result()
     if "oracle" in kind.sides:
+        if options.ranks > 1:
+            raise SystemExit("--ranks is for OneFlow's tests: PyTorch's start their own processes")
         reference = _oracle(kind, source, file, limits, options.selection)
         only = [c for c in reference.collected if reference.cases.get(c, {}).get("outcome") == "passed"]
     entry: dict[str, Any] = {"unloadable": reference.unloadable and f"on PyTorch: {reference.unloadable}"}

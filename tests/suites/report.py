@@ -58,6 +58,8 @@ def cause(result: dict[str, Any]) -> str:
     text = next((line.strip() for line in result["message"].splitlines() if line.strip()), "")
     for pattern, mask in _MASKS:
         text = re.sub(pattern, mask, text)
+    if re.match(r"(False is not true|True is not false|\w+ not raised.*|unexpectedly None|)$", text):
+        text = f"{text or 'failed'} in `{result.get('line', '')}`"
     return f"{result['type']}: {text[:150]}"
 
 

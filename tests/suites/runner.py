@@ -1,7 +1,8 @@
-"""The parent's side of a child process: starts it, watches it, starts another where a case took one along."""
+"""The parent's side of the child processes: starts them, watches them, starts others where a case took them along."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,14 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# Seconds after which ranks that lag behind one that failed or finished are given up.
+_PATIENCE = 20.0
+
 
 @dataclass
 class Limits:
-    """Seconds for a case, seconds for a file, gigabytes of address space for a process (0: no limit)."""
+    """Seconds for a case and for a file, gigabytes of address space for a process (0: no limit), processes a case.
+
+    A case that does not end by itself when its time is over is killed ``grace`` seconds later.
+    """
 
     case: float = 60.0
     file: float = 3600.0
     memory: int = 0
+    ranks: int = 1
+    grace: float = 15.0
 
 
 @dataclass
@@ -47,8 +56,8 @@ def run_file(
     """Run the cases of ``file`` that are in ``only`` (None: all) and not in ``done``."""
     result = Result(cases=dict(done or {}))
     deadline = time.monotonic() + limits.file
-    with tempfile.TemporaryDirectory() as scratch:
-        while True:
+    while True:
+        with tempfile.TemporaryDirectory() as scratch:
             order = {
                 "kind": kind,
                 "side": side,
@@ -61,91 +70,147 @@ def run_file(
                 "memory": limits.memory,
                 "events": str(Path(scratch) / "events"),
             }
-            (Path(scratch) / "events").write_text("")
             (Path(scratch) / "order").write_text(json.dumps(order))
-            if _one_process(Path(scratch), limits, deadline, result):
+            if _Start(Path(scratch), limits, deadline, result).run():
                 return result
-            result.n_restarts += 1
+        result.n_restarts += 1
 
 
-def _one_process(scratch: Path, limits: Limits, deadline: float, result: Result) -> bool:
-    """Run one child to its end and read what it wrote. True when nothing is left to do."""
-    with open(scratch / "log", "w+") as log, open(scratch / "events") as events:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "suites.worker", str(scratch / "order")],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=scratch,
-            env=_environment(),
-            start_new_session=True,
-        )
-        current: str | None = None
-        since = time.monotonic()
-        pending = ""
-        ended = False
-        reason = ""
-        try:
-            while True:
-                alive = child.poll() is None
-                pending += events.read()
-                *lines, pending = pending.split("\n")
-                for line in lines:
-                    event = json.loads(line)
-                    since = time.monotonic()
-                    current, ended = _take(event, result, current, ended)
-                now = time.monotonic()
-                if not alive:
-                    break
-                # A file loads within the time that any three cases may take.
-                allowed = limits.case + 15 if current else 120 + limits.case
-                if ended and now - since > 20:
-                    reason = "finished"
-                elif now > deadline:
-                    reason = "file"
-                elif not ended and now - since > allowed:
-                    reason = "case"
-                if reason:
-                    break
-                time.sleep(0.05)
-        finally:
+class _Rank:
+    """What one child wrote so far."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch()
+        self._events = path.open()
+        self._pending = ""
+        self.current: str | None = None
+        self.ended = False
+        self.ends: dict[str, dict[str, Any]] = {}
+
+    def read(self, result: Result) -> int:
+        """Take in what is new; how many events."""
+        self._pending += self._events.read()
+        *lines, self._pending = self._pending.split("\n")
+        for line in lines:
+            event = json.loads(line)
+            match event.pop("event"):
+                case "collected":
+                    result.collected = event["cases"]
+                case "missing":
+                    result.missing = event["names"]
+                case "unloadable":
+                    result.unloadable = event["message"]
+                case "begin":
+                    self.current = event["case"]
+                case "end":
+                    self.ends[event.pop("case")] = event
+                    self.current = None
+                case "finished":
+                    self.ended = True
+        return len(lines)
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class _Start:
+    """One start of the child, or of a group of ranks, to its end."""
+
+    def __init__(self, scratch: Path, limits: Limits, deadline: float, result: Result) -> None:
+        self.scratch = scratch
+        self.limits = limits
+        self.deadline = deadline
+        self.result = result
+        self.ranks = [_Rank(scratch / f"events.{rank}") for rank in range(limits.ranks)]
+
+    def run(self) -> bool:
+        """Whether nothing is left to do."""
+        with open(self.scratch / "log", "w+") as log:
+            child = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.scratch,
+                env=_environment(self.limits.ranks),
+                start_new_session=True,
+            )
             try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            code = child.wait()
-        if ended or reason == "finished":
+                reason = self._watch(child)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                code = child.wait()
+            for rank in self.ranks:
+                rank.read(self.result)
+                rank.close()
+            self._merge()
+            log.seek(0)
+            return self._conclude(code, reason, log.read()[-2000:].strip())
+
+    def _command(self) -> list[str]:
+        worker = ["-m", "suites.worker", str(self.scratch / "order")]
+        if self.limits.ranks == 1:
+            return [sys.executable, *worker]
+        count = str(self.limits.ranks)
+        return [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", count, *worker]
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> str:
+        """Follow the children until they end or one limit is reached; which one, or nothing."""
+        since = time.monotonic()
+        while True:
+            alive = child.poll() is None
+            n_events = sum(rank.read(self.result) for rank in self.ranks)
+            if n_events:
+                since = time.monotonic()
+            if not alive:
+                return ""
+            quiet = time.monotonic() - since
+            if time.monotonic() > self.deadline:
+                return "file"
+            behind = any(r.ended for r in self.ranks) or self._failed() is not None
+            if behind and quiet > _PATIENCE:
+                return "behind"
+            # A group of ranks of which one failed is out of step: it ends once all have said what they saw.
+            if len(self.ranks) > 1 and self._failed() is not None and all(r.current is None for r in self.ranks):
+                return "behind"
+            running = any(rank.current for rank in self.ranks)
+            if not behind and quiet > (self.limits.case + self.limits.grace if running else self.limits.case + 120):
+                return "case"
+            time.sleep(0.05)
+
+    def _failed(self) -> str | None:
+        """A case that failed on some rank of a group."""
+        if len(self.ranks) == 1:
+            return None
+        return next((c for rank in self.ranks for c, end in rank.ends.items() if end["outcome"] == "failed"), None)
+
+    def _merge(self) -> None:
+        """A case passes where it passes on every rank."""
+        for case in {case for rank in self.ranks for case in rank.ends}:
+            ends = [rank.ends[case] for rank in self.ranks if case in rank.ends]
+            failed = [end for end in ends if end["outcome"] == "failed"]
+            if failed or len(ends) == len(self.ranks):
+                self.result.cases[case] = (failed or sorted(ends, key=lambda end: end["outcome"] != "skipped"))[0]
+
+    def _conclude(self, code: int, reason: str, log: str) -> bool:
+        if all(rank.ended for rank in self.ranks):
             return True
         if reason == "file":
-            for case in result.collected:
-                result.cases.setdefault(case, _lost("TimeLimit", "not run: the file ran out of time"))
+            for case in self.result.collected:
+                self.result.cases.setdefault(case, _lost("TimeLimit", "not run: the file ran out of time"))
             return True
-        if current is None:
-            log.seek(0)
-            tail = log.read()[-2000:].strip().splitlines()
-            result.unloadable = f"no case ran: {_ending(code, reason)}: {tail[-1] if tail else ''}"
-            return True
-        kind = "Timeout" if reason == "case" else "Crash"
-        result.cases[current] = _lost(kind, _ending(code, reason))
-        return False
-
-
-def _take(event: dict[str, Any], result: Result, current: str | None, ended: bool) -> tuple[str | None, bool]:
-    match event.pop("event"):
-        case "collected":
-            result.collected = event["cases"]
-        case "missing":
-            result.missing = event["names"]
-        case "unloadable":
-            result.unloadable = event["message"]
-        case "begin":
-            current = event["case"]
-        case "end":
-            result.cases[event.pop("case")] = event
-            current = None
-        case "finished":
-            ended = True
-    return current, ended
+        current = next((rank.current for rank in self.ranks if rank.current not in (None, *self.result.cases)), None)
+        if current is not None:
+            kind = "Crash" if not reason else "Timeout"
+            self.result.cases[current] = _lost(kind, _ending(code, reason))
+            return False
+        if self._failed() is not None:
+            return False
+        if reason != "behind":
+            last = log.splitlines()[-1] if log else ""
+            self.result.unloadable = f"no case ran: {_ending(code, reason)}: {last}"
+        return True
 
 
 def _lost(kind: str, message: str) -> dict[str, Any]:
@@ -153,18 +218,18 @@ def _lost(kind: str, message: str) -> dict[str, Any]:
 
 
 def _ending(code: int, reason: str) -> str:
-    if reason == "case":
+    if reason:
         return "the case ran out of time and did not answer"
     return f"the process ended with {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
 
 
-def _environment() -> dict[str, str]:
+def _environment(n_ranks: int) -> dict[str, str]:
     tests = str(Path(__file__).resolve().parents[1])
     package = str(Path(__file__).resolve().parents[2] / "python")
     path = [package, tests, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     # Relative entries would change their meaning with the folder.
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(p for p in path if os.path.isabs(p)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    path = [entry for entry in path if os.path.isabs(entry)]
+    own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
+    if n_ranks > 1:
+        own["ONEFLOW_TEST_DEVICE_NUM"] = str(n_ranks)
+    return {**os.environ, **own}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import resource
 import signal
 import sys
@@ -29,7 +30,7 @@ class Plugin:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
-        self.events = open(order["events"], "a", buffering=1)
+        self.events = open(f"{order['events']}.{os.environ.get('RANK', '0')}", "a", buffering=1)
         self.cases: dict[str, dict[str, Any]] = {}
 
     def write(self, **event: Any) -> None:
@@ -81,7 +82,8 @@ def _reason(info: Any, report: Any) -> dict[str, str]:
         return {"type": "Failed", "message": _last_line(str(report.longrepr)), "at": ""}
     if issubclass(info.type, OutOfTime):
         return {"type": "Timeout", "message": "the case ran out of time", "at": ""}
-    last = info.traceback[-1]
+    own = [entry for entry in info.traceback if Path(str(entry.path)).name == Path(str(report.fspath)).name]
+    last = (own or info.traceback)[-1]
     # An error that a comparison wraps says more than what it is wrapped in.
     error = info.value
     while error.__cause__ is not None:
@@ -89,6 +91,8 @@ def _reason(info: Any, report: Any) -> dict[str, str]:
     return {
         "type": type(error).__name__,
         "message": str(error)[:2000],
+        # An assertion may say nothing but that it failed.
+        "line": str(last.statement).strip().splitlines()[0][:200] if isinstance(error, AssertionError) else "",
         "at": f"{Path(str(last.path)).name}:{last.lineno + 1}",
     }
 
