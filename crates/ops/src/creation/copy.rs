@@ -8,6 +8,11 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs)
 }
 
+/// What was overwritten has no part in the result: its gradient is zero, and not absent.
+pub fn forgotten(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
+    out.set(0, || c.g()?.zeros_like())
+}
+
 const WRITE: OpDef = OpDef { faces: Faces::INPLACE, infer, traits: Traits::ALIAS_OK, ..OpDef::BASE };
 
 pub static COPY_OP: OpDef = OpDef {
@@ -38,7 +43,14 @@ Example::
             Ok(())
         },
     },
-    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(1, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            forgotten(c, out)?;
+            out.set(1, || Ok(c.g()?.clone()))
+        },
+    },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
     samples: || {
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
@@ -78,7 +90,14 @@ Example::
             }
         },
     },
-    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(1, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            forgotten(c, out)?;
+            out.set(1, || Ok(c.g()?.clone()))
+        },
+    },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.5)])],
     ..WRITE
@@ -93,7 +112,7 @@ Example::
     >>> oneflow.ones(2).zero_()
     tensor([0., 0.])",
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |_, _| Ok(()) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: forgotten },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     samples: crate::elementwise::unary::samples,
     ..WRITE

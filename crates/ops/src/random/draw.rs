@@ -27,7 +27,7 @@ pub(super) const DRAW: OpDef = OpDef {
 pub(super) const FILL_WITH: OpDef = OpDef {
     faces: Faces::INPLACE,
     infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |_, _| Ok(()) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: crate::creation::copy::forgotten },
     ..DRAW
 };
 
