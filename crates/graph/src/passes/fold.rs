@@ -28,7 +28,9 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
         let read = !is_fill(n);
         let constant = !n.is_view() && is_pure(n) && n.ins.iter().flatten().all(|v| !read || known.contains_key(v));
         let small = n.outs.iter().all(|v| {
-            g.bytes(g.root(*v)) <= MAX_BYTES && !written.contains(v) && !results.contains(v) && !updated.contains(v)
+            // What a program keeps is contiguous: a result in the order of a transposed input is made in every run.
+            let fits = g.bytes(g.root(*v)) <= MAX_BYTES && (n.is_view() || g.meta(*v).is_contiguous());
+            fits && !written.contains(v) && !results.contains(v) && !updated.contains(v)
         });
         let view =
             n.is_view() && n.ins.iter().flatten().all(|v| known.contains_key(v)) && n.ins.iter().any(Option::is_some);
