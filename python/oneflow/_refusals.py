@@ -1,7 +1,8 @@
-"""Names that exist so that scripts import, and say what to use instead when they are called."""
+"""Names that exist so that scripts import, and say what to use instead when they are called or that they do nothing."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,3 +25,13 @@ def refuse_class(name: str, instead: str) -> type:
     made = refuse(name, instead)
     body = {"__new__": made, "_instead": instead, "__doc__": made.__doc__, "__module__": name.rpartition(".")[0]}
     return type(name.rpartition(".")[2], (), body)
+
+
+_said: set[str] = set()
+
+
+def without_effect(name: str, why: str) -> None:
+    """Warn, once a process, that a hint for speed has nothing to do here."""
+    if name not in _said:
+        _said.add(name)
+        warnings.warn(f"{name} is accepted and has no effect: {why}", stacklevel=3)

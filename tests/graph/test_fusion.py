@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 
 import oneflow as flow
 import pytest
@@ -277,12 +278,49 @@ def test_registers_of_results():
             nn.graph.GraphConfig().set_outputs_buffer_size(bad)
 
 
-def test_other_names_say_why_they_change_nothing():
-    config = nn.graph.GraphConfig()
-    for name in ("enable_zero", "enable_auto_parallel_trunk_algo", "enable_cudnn_conv_heuristic_search_algo"):
-        getattr(config, name)()
-        assert "changes nothing: " in getattr(config, name).__doc__
-        assert name in repr(config)
+# Of every method of GraphConfig an argument, and how it shows that it was heard: in the options a program is compiled
+# with, by an error that names the method, or by a warning that it has no effect.
+HEARD = {
+    "allow_fuse_add_to_output": False,
+    "allow_fuse_attention": False,
+    "allow_fuse_cast_scale": False,
+    "allow_fuse_elementwise": False,
+    "allow_fuse_model_update_ops": False,
+    "enable_amp": True,
+    "enable_choose_best_memory_allocation": False,
+    "enable_compress_memory": True,
+    "enable_fused_model_update_cast": True,
+    "enable_multi_tensor_update": False,
+    "enable_straighten_algorithm": "Disable",
+    "set_gradient_accumulation_steps": 2,
+    "set_outputs_buffer_size": 3,
+}
+
+
+def test_every_setting_works_or_says_that_it_does_not():
+    names = [name for name in dir(nn.graph.GraphConfig) if not name.startswith("_") and name != "changes"]
+    refused = []
+    for name in names:
+        config = nn.graph.GraphConfig()
+        heard = lambda config: {k: v for k, v in vars(config).items() if k != "changes"}  # noqa: E731
+        before = heard(config)
+        if name in HEARD:
+            getattr(config, name)(HEARD[name])
+            assert heard(config) != before, name
+            continue
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                getattr(config, name)()
+            except (NotImplementedError, RuntimeError) as error:
+                assert name in str(error)
+                refused.append(name)
+                continue
+        # Once a process: another test may have been the first.
+        assert name in repr(config) and all("has no effect: " in str(w.message) for w in said)
+    assert "enable_zero" in refused and "enable_auto_parallel" in refused and "enable_auto_memory" in refused
+    nn.graph.GraphConfig().enable_zero(False)
+    nn.graph.GraphConfig().enable_auto_memory("Disable")
 
 
 def test_a_product_keeps_what_its_activation_was_given():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import Tensor
+from oneflow._refusals import without_effect
 
 # What must not be negative, beside learning rates and betas, by the name that the error says.
 _NOT_NEGATIVE = {
@@ -30,12 +31,14 @@ def options(**given: Any) -> dict[str, Any]:
     """The options of a group, checked.
 
     ``foreach``, ``fused`` and ``capturable`` choose PyTorch's implementation; here there is one, and they only travel
-    with the group.
+    with the group. ``contiguous_params`` is OneFlow's hint for the same, and says once that it has no effect.
 
     Raises:
         ValueError: one is out of its bounds.
         NotImplementedError: ``differentiable`` is set.
     """
+    if given.pop("contiguous_params", False):
+        without_effect("contiguous_params=True", "one launch updates many parameters, wherever they lie")
     for name, value in given.items():
         if name == "lr":
             check_lr(value)

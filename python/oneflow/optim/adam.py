@@ -53,6 +53,7 @@ class Adam(RuleOptimizer):
         contiguous_params: bool = False,
     ) -> None:
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             betas=betas,
             eps=eps,

@@ -40,10 +40,12 @@ class Adadelta(RuleOptimizer):
         capturable: bool = False,
         maximize: bool = False,
         differentiable: bool = False,
+        contiguous_params: bool = False,
     ) -> None:
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             rho=rho,
             eps=eps,
@@ -93,8 +95,10 @@ class Adagrad(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
+        contiguous_params: bool = False,
     ) -> None:
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             lr_decay=lr_decay,
             eps=eps,
@@ -167,8 +171,10 @@ class RMSprop(RuleOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         differentiable: bool = False,
+        contiguous_params: bool = False,
     ) -> None:
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             momentum=momentum,
             alpha=alpha,

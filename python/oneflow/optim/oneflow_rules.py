@@ -46,6 +46,7 @@ class LAMB(RuleOptimizer):
         if amsgrad:
             raise RuntimeError("LAMB does not support AMSGrad variant.")
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             betas=betas,
             eps=eps,

@@ -41,10 +41,12 @@ class SGD(Optimizer):
         foreach: bool | None = None,
         differentiable: bool = False,
         fused: bool | None = None,
+        contiguous_params: bool = False,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = options(
+            contiguous_params=contiguous_params,
             lr=lr,
             momentum=momentum,
             dampening=dampening,

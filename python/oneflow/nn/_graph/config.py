@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
+from oneflow._refusals import without_effect
 
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 
@@ -12,8 +13,8 @@ _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelaySh
 class GraphConfig:
     """Options of a graph, under OneFlow's names. Setting one after the first call lets the next call compile anew.
 
-    Options that are accepted but change nothing yet say so; options that would change results and are not supported
-    raise NotImplementedError.
+    Options that promise memory or a layout and are not supported raise NotImplementedError; hints for speed with
+    nothing to do here are accepted and say so once.
     """
 
     # How often options were set.
@@ -30,7 +31,7 @@ class GraphConfig:
         self._multi_tensor = True
         self._update_cast = False
         self._outputs = 2
-        self._accepted: dict[str, Any] = {}
+        self._cudnn_search = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
@@ -68,9 +69,9 @@ class GraphConfig:
     def set_gradient_accumulation_steps(self, value: int) -> None:
         """Let one call take a mini-batch of ``value`` micro-batches.
 
-        Inputs are split along their first dimension, ``build`` works on one part after another, gradients add up and
-        the optimizers step once. Results are concatenated along the first dimension; 0-dim ones (losses) become a
-        vector.
+        Inputs are split along their first dimension, ``build`` works on one part after another, gradients are averaged
+        (each backward starts from its loss divided by ``value``) and the optimizers step once. Results are concatenated
+        along the first dimension; 0-dim ones (losses) become a vector.
 
         Raises:
             ValueError: it is not a positive integer.
@@ -143,6 +144,11 @@ class GraphConfig:
             raise ValueError(f"set_outputs_buffer_size(): expected a positive integer, got {value!r}")
         self._outputs = value
 
+    def enable_cudnn_conv_heuristic_search_algo(self, mode: bool = True) -> None:
+        """Accepted: convolutions run kernels of their own, for which nothing is searched. It says so once."""
+        without_effect("GraphConfig.enable_cudnn_conv_heuristic_search_algo()", "convolutions run kernels of their own")
+        self._cudnn_search = bool(mode)
+
     def _options(self) -> dict[str, Any]:
         return {
             "fuse": self._fuse,
@@ -177,31 +183,43 @@ class GraphConfig:
             "enable_multi_tensor_update": self._multi_tensor,
             "enable_fused_model_update_cast": self._update_cast,
             "set_outputs_buffer_size": self._outputs,
-            **self._accepted,
+            "enable_cudnn_conv_heuristic_search_algo": self._cudnn_search,
         }
         return "\n".join(f"    {name}: {value}" for name, value in options.items())
 
 
-def _accept(name: str, default: Any, why: str) -> Any:
-    def method(self: GraphConfig, value: Any = default, **options: Any) -> None:
-        self._accepted[name] = value
+def _refuse(name: str, off: tuple[Any, ...], why: str) -> Any:
+    """An option that promises memory, speed or a layout, and cannot be turned on."""
+
+    def method(self: GraphConfig, *args: Any, **kwargs: Any) -> None:
+        value = args[0] if args else next(iter(kwargs.values()), True)
+        if off and value in off:
+            return
+        raise NotImplementedError(f"GraphConfig.{name}() is not supported: {why}")
 
     method.__name__ = name
     method.__qualname__ = f"GraphConfig.{name}"
-    method.__doc__ = f"Accepted for compatibility and changes nothing: {why}."
+    words = f"; {' or '.join(repr(v) for v in off)} is accepted, which changes nothing" if off else ""
+    method.__doc__ = f"Raises NotImplementedError: {why}{words}."
     return method
 
 
-_SOLVER = "layouts are those that the eager rule chooses; there is no search whose costs it could weigh"
-for _name, _default, _why in (
-    ("enable_zero", True, "parameters stay as they are laid out; split them with to_global() to shard them"),
-    ("enable_cudnn_conv_heuristic_search_algo", True, "convolutions run our own kernels, not cuDNN's"),
-    ("enable_auto_parallel", True, _SOLVER),
-    ("enable_auto_parallel_ignore_user_sbp_config", True, _SOLVER),
-    ("set_auto_parallel_computation_cost_ratio", 0.05, _SOLVER),
-    ("set_auto_parallel_wait_time", 1.65e4, _SOLVER),
-    ("enable_auto_parallel_trunk_algo", True, _SOLVER),
-    ("enable_auto_parallel_sbp_collector", True, _SOLVER),
-    ("enable_auto_memory", "AdaptiveMemory", _SOLVER),
+_SOLVER = (
+    "layouts are those that the eager rule chooses, and there is no search whose costs could be weighed: "
+    "lay tensors out with to_global()"
+)
+_MEMORY = (
+    "memory is saved by module.to(nn.graph.GraphModule).activation_checkpointing and by "
+    'enable_straighten_algorithm("MemoryFirst")'
+)
+for _name, _off, _why in (
+    ("enable_zero", (False,), "parameters stay as they are laid out; split them with to_global() to shard them"),
+    ("enable_auto_parallel", (False,), _SOLVER),
+    ("enable_auto_parallel_ignore_user_sbp_config", (False,), _SOLVER),
+    ("set_auto_parallel_computation_cost_ratio", (), _SOLVER),
+    ("set_auto_parallel_wait_time", (), _SOLVER),
+    ("enable_auto_parallel_trunk_algo", (False,), _SOLVER),
+    ("enable_auto_parallel_sbp_collector", (False,), _SOLVER),
+    ("enable_auto_memory", ("Disable",), _MEMORY),
 ):
-    setattr(GraphConfig, _name, _accept(_name, _default, _why))
+    setattr(GraphConfig, _name, _refuse(_name, _off, _why))
