@@ -28,6 +28,7 @@ if _oneflow.__version__ != __version__:
     )
 
 # isort: off
+from oneflow._conventions import conventions
 from oneflow._tensor_str import set_printoptions
 from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from oneflow.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled

@@ -1,13 +1,32 @@
-"""Constants of a composition, made where its tensors are."""
+"""Constants of a composition, made where its tensors are; numbers that every rank has, brought together."""
 
 from __future__ import annotations
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 def beside(x: Tensor, constant: Tensor) -> Tensor:
-    """``constant`` as a tensor that goes with ``x``: whole on every rank of a global tensor."""
+    """``constant`` as a tensor that goes with ``x``: whole on every rank of a global tensor, each of which has made it.
+
+    Nothing is sent; in a trace it is one node.
+    """
     if not x.is_global:
         return constant
-    return constant.to_global(x.placement, [oneflow.sbp.broadcast] * len(x.sbp), check_meta=False)
+    whole = [oneflow.sbp.broadcast] * len(x.sbp)
+    return _oneflow._C._assemble(constant, x.placement, whole, constant.shape)
+
+
+def laid_like(x: Tensor, whole: Tensor) -> Tensor:
+    """A local tensor in the layout of ``x``, if that is global: its value on the placement's first rank is taken."""
+    if not x.is_global or whole.is_global:
+        return whole
+    spread = whole.to_global(x.placement, [oneflow.sbp.broadcast] * len(x.sbp), check_meta=False, copy=True)
+    return spread.to_global(sbp=x.sbp)
+
+
+def total(number: Tensor) -> Tensor:
+    """The sum of a local 0-dim tensor over all ranks."""
+    placement = oneflow.placement.all(number.device.type)
+    parts = _oneflow._C._assemble(number, placement, oneflow.sbp.partial_sum, number.shape)
+    return parts.to_global(sbp=oneflow.sbp.broadcast).to_local()

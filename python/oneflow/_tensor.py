@@ -7,7 +7,7 @@ import copyreg
 from collections import OrderedDict
 from typing import Any
 
-from oneflow import _functions, _oneflow, _tensor_str, overrides
+from oneflow import _conventions, _functions, _oneflow, _tensor_str, overrides
 from oneflow._oneflow import Tensor
 
 _C = _oneflow._C
@@ -40,9 +40,10 @@ def __format__(self: Tensor, format_spec: str) -> str:
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
-    if not self.is_leaf:
+    if not self.is_leaf and not _conventions.are_oneflows():
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            + _conventions.HINT
         )
     from oneflow import no_grad
 
@@ -59,7 +60,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             result = Tensor._make_subclass(type(self), result, False)
         memo[id(self)] = result
         result.requires_grad_(self.requires_grad)
-        if self.grad is not None:
+        if self.is_leaf and self.grad is not None:
             result.grad = self.grad.__deepcopy__(memo)
         _copy_attributes(self, result, memo)
     return result

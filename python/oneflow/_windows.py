@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._placed import placed
 
 
 def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: str = "", **shape: Any) -> Tensor:
@@ -32,13 +33,14 @@ def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: 
     return window.requires_grad_() if requires_grad else window
 
 
+@placed
 def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """``sin(pi n / N) ** 2``, of shape (window_length,).
 
     Args:
         window_length: number of points.
         periodic: N is the length; otherwise one less, and the window is symmetric.
-        options: ``dtype``, ``layout``, ``device``, ``requires_grad``.
+        options: ``dtype``, ``layout``, ``device``, ``requires_grad``, ``placement``, ``sbp``.
 
     Raises:
         RuntimeError: the length is negative, or the dtype is no float.
@@ -51,6 +53,7 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Te
     return _made("hann", window_length, periodic, options)
 
 
+@placed
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any
 ) -> Tensor:
@@ -64,6 +67,7 @@ def hamming_window(
     return _made("general_cosine", window_length, periodic, options, "hamming_window", a=[alpha, beta])
 
 
+@placed
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """Up to one and down again in straight lines; see :func:`hann_window`.
 
@@ -75,6 +79,7 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -
     return _made("bartlett", window_length, periodic, options)
 
 
+@placed
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """``0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)``; see :func:`hann_window`.
 
@@ -86,6 +91,7 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
     return _made("blackman", window_length, periodic, options)
 
 
+@placed
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any) -> Tensor:
     """``i0(beta sqrt(1 - t ** 2)) / i0(beta)`` for t from -1 to 1; see :func:`hann_window`.
 

@@ -9,6 +9,10 @@ oneflow.sbp.broadcast
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy
+
 from oneflow._oneflow import _sbp as sbp
 
 __all__ = ["broadcast", "partial_sum", "sbp", "split"]
@@ -26,3 +30,28 @@ def split(dim: int) -> sbp:
         oneflow.sbp.split(dim=1)
     """
     return sbp("S", dim)
+
+
+class _Ranks(numpy.ndarray):
+    """The ranks of a placement: an array that equals, as a whole, the nested list of the same numbers."""
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, (list, tuple)):
+            return numpy.bool_(self.tolist() == _lists(other))
+        return super().__eq__(other)
+
+    def __ne__(self, other: Any) -> Any:
+        return ~(self == other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.view(numpy.ndarray))
+
+
+def _lists(nest: Any) -> Any:
+    return [_lists(item) for item in nest] if isinstance(nest, (list, tuple)) else nest
+
+
+def _ranks(nested: list[Any]) -> _Ranks:
+    return numpy.array(nested, dtype=numpy.int64).view(_Ranks)

@@ -43,7 +43,15 @@ def train(wrap: Any, micro: int = 1) -> list[float]:
 @pytest.mark.parametrize("micro", [1, 3])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"bucket_cap_mb": 1e-4}, {"bucket_size": 2}, {"use_bucket": False}, {"find_unused_parameters": True}],
+    [
+        {},
+        {"bucket_cap_mb": 1e-4},
+        {"bucket_size": 2},
+        {"use_bucket": False},
+        {"find_unused_parameters": True},
+        {"static_graph": True},
+        {"gradient_as_bucket_view": True},
+    ],
 )
 def test_ranks_train_as_one(options: dict[str, Any], micro: int) -> None:
     expected = train(None)
@@ -109,6 +117,40 @@ def test_unused_parameters() -> None:
         return str(caught.value)
 
     assert all("b.weight" in text and "find_unused_parameters=True" in text for text in run_ranks(2, missed))
+
+
+def test_gradients_are_averaged_where_some_parameters_get_none() -> None:
+    def after(options: dict[str, Any], backwards: int) -> list[Any]:
+        net = DistributedDataParallel(Branches(), **options)
+        rank = torch.distributed.get_rank()
+        y = net(torch.full((1, 2), rank + 1.0), "a")
+        z = net.module.b(torch.full((1, 2), rank + 1.0))
+        y.sum().backward()
+        if backwards == 2:
+            z.sum().backward()
+        return [None if p.grad is None else p.grad.flatten().tolist() for p in net.parameters()]
+
+    for options in ({}, {"bucket_size": 1}, {"bucket_size": 4}, {"gradient_as_bucket_view": True}):
+        one = [[1.5, 1.5], [1.0], None, None, None, None]
+        assert run_ranks(2, lambda options=options: after(options, 1)) == [one] * 2
+        two = [[1.5, 1.5], [1.0], [1.5, 1.5], [1.0], None, None]
+        assert run_ranks(2, lambda options=options: after(options, 2)) == [two] * 2
+
+    def rank_alone() -> list[Any]:
+        net = DistributedDataParallel(Branches())
+        net(torch.ones(1, 2), "ab"[torch.distributed.get_rank()]).sum().backward()
+        return [None if m.bias.grad is None else m.bias.grad.item() for m in (net.module.a, net.module.b, net.module.c)]
+
+    assert run_ranks(2, rank_alone) == [[0.5, 0.5, None]] * 2
+
+    def oneflows() -> list[Any]:
+        net = DistributedDataParallel(Branches())
+        for _ in range(2):
+            net(torch.ones(1, 2), "a").sum().backward()
+        return [p.grad.flatten().tolist() for p in net.parameters()]
+
+    with torch.conventions("oneflow"):
+        assert run_ranks(2, oneflows) == [[[2.0, 2.0], [2.0], [0.0, 0.0], [0.0], [0.0, 0.0], [0.0]]] * 2
 
 
 def test_buffers_are_those_of_the_first_rank() -> None:

@@ -23,7 +23,7 @@ def test_values_and_their_texts() -> None:
         assert repr(p) == 'oneflow.placement(type="cpu", ranks=[0, 1])'
         assert repr(torch.placement(type="cpu", ranks=[[0, 1]])) == 'oneflow.placement(type="cpu", ranks=[[0, 1]])'
         assert p == torch.placement.all("cpu") and hash(p) == hash(torch.placement.all("cpu"))
-        assert p.type == "cpu" and p.ranks == [0, 1]
+        assert p.type == "cpu" and p.ranks == [0, 1] and p.ranks.shape == (2,)
         assert pickle.loads(pickle.dumps(p)) == p
         with pytest.raises(ValueError, match="rank 7 does not exist"):
             torch.placement("cpu", [7])

@@ -53,9 +53,9 @@ class Step(nn.Graph):
         self.config.set_gradient_accumulation_steps(MICRO)
 
     def build(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        loss = (self.model(x) - y).square().mean() / MICRO
+        loss = (self.model(x) - y).square().mean()
         loss.backward()
-        return loss
+        return loss / MICRO
 
 
 def train(stages: list[list[int]], traced: bool, n_steps: int = 5) -> tuple[list[float], str]:

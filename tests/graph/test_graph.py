@@ -449,11 +449,7 @@ def test_debug_prints_a_summary(capsys):
 
 def test_config():
     config = nn.graph.GraphConfig()
-    config.enable_zero(True, stage=2)
     config.set_outputs_buffer_size(3)
-    assert "changes nothing" in type(config).enable_zero.__doc__
-    config.enable_auto_parallel(True)
-    assert "changes nothing" in type(config).enable_auto_parallel.__doc__
     config.set_gradient_accumulation_steps(1)
     with pytest.raises(RuntimeError, match="renamed"):
         config.set_zero_redundancy_optimizer_mode("distributed_split")
@@ -485,7 +481,7 @@ def test_control_c_ends_a_run():
     assert small(torch.ones(1)).item() == 2
 
 
-def test_micro_batches_add_up_and_their_results_come_together():
+def test_micro_batches_are_averaged_and_their_results_come_together():
     def make_one():
         torch.manual_seed(1)
         return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -513,7 +509,7 @@ def test_micro_batches_add_up_and_their_results_come_together():
         parts = [b(part) for part in x.chunk(4)]
         expected = [part.pow(2).mean() for part in parts]
         for loss in expected:
-            loss.backward()
+            (loss / 4).backward()
         second.step()
         assert (y == torch.cat(parts)).all() and (losses == torch.stack(expected)).all()
     assert all((p == q).all() for p, q in zip(a.parameters(), b.parameters(), strict=True))

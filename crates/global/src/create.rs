@@ -67,9 +67,11 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
 
 fn run(base: &str, args: &[Arg<'_>]) -> Result<Tensor> {
     let op = op_by_name(base).ok_or_else(|| Error::runtime(format!("{base}: no such op")))?;
+    // Some take an argument more, which is left out here.
+    let n_args = op.sig.params().iter().filter(|p| p.is_arg()).count();
     let mut outs = Outs::new();
     let _guard = local_only();
-    redispatch(&Call::new(op, &[], args), crate::boxing::traced::below(), &mut outs)?;
+    redispatch(&Call::new(op, &[], &args[..n_args.min(args.len())]), crate::boxing::traced::below(), &mut outs)?;
     outs.into_tensors().pop().ok_or_else(|| Error::runtime(format!("{base}(): gave no result")))
 }
 

@@ -157,7 +157,8 @@ fn to_local_call(c: &Call<'_>) -> Result<Tensor> {
     dispatch_one(&Call::new(&SHARD, &[Some(x)], &args))
 }
 
-fn enter(x: &Tensor, to: Spread, check: bool, copy: bool) -> Result<Tensor> {
+/// The global tensor of which a local one is the shard; `check` compares the shards' shapes first.
+pub fn enter(x: &Tensor, to: Spread, check: bool, copy: bool) -> Result<Tensor> {
     let args = [Arg::Placement(to.placement_id), Arg::Sbp(to.sbp_id), Arg::Bool(check), Arg::Bool(copy)];
     dispatch_one(&Call::new(&ENTER, &[Some(x)], &args))
 }

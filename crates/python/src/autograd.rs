@@ -451,7 +451,10 @@ fn _run_backward<'py>(
     let inputs = if inputs.is_none() { None } else { Some(roots(inputs, "inputs")?) };
     if accumulate {
         scale_losses(py, &mut from)?;
-        run(|| gate::detach(py, || ag::backward_from(&from, &grads, retain_graph, create_graph, inputs.as_deref())))?;
+        run(|| {
+            let go = || ag::backward_from(&from, &grads, retain_graph, create_graph, inputs.as_deref());
+            ended(py, gate::detach(py, go))
+        })?;
         return Ok(PyList::empty(py));
     }
     let inputs = inputs.unwrap_or_default();
@@ -612,6 +615,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;
     private.setattr("_backward_is_partial", wrap_pyfunction!(_backward_is_partial, private)?)?;
     private.setattr("_will_run", wrap_pyfunction!(_will_run, private)?)?;
+    private.setattr("_queue_callback", wrap_pyfunction!(_queue_callback, private)?)?;
     private.setattr("_set_loss_scale", wrap_pyfunction!(_set_loss_scale, private)?)?;
     private.setattr("_increment_version", wrap_pyfunction!(_increment_version, private)?)
 }
@@ -629,6 +633,32 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 thread_local! {
     /// What a graph with a gradient scaler does to the losses whose backward its build asks for.
     static LOSS_SCALE: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
+}
+
+thread_local! {
+    /// What is called when the backward that runs on this thread is over.
+    static AFTER_BACKWARD: RefCell<Vec<Py<PyAny>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls a function when the backward that runs on this thread has accumulated all gradients.
+#[pyfunction]
+fn _queue_callback(function: Py<PyAny>) -> PyResult<()> {
+    if ag::backward_number() == 0 {
+        return Err(PyRuntimeError::new_err("Final callbacks can only be installed during backward pass."));
+    }
+    AFTER_BACKWARD.with_borrow_mut(|all| all.push(function));
+    Ok(())
+}
+
+/// The end of a backward: what was queued for it is called, or forgotten if it failed.
+fn ended(py: Python<'_>, done: Result<()>) -> Result<()> {
+    // One inside another's hook leaves it to the outer one.
+    if ag::backward_number() != 0 {
+        return done;
+    }
+    let queued = AFTER_BACKWARD.take();
+    done?;
+    queued.iter().try_for_each(|f| f.call0(py).map(drop).pend(py))
 }
 
 /// Sets what losses go through before backward on this thread; returns what did so far.
@@ -669,6 +699,7 @@ pub fn backward(
     let mut from = [ag::Root::Tensor(t.clone())];
     scale_losses(py, &mut from).pend(py)?;
     let grads = [gradient];
-    gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()))?;
+    let done = gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()));
+    ended(py, done)?;
     gate::check_signals(py)
 }

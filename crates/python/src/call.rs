@@ -5,7 +5,7 @@ use crate::object::{is_tensor, tensor_of, wrap};
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
-use crate::{autograd, value};
+use crate::{autograd, placed, value};
 use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
 use pyo3::ffi::{self, PyObject};
@@ -37,13 +37,31 @@ pub unsafe fn call_op(
         // SAFETY: the caller's promise.
         unsafe {
             match frame.parse(py, o, form, slf, given)? {
+                Ok(()) if o.makes && placed::is_default() && !frame.ins.iter().flatten().any(is_global) => {
+                    let call = |g: Given| call_op(py, overloads, form, slf, g);
+                    return placed::by_default(py, o.op.sig.name, given, call);
+                }
                 Ok(()) if frame.answering.is_empty() && !has_modes() => return finish(py, o, form, &mut frame),
                 Ok(()) => return ask(py, Function::Op(o.op.sig.name, form), slf, given, &frame.answering),
                 Err(w) => why = w,
             }
         }
     }
+    // SAFETY: the caller's promise.
+    unsafe {
+        if overloads.iter().any(|o| o.makes) && placed::is_asked(given) {
+            let name = overloads[0].op.sig.name;
+            return match has_modes() {
+                true => ask(py, Function::Op(name, form), slf, given, &[]),
+                false => placed::made(py, name, given, false, |g| call_op(py, overloads, form, slf, g)),
+            };
+        }
+    }
     Err(misfit(py, overloads, form, given, &why))
+}
+
+fn is_global(t: &&Tensor) -> bool {
+    t.has_key(bit::GLOBAL)
 }
 
 /// An operator: two operands, nothing else. `None` where the operands are of other types.

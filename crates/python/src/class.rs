@@ -3,7 +3,7 @@
 use crate::entry::{self, Action, Entry};
 use crate::gate::{OrPending, enter};
 use crate::object::{self, TensorObj, set_tensor_type, tensor_of, wrap_as};
-use crate::{attrs, convert, create, dlpack, index, methods, numpy, operators, value};
+use crate::{attrs, convert, create, dlpack, index, methods, numpy, operators, placed, value};
 use oneflow_core::base::{Device, Error, Result};
 use oneflow_core::{Tensor, default_dtype};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
@@ -19,22 +19,26 @@ unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: 
     enter(null_mut(), |py| {
         // SAFETY: a constructor call.
         unsafe {
+            let (mut placement, mut sbp) = (null_mut(), null_mut());
             if !kwargs.is_null() && ffi::PyDict_Size(kwargs) > 0 {
+                placement = ffi::PyDict_GetItemString(kwargs, c"placement".as_ptr());
+                sbp = ffi::PyDict_GetItemString(kwargs, c"sbp".as_ptr());
                 let kwargs = Bound::from_borrowed_ptr(py, kwargs);
                 let keys = kwargs.call_method0("keys").pend(py)?;
                 for k in keys.try_iter().pend(py)? {
                     let k = k.pend(py)?.to_string();
-                    if k != "device" && k != "data" {
+                    if !["device", "data", "placement", "sbp"].contains(&k.as_str()) {
                         return Err(Error::type_(format!("new() got an unexpected keyword argument '{k}'")));
                     }
                 }
                 if let Ok(data) = kwargs.get_item("data") {
-                    return wrap_as(py, class, construct(py, &[data.as_ptr()])?);
+                    let t = construct(py, &[data.as_ptr()])?;
+                    return wrap_as(py, class, placed::constructed(py, t, placement, sbp)?);
                 }
             }
             let n = ffi::PyTuple_Size(args);
             let items: Vec<*mut PyObject> = (0..n).map(|i| ffi::PyTuple_GetItem(args, i)).collect();
-            wrap_as(py, class, construct(py, &items)?)
+            wrap_as(py, class, placed::constructed(py, construct(py, &items)?, placement, sbp)?)
         }
     })
 }

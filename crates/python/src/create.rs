@@ -5,7 +5,7 @@ use crate::gate::{OrPending, pending_set};
 use crate::hand::{bind, flag, given, wrong};
 use crate::object::{tensor_of, wrap};
 use crate::parse::Given;
-use crate::{classes, convert, default_device, dlpack, numpy, scalar, value};
+use crate::{classes, convert, default_device, dlpack, numpy, placed, scalar, value};
 use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, Scalar, promote};
 use oneflow_core::{Tensor, default_dtype};
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
     (
         "tensor",
-        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\nA new tensor with a copy of `data`: a number, nested lists, an array or a tensor.\n\nExample::\n\n    >>> oneflow.tensor([[1, 2], [3, 4]])\n    tensor([[1, 2],\n            [3, 4]])\n    >>> oneflow.tensor(2.5, dtype=oneflow.float64)\n    tensor(2.5000, dtype=oneflow.float64)",
+        "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, placement=None, sbp=None)\n--\n\nA new tensor with a copy of `data`: a number, nested lists, an array or a tensor. With `placement` and `sbp` a\nglobal one, of the data of the placement's first rank.\n\nExample::\n\n    >>> oneflow.tensor([[1, 2], [3, 4]])\n    tensor([[1, 2],\n            [3, 4]])\n    >>> oneflow.tensor(2.5, dtype=oneflow.float64)\n    tensor(2.5000, dtype=oneflow.float64)",
         tensor,
     ),
     (
@@ -65,9 +65,12 @@ pub unsafe fn wanted(
     }
 }
 
-unsafe fn tensor(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+unsafe fn tensor(py: Python<'_>, slf: *mut PyObject, g: Given) -> Result<*mut PyObject> {
     // SAFETY: a function call.
     unsafe {
+        if let Some(result) = placed::by_hand(py, "tensor", slf, g, tensor) {
+            return result;
+        }
         let [data, dtype, device, grad, _pin] =
             bind("tensor", ["data", "dtype", "device", "requires_grad", "pin_memory"], 1, 1, g)?;
         let (dtype, device) = wanted(py, "tensor", dtype, device, default_device::get())?;

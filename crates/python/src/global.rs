@@ -42,6 +42,10 @@ impl PyPlacement {
     fn get(&self) -> PyResult<&'static Placement> {
         self.0.get().ok_or_else(|| PyValueError::new_err("unknown placement"))
     }
+    fn nested<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let p = self.get()?;
+        nested(py, &p.ranks, &p.hierarchy)
+    }
 }
 
 fn kind_of(name: &str) -> PyResult<DeviceType> {
@@ -84,11 +88,10 @@ impl PyPlacement {
     fn r#type(&self) -> PyResult<&'static str> {
         Ok(self.get()?.kind.name())
     }
-    /// The ranks, nested as they were given.
+    /// The ranks as an array of the mesh's shape; it also compares equal to the nested list of the same ranks.
     #[getter]
     fn ranks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let p = self.get()?;
-        nested(py, &p.ranks, &p.hierarchy)
+        py.import("oneflow.sbp")?.call_method1("_ranks", (self.nested(py)?,))
     }
     #[getter]
     fn hierarchy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -98,7 +101,7 @@ impl PyPlacement {
         Ok(self.get()?.to_string())
     }
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
-        let args = (self.r#type()?, self.ranks(py)?).into_pyobject(py)?;
+        let args = (self.r#type()?, self.nested(py)?).into_pyobject(py)?;
         Ok((py.get_type::<PyPlacement>(), args))
     }
 }
@@ -185,6 +188,17 @@ fn spread_of(t: &Tensor, what: &str) -> Result<Spread> {
     global_of(t).map(|g| g.spread).ok_or_else(|| {
         Error::runtime(format!("Only global tensors have '{what}'; this one of shape {:?} is local", t.sizes()))
     })
+}
+
+/// The object of a placement.
+pub fn placement_object(py: Python<'_>, id: PlacementId) -> PyResult<Py<PyAny>> {
+    Ok(Py::new(py, PyPlacement(id))?.into_any())
+}
+
+/// The tuple of an n-D SBP.
+pub fn sbp_object(py: Python<'_>, id: NdSbpId) -> PyResult<Py<PyAny>> {
+    let all = id.get().unwrap_or(&[]).iter().map(|s| Py::new(py, PySbp(*s))).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyTuple::new(py, all)?.into_any().unbind())
 }
 
 /// `x.placement`.

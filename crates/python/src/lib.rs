@@ -34,6 +34,7 @@ mod operators;
 mod overload;
 mod overrides;
 mod parse;
+mod placed;
 mod profiler;
 mod scalar;
 mod settings;
@@ -68,6 +69,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     default_device::add(m)?;
     cuda::add(m)?;
     global::add(m)?;
+    placed::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;
     loaded::add(m)?;

@@ -6,7 +6,7 @@ use crate::global::copy_to_host;
 use crate::hand::{again, bind, boolean, flag, given, none, wrong};
 use crate::object::{self_tensor, tensor_of, track, wrap, wrap_as};
 use crate::parse::Given;
-use crate::{autograd, classes, create, scalar, size, storage, value};
+use crate::{autograd, classes, create, placed, scalar, size, storage, value};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result, Scalar, contiguous_strides, wrap_dim};
@@ -169,7 +169,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
     ),
     (
         "new_tensor",
-        "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor of this dtype and device with a copy of `data`.\n\nExample::\n\n    >>> oneflow.ones(1, dtype=oneflow.float64).new_tensor([1, 2])\n    tensor([1., 2.], dtype=oneflow.float64)",
+        "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False, placement=None, sbp=None)\n--\n\nA new tensor of this dtype and device with a copy of `data`; with `placement` and `sbp` a global one.\n\nExample::\n\n    >>> oneflow.ones(1, dtype=oneflow.float64).new_tensor([1, 2])\n    tensor([1., 2.], dtype=oneflow.float64)",
         new_tensor,
     ),
     ("__complex__", "__complex__($self)\n--\n\n", complex),
@@ -468,6 +468,9 @@ unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
 unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
     // SAFETY: a method call.
     unsafe {
+        if let Some(result) = placed::by_hand(py, "new_tensor", o, g, new_tensor) {
+            return result;
+        }
         let [data, dtype, device, grad] = bind("new_tensor", ["data", "dtype", "device", "requires_grad"], 1, 1, g)?;
         let like = self_tensor(o)?;
         let (dtype, device) = create::wanted(py, "new_tensor", dtype, device, None)?;

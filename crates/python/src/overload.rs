@@ -60,6 +60,8 @@ pub struct Overload {
     pub spreads: bool,
     /// Makes a tensor of a given dtype and device: takes `layout` and `pin_memory` too.
     pub factory: bool,
+    /// Makes a tensor: takes `placement` and `sbp` too, in an overload of its own or by `placed`.
+    pub makes: bool,
     /// The argument `requires_grad`, which is this crate's to fulfil.
     pub requires_grad: Option<u8>,
     /// The argument `device` of a function without tensors: left out, it is the thread's default.
@@ -147,6 +149,7 @@ impl Overload {
             self_at,
             self_input,
             spreads,
+            makes: has(Ty::Device) && params.iter().any(|p| p.name == "requires_grad"),
             factory: has(Ty::DType) && has(Ty::Device),
             made_on: match sig.params().iter().any(|p| p.is_input()) {
                 true => None,

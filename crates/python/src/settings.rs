@@ -6,6 +6,25 @@ use oneflow_core::base::{Category, Error, promote};
 use oneflow_ep::cpu;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether calls that PyTorch and OneFlow answer differently get OneFlow's answer (`oneflow.conventions`).
+static ONEFLOW_CONVENTIONS: AtomicBool = AtomicBool::new(false);
+
+pub fn oneflow_conventions() -> bool {
+    ONEFLOW_CONVENTIONS.load(Ordering::Relaxed)
+}
+
+/// Sets whose conventions hold; returns whether they were OneFlow's.
+#[pyfunction]
+fn _set_oneflow_conventions(on: bool) -> bool {
+    ONEFLOW_CONVENTIONS.swap(on, Ordering::Relaxed)
+}
+
+#[pyfunction]
+fn _oneflow_conventions() -> bool {
+    oneflow_conventions()
+}
 
 /// The dtype of floating-point tensors made without one.
 ///
@@ -103,6 +122,8 @@ fn can_cast(from_: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(_set_oneflow_conventions, m)?)?;
+    m.add_function(wrap_pyfunction!(_oneflow_conventions, m)?)?;
     m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;

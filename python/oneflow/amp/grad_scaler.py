@@ -10,6 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._beside import beside, total
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -98,7 +99,8 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             self._start(outputs.device)
-            return outputs * self._scale.to(device=outputs.device)  # type: ignore[union-attr]
+            scale = self._scale.to(device=outputs.device)  # type: ignore[union-attr]
+            return outputs * beside(outputs, scale)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(value) for value in outputs]
             if isinstance(outputs, (list, tuple)):
@@ -122,6 +124,9 @@ class GradScaler:
             for device, grads in by_device.items():
                 found[device] = oneflow.zeros((), dtype=oneflow.float32, device=device)
                 _oneflow._C._amp_foreach_non_finite_check_and_unscale_(grads, found[device], inverse.to(device=device))
+                if any(grad.is_global for grad in grads):
+                    # Each rank has seen its own parts; all have to skip together.
+                    found[device] = (total(found[device]) > 0).float()
         return found
 
     def unscale_(self, optimizer: Any) -> None:
@@ -181,7 +186,7 @@ class GradScaler:
         if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         flags = list(state["found_inf_per_device"].values())
-        found = flags[0] if len(flags) == 1 else sum(flag.to(device=scale.device) for flag in flags)
+        found = flags[0] if len(flags) == 1 else (sum(flag.to(device=scale.device) for flag in flags) > 0).float()
         optimizer.grad_scale = None if done else scale
         optimizer.found_inf = found
         try:

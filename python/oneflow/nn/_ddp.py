@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _conventions, _oneflow
 from oneflow.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
@@ -35,8 +35,11 @@ class DistributedDataParallel(Module):
         process_group: the ranks; all of the job if left out.
         bucket_cap_mb: bytes of gradients that are reduced together, in MiB.
         find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
-            all parameters must get a gradient in each backward.
-        gradient_as_bucket_view, static_graph: accepted; they change nothing.
+            all parameters must get a gradient in each backward: those that a loss does not use count as zero in that
+            one, and the next forward raises, unless OneFlow's conventions are followed.
+        check_reduction: accepted; PyTorch has no use for it either.
+        gradient_as_bucket_view: gradients are views of the memory that is reduced, which saves their own.
+        static_graph: as ``find_unused_parameters``.
         broadcast_parameters: whether parameters become those of the first rank.
         bucket_size: how many parameters a bucket has, in place of its bytes.
         use_bucket: ``False`` reduces every gradient alone.
@@ -92,7 +95,7 @@ class DistributedDataParallel(Module):
         self.module = module
         self.process_group, self.dim = process_group, dim
         self.device_ids, self.output_device = device_ids, output_device
-        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters or static_graph
         self.require_backward_grad_sync = True
         self._is_ddp_module = True
         self._names = {id(p): name for name, p in named}
@@ -101,7 +104,9 @@ class DistributedDataParallel(Module):
         cap = 25.0 if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
         # Backward reaches the last parameters first.
-        self._reducer = _Reducer(_buckets([p for _, p in reversed(named)], cap, most), process_group)
+        self._reducer = _Reducer(
+            _buckets([p for _, p in reversed(named)], cap, most), process_group, gradient_as_bucket_view
+        )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the module."""
@@ -119,11 +124,12 @@ class DistributedDataParallel(Module):
 
     def _check_finished(self) -> None:
         missing = [self._names[i] for i in self._reducer.missing()]
-        if missing:
+        if missing and not _conventions.are_oneflows():
             raise RuntimeError(
                 "Expected to have finished reduction in the prior iteration before starting a new one: no gradient for "
                 f"{', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}. Parameters that a loss does not use "
-                "need find_unused_parameters=True, on all ranks"
+                "need find_unused_parameters=True, on all ranks; under OneFlow's conventions "
+                '(oneflow.conventions("oneflow")) they are allowed'
             )
 
     @contextlib.contextmanager
@@ -149,13 +155,16 @@ class DistributedDataParallel(Module):
 class _Reducer:
     """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
 
-    def __init__(self, buckets: list[list[Tensor]], group: Any) -> None:
+    def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool) -> None:
         self.active = False
-        self._buckets, self._group = buckets, group
+        self._buckets, self._group, self._views = buckets, group, views
         self._bucket_of = {id(p): k for k, bucket in enumerate(buckets) for p in bucket}
         self._ready: set[int] = set()
         # A forward has come, and gradients after it.
         self._begun = self._marked = False
+        # A backward has ended, and which parameters need not or did get a gradient since the forward.
+        self._ended = False
+        self._seen: set[int] = set()
         self._used: set[int] | None = None
         # Buckets are reduced in their order, which is the same on all ranks.
         self._next = 0
@@ -172,7 +181,8 @@ class _Reducer:
 
     def start(self, used: set[int] | None) -> None:
         self._ready, self._next, self._works, self._used = set(), 0, [], used
-        self._begun, self._marked = True, False
+        self._begun, self._marked, self._ended = True, False, False
+        self._seen = set() if used is None else self._bucket_of.keys() - used
         if used is not None:
             # They get no gradient on this rank, and other ranks wait for this one's part.
             self._ready |= self._bucket_of.keys() - used
@@ -182,13 +192,27 @@ class _Reducer:
 
     def missing(self) -> list[int]:
         # A forward without backward, as in an evaluation with gradients on, misses nothing.
-        half_way = self._begun and self._marked
-        return [i for i in self._bucket_of if i not in self._ready] if half_way else []
+        return [i for i in self._bucket_of if i not in self._seen] if self._ended else []
 
     def _mark(self, parameter: Tensor) -> None:
-        if self.active and self._begun:
+        if not self.active:
+            return
+        if not self._begun and self.missing():
+            # Another backward of the same forward. What is averaged already stays so when it is averaged again.
+            self._begun, self._marked, self._ready, self._next = True, False, set(), 0
+        if self._begun:
+            if not self._marked:
+                _oneflow._C._queue_callback(self._end)
             self._marked = True
             self._ready.add(id(parameter))
+            self._seen.add(id(parameter))
+            self._reduce_ready()
+
+    def _end(self) -> None:
+        """After backward: what has got no gradient counts as zero, so that all others are averaged."""
+        self._ended = True
+        if self._begun:
+            self._ready |= self._bucket_of.keys()
             self._reduce_ready()
 
     def _reduce_ready(self) -> None:
@@ -205,6 +229,8 @@ class _Reducer:
             for p in bucket:
                 if p.grad is None:
                     flat[at : at + p.numel()] = 0
+                elif self._views:
+                    p.grad = flat[at : at + p.numel()].view_as(p)
                 at += p.numel()
         work = oneflow.distributed.all_reduce(flat, oneflow.distributed.ReduceOp.AVG, self._group, async_op=True)
         self._works.append((work, flat, bucket))
@@ -212,14 +238,18 @@ class _Reducer:
     def _finish(self) -> None:
         self._begun = False
         somewhere = self._used_somewhere()
+        # OneFlow gives zeros to what nobody uses.
+        oneflows, missing = _conventions.are_oneflows(), set(self.missing())
         for work, flat, bucket in self._works:
             work.wait()
             parts = flat.split([p.numel() for p in bucket])
             for p, part in zip(bucket, parts, strict=True):
+                if p.grad is not None and self._views:
+                    continue
                 if p.grad is not None:
                     with oneflow.no_grad():
                         p.grad.copy_(part.view_as(p))
-                elif id(p) in somewhere:
+                elif id(p) in somewhere or (id(p) in missing and (oneflows or bool(part.any()))):
                     p.grad = part.view_as(p).clone()
         self._works = []
 

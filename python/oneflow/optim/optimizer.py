@@ -10,8 +10,11 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+import numpy
+
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _conventions
+from oneflow._beside import laid_like
 from oneflow._oneflow import _profiler_on
 from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
@@ -59,12 +62,15 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self._reset_hooks()
         groups = list(params)
-        if not groups:
-            raise ValueError("optimizer got an empty parameter list")
-        if not isinstance(groups[0], dict):
+        if not groups and not _conventions.are_oneflows():
+            raise ValueError(f"optimizer got an empty parameter list {_conventions.HINT}")
+        if not groups or not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    # Whether a group's lr_scale counts: in the steps of a graph. Eager schedules multiply it in themselves.
+    _scales_lr = False
 
     # Whether some group holds a parameter several times.
     _repeats = False
@@ -198,6 +204,8 @@ class Optimizer:
         try:
             for i, group in enumerate(self.param_groups):
                 lr = self._lr_tensor(i, group)
+                if self._scales_lr and group.get("lr_scale") is not None:
+                    lr = lr * float(group["lr_scale"])
                 for part in _rounds(group) if self._repeats else (group,):
                     self._update(part, lr)
         finally:
@@ -409,6 +417,8 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
     if isinstance(value, dict):
         return {k: _adopt(param, v, group, steps, k) for k, v in value.items()}
+    if isinstance(value, numpy.ndarray):
+        value = oneflow.tensor(value)
     if isinstance(value, Tensor):
         if key in SHARED:
             # Equal numbers become one tensor, whether or not they were one in the file.
@@ -417,6 +427,8 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
             if place not in steps:
                 steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
             return steps[place]
+        if value.shape == param.shape:
+            value = laid_like(param, value)
         if param.is_floating_point():
             value = value.to(dtype=param.dtype, device=param.device)
         else:

@@ -7,9 +7,7 @@ import inspect
 import warnings
 from typing import Any
 
-import oneflow
-from oneflow import Tensor
-from oneflow.overrides import TorchFunctionMode
+from oneflow import Tensor, _oneflow
 from oneflow.utils._pytree import tree_map
 
 __all__ = ["current_global_mode", "global_mode", "to_global", "to_local"]
@@ -20,7 +18,8 @@ def to_global(input: Any, placement: Any = None, sbp: Any = None, **kwargs: Any)
 
     Args:
         input: a tensor, or tuples, lists and dictionaries of tensors; a state_dict of several ranks for instance.
-        placement, sbp, **kwargs: as for ``Tensor.to_global``; ``sbp`` may be a function of the tensor.
+        placement, sbp, **kwargs: as for ``Tensor.to_global``; ``sbp`` may be a function of the tensor, or of the
+            nest and the tensor.
 
     Raises:
         ValueError: neither placement nor sbp is given.
@@ -34,14 +33,23 @@ def to_global(input: Any, placement: Any = None, sbp: Any = None, **kwargs: Any)
     if placement is None and sbp is None:
         raise ValueError("to_global: placement and sbp can not be both None")
 
-    chosen = inspect.isroutine(sbp) or isinstance(sbp, functools.partial)
+    choose = _choice(sbp, input)
 
     def convert(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        return x.to_global(placement, sbp(x) if chosen else sbp, **kwargs)
+        return x.to_global(placement, sbp if choose is None else choose(x), **kwargs)
 
     return tree_map(convert, input)
+
+
+def _choice(sbp: Any, nest: Any) -> Any:
+    """``sbp`` as a function of a tensor, if it is a function of that or of the nest and that."""
+    if not (inspect.isroutine(sbp) or isinstance(sbp, functools.partial)):
+        return None
+    taken = [p for p in inspect.signature(sbp).parameters.values() if p.default is p.empty]
+    several = len([p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]) > 1
+    return functools.partial(sbp, nest) if several else sbp
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:
@@ -67,18 +75,11 @@ def to_local(input: Any, *, copy: bool = False) -> Any:
     return tree_map(convert, input)
 
 
-@functools.cache
-def _makers() -> frozenset[str]:
-    """The functions that take ``placement`` and ``sbp``."""
-    from oneflow import _oneflow
-
-    compiled: Any = _oneflow._C
-    names = [op["name"] for op in compiled._ops()]
-    return frozenset(name.removesuffix(".global") for name in names if name.endswith(".global"))
-
-
 class global_mode:
-    """Within the context, functions that make tensors make global ones.
+    """Within the context, functions that make tensors make global ones, on the thread that entered it.
+
+    They are all that take ``placement`` and ``sbp``; a ``device`` given to them has no meaning then. What is made like
+    a global tensor (``zeros_like``, ``new_ones``) keeps its layout.
 
     Args:
         enabled: False: they make local ones, inside an outer context too.
@@ -100,37 +101,14 @@ class global_mode:
             raise ValueError("global_mode: placement and sbp are needed where it is enabled")
         if not enabled and (placement is not None or sbp is not None):
             raise ValueError("global_mode: placement and sbp are given only where it is enabled")
-        self._mode = _Mode(enabled, placement, sbp)
+        self._layout = (placement, sbp) if enabled else None
 
     def __enter__(self) -> global_mode:
-        self._outer, current_global_mode._mode = current_global_mode._mode, self._mode
-        self._mode.__enter__()
+        self._outer = _oneflow._set_default_layout(self._layout)
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        self._mode.__exit__(*(raised or (None, None, None)))
-        current_global_mode._mode = self._outer
-
-
-class _Mode(TorchFunctionMode):
-    def __init__(self, enabled: bool, placement: Any, sbp: Any) -> None:
-        self.enabled, self.placement, self.sbp = enabled, placement, sbp
-
-    def __torch_function__(
-        self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        made_here = name in _makers() and not types and "placement" not in kwargs
-        if not self.enabled:
-            if not made_here:
-                return func(*args, **kwargs)
-            with oneflow.overrides.DisableTorchFunctionSubclass():
-                return func(*args, **kwargs)
-        if made_here:
-            kwargs.pop("device", None)
-            kwargs |= {"placement": self.placement, "sbp": self.sbp}
-        return func(*args, **kwargs)
+        _oneflow._set_default_layout(self._outer)
 
 
 class current_global_mode:
@@ -141,10 +119,8 @@ class current_global_mode:
     False
     """
 
-    _mode: _Mode | None = None
-
     def __init__(self) -> None:
-        mode = type(self)._mode
-        self.is_enabled = mode is not None and mode.enabled
-        self.placement = mode.placement if mode is not None and mode.enabled else None
-        self.sbp = mode.sbp if mode is not None and mode.enabled else None
+        layout = _oneflow._default_layout()
+        self.is_enabled = layout is not None
+        self.placement, sbp = layout or (None, None)
+        self.sbp = sbp[0] if sbp is not None and len(sbp) == 1 else sbp

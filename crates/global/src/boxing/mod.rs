@@ -16,6 +16,7 @@ use crate::mesh::{axis_groups, my_coords, part};
 use crate::tensor::{Spread, expect_global, make};
 use oneflow_base::{Device, Error, Result, Sbp};
 use oneflow_core::Tensor;
+pub use traced::tracing;
 
 /// The tensor under another placement or SBP: itself where nothing changes.
 pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {

@@ -267,12 +267,8 @@ def stages_after(modules: Iterable[Module]) -> int:
         for parameter in [p for top in tops for p in top.parameters() if p.is_global]:
             stages.setdefault(parameter.placement, len(stages))
     rank = oneflow.distributed.get_rank()
-    mine = [stage for placement, stage in stages.items() if rank in _flat(placement.ranks)]
+    mine = [stage for placement, stage in stages.items() if rank in placement.ranks]
     return len({stage for stage in stages.values() if mine and stage > max(mine)})
-
-
-def _flat(ranks: Any) -> list[int]:
-    return [ranks] if isinstance(ranks, int) else [r for row in ranks for r in _flat(row)]
 
 
 class GraphModule:

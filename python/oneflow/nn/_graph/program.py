@@ -117,16 +117,20 @@ def micro_batch(tensor: Tensor, index: int, count: int) -> Tensor:
 
 
 def traced_step(optimizer: Any, scaler: Any) -> None:
-    """Clip and step, or let the scaler step."""
+    """Clip and step, or let the scaler step. A group's ``lr_scale`` multiplies its learning rate, as in OneFlow."""
     called = optimizer._opt_called
+    optimizer._scales_lr = True
     if any(group.get("clip_grad_max_norm") is not None for group in optimizer.param_groups):
         if scaler is not None:
             scaler.unscale_(optimizer)
         optimizer.clip_grad()
-    if scaler is None:
-        optimizer.step()
-    else:
-        scaler.step(optimizer)
+    try:
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+    finally:
+        del optimizer._scales_lr
     optimizer._opt_called = called
 
 

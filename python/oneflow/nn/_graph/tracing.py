@@ -49,7 +49,7 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         for i, optimizer in enumerate(graph._stepping()):
             name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
         inputs = placeholders(trace, tensors)
-        with _precision(graph, tensors), _scaled(graph._scaler):
+        with _precision(graph, tensors), _scaled(graph):
             steps = functools.partial(_steps_in_build, graph, states)
             with Building(graph._all_modules().all, steps, graph) as building:
                 try:
@@ -99,7 +99,7 @@ def _steps_in_build(graph: Graph, states: dict[int, States], optimizer: Any) -> 
 
 
 def _check_gradients(graph: Graph, groups: list[list[Tensor]]) -> None:
-    if groups and all(p.grad is None for group in groups for p in group):
+    if any(groups) and all(p.grad is None for group in groups for p in group):
         raise RuntimeError(
             f"{graph._name}: no parameter of its optimizers got a gradient in build: call backward() on a loss "
             "there, and give add_optimizer() an optimizer of the parameters that the loss depends on"
@@ -115,9 +115,16 @@ def _precision(graph: Graph, tensors: list[Tensor]) -> Any:
 
 
 @contextlib.contextmanager
-def _scaled(scaler: Any) -> Iterator[None]:
-    """Inside, backward passes of this thread start from losses multiplied by the scaler's scale."""
-    before = _oneflow._C._set_loss_scale(None if scaler is None else scaler.scale)
+def _scaled(graph: Graph) -> Iterator[None]:
+    """Inside, backward passes of this thread start from losses multiplied by the scaler's scale and, so that gradients
+    of micro-batches are averaged, divided by their number."""
+    n, scaler = graph.config._micro_batches, graph._scaler
+
+    def start(loss: Tensor) -> Tensor:
+        loss = loss if n == 1 else loss / n
+        return loss if scaler is None else scaler.scale(loss)
+
+    before = _oneflow._C._set_loss_scale(None if n == 1 and scaler is None else start)
     try:
         yield
     finally:

@@ -8,8 +8,11 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy
+
 import oneflow
 from oneflow import Tensor
+from oneflow._beside import laid_like
 from oneflow.nn.parameter import Parameter
 from oneflow.utils.hooks import RemovableHandle, register
 
@@ -152,6 +155,8 @@ class StateDictMixin:
             self._find_unexpected(state_dict, prefix, unexpected_keys)
 
     def _load_one(self, name: str, key: str, param: Tensor, value: Any, assign: bool, error_msgs: list[str]) -> None:
+        if isinstance(value, numpy.ndarray):
+            value = oneflow.tensor(value)
         if not isinstance(value, Tensor):
             error_msgs.append(
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
@@ -175,6 +180,8 @@ class StateDictMixin:
             )
         try:
             with oneflow.no_grad():
+                # A local tensor is the whole weight, as a file of one rank has it.
+                value = laid_like(param, value)
                 if not assign:
                     param.copy_(value)
                     return
@@ -218,7 +225,8 @@ class StateDictMixin:
         """Copy parameters and buffers from ``state_dict`` into this module and its children.
 
         Args:
-            state_dict: dotted name to tensor; shapes must match.
+            state_dict: dotted name to tensor or NumPy array; shapes must match. For a global parameter a local tensor
+                is the whole weight, and the data of the placement's first rank are taken.
             strict: raise when the keys are not exactly this module's.
             assign: use the given tensors themselves instead of copying from them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, overload
@@ -602,6 +603,10 @@ class Module(StateDictMixin):
             placement: the ranks; None keeps the placement of what is global already.
             sbp: one or several, how each tensor is laid out over the ranks.
 
+        A local parameter is the whole weight under broadcast, and this rank's shard under a split, as for
+        ``Tensor.to_global``: weights that every rank has made in full become larger then, and a warning says so. To
+        split what they hold, make the module global with broadcast and call this once more with the split.
+
         Parameters are replaced by new ones: make the optimizer afterwards.
         """
         made: dict[int, Tensor] = {}
@@ -612,6 +617,8 @@ class Module(StateDictMixin):
                         continue
                     if id(value) not in made:
                         spread = value.detach().to_global(placement=placement, sbp=sbp)
+                        if spread.shape != value.shape:
+                            _warn_of_growth(module, name, value, spread)
                         is_parameter = isinstance(value, Parameter)
                         made[id(value)] = Parameter(spread, value.requires_grad) if is_parameter else spread
                     group[name] = made[id(value)]
@@ -743,3 +750,12 @@ def _addindent(s_: str, numSpaces: int) -> str:
     """Indent all lines but the first. (The name that people's own ``__repr__`` import.)"""
     first, *rest = s_.split("\n")
     return "\n".join([first, *(numSpaces * " " + line for line in rest)])
+
+
+def _warn_of_growth(module: Module, name: str, local: Tensor, spread: Tensor) -> None:
+    warnings.warn(
+        f"{type(module).__name__}.to_global(): {name} of shape {tuple(local.shape)} became the shard of a tensor of "
+        f"shape {tuple(spread.shape)} under {spread.sbp}. If each rank held the whole, make the module global with "
+        "sbp=oneflow.sbp.broadcast first, then call to_global(sbp=...) with the split",
+        stacklevel=3,
+    )

@@ -1,0 +1,79 @@
+"""Whose answer a call gets that PyTorch and OneFlow answer differently, where its arguments do not tell them apart."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from oneflow import _oneflow
+
+_NAMES = ("pytorch", "oneflow")
+
+
+class conventions:
+    """Follow PyTorch ("pytorch", the default) or OneFlow ("oneflow") where one call means different things in both.
+
+    OneFlow's conventions change these:
+
+    - ``numpy()`` and ``__array__`` work on a tensor that requires a gradient; PyTorch raises.
+    - An optimizer may have no parameters; PyTorch raises.
+    - ``copy.deepcopy`` of a tensor that is no leaf gives a leaf of the same value; PyTorch raises.
+
+    The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
+    variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.
+
+    Args:
+        name: "pytorch" or "oneflow".
+
+    Raises:
+        ValueError: another name.
+
+    Example::
+
+        >>> x = oneflow.ones(2, requires_grad=True)
+        >>> with oneflow.conventions("oneflow"):
+        ...     x.numpy()
+        array([1., 1.], dtype=float32)
+        >>> oneflow.conventions.current()
+        'pytorch'
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in _NAMES:
+            raise ValueError(f'conventions(): expected "pytorch" or "oneflow", got {name!r}')
+        self._before = _oneflow._set_oneflow_conventions(name == "oneflow")
+
+    def __enter__(self) -> conventions:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _oneflow._set_oneflow_conventions(self._before)
+
+    @staticmethod
+    def current() -> str:
+        """Return the name of the conventions that hold.
+
+        Example::
+
+            >>> oneflow.conventions.current()
+            'pytorch'
+        """
+        return _NAMES[_oneflow._oneflow_conventions()]
+
+    def __repr__(self) -> str:
+        return f'conventions("{self.current()}")'
+
+
+def are_oneflows() -> bool:
+    """Return whether OneFlow's conventions hold."""
+    return bool(_oneflow._oneflow_conventions())
+
+
+# How errors name the switch.
+HINT = '(Under OneFlow\'s conventions it is allowed: oneflow.conventions("oneflow").)'
+
+if os.environ.get("ONEFLOW_CONVENTIONS"):
+    try:
+        conventions(os.environ["ONEFLOW_CONVENTIONS"])
+    except ValueError as error:
+        raise ValueError(f"ONEFLOW_CONVENTIONS: {error}") from None
