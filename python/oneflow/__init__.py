@@ -87,6 +87,7 @@ _LAZY = (
     "autograd",
     "autoprof",
     "backends",
+    "boxing",
     "comm",
     "compiler",
     "cpu",

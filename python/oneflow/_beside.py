@@ -18,11 +18,20 @@ def beside(x: Tensor, constant: Tensor) -> Tensor:
 
 
 def laid_like(x: Tensor, whole: Tensor) -> Tensor:
-    """A local tensor in the layout of ``x``, if that is global: its value on the placement's first rank is taken."""
-    if not x.is_global or whole.is_global:
+    """A tensor in the layout of ``x``, if that is global: of a local one the value on the placement's first rank."""
+    if not x.is_global:
         return whole
+    if whole.is_global:
+        return whole.to_global(x.placement, x.sbp)
     spread = whole.to_global(x.placement, [oneflow.sbp.broadcast] * len(x.sbp), check_meta=False, copy=True)
     return spread.to_global(sbp=x.sbp)
+
+
+def everywhere(x: Tensor) -> Tensor:
+    """The whole of a global tensor as a local one on every rank; a local one itself."""
+    if not x.is_global:
+        return x
+    return x.detach().to_global(oneflow.placement.all("cpu"), oneflow.sbp.broadcast).to_local()
 
 
 def total(number: Tensor) -> Tensor:

@@ -136,3 +136,49 @@ def _sample_dirichlet(concentration: Tensor) -> Tensor:
     from oneflow.distributions import Dirichlet
 
     return Dirichlet(concentration).sample()
+
+
+def to_global(input: Tensor, placement: Any = None, sbp: Any = None, **kwargs: Any) -> Tensor:
+    """See :meth:`oneflow.Tensor.to_global`.
+
+    Example::
+
+        >>> oneflow.to_global(oneflow.ones(2), oneflow.placement("cpu", [0]), oneflow.sbp.broadcast).is_global
+        True
+    """
+    return input.to_global(placement, sbp, **kwargs)
+
+
+def local_to_global(input: Tensor, placement: Any, sbp: Any, **kwargs: Any) -> Tensor:
+    """See :meth:`oneflow.Tensor.local_to_global`.
+
+    Example::
+
+        >>> oneflow.local_to_global(oneflow.ones(2), oneflow.placement("cpu", [0]), oneflow.sbp.split(0)).shape
+        oneflow.Size([2])
+    """
+    return input.local_to_global(placement, sbp, **kwargs)
+
+
+def global_to_global(input: Tensor, placement: Any = None, sbp: Any = None, **kwargs: Any) -> Tensor:
+    """See :meth:`oneflow.Tensor.global_to_global`.
+
+    Example::
+
+        >>> x = oneflow.ones(2, placement=oneflow.placement("cpu", [0]), sbp=oneflow.sbp.split(0))
+        >>> oneflow.global_to_global(x, sbp=oneflow.sbp.broadcast).sbp
+        (oneflow.sbp.broadcast,)
+    """
+    return input.global_to_global(placement, sbp, **kwargs)
+
+
+def to_local(input: Tensor, *, copy: bool = False) -> Tensor:
+    """See :meth:`oneflow.Tensor.to_local`.
+
+    Example::
+
+        >>> x = oneflow.ones(2, placement=oneflow.placement("cpu", [0]), sbp=oneflow.sbp.split(0))
+        >>> oneflow.to_local(x)
+        tensor([1., 1.])
+    """
+    return input.to_local(copy=copy)

@@ -29,8 +29,12 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "embedding",
         "embedding_renorm_",
         "ger",
+        "global_to_global",
         "instance_norm",
+        "local_to_global",
         "range",
+        "to_global",
+        "to_local",
     ),
     "_ops": ("ops",),
     "_symbols": (

@@ -21,6 +21,7 @@ from typing import IO, Any, ClassVar
 import oneflow
 from oneflow import Tensor
 from oneflow import _storage_bytes as storage
+from oneflow._beside import everywhere
 from oneflow._replaced_file import replaced_file
 from oneflow._unpickler import (
     Listed,
@@ -63,6 +64,7 @@ class _Pickler(_PythonPickler):
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol=protocol)
         self.storages: dict[tuple[int, str], tuple[str, Tensor, int]] = {}
+        self._wholes: list[Tensor] = []
 
     def persistent_id(self, obj: Any) -> Any:
         return obj.pid if isinstance(obj, _StorageReference) else None
@@ -114,6 +116,11 @@ class _Pickler(_PythonPickler):
         return _FROM_TYPE, (function, kind, args, _attributes(tensor))
 
     def _reduce_plain(self, tensor: Tensor) -> Any:
+        if tensor.is_global:
+            # Every rank brings its part, and the file holds the whole.
+            whole = everywhere(tensor)
+            self._wholes.append(whole)
+            tensor = whole.requires_grad_(tensor.requires_grad)
         if tensor.is_sparse:
             parts = (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
             return _SPARSE_TENSOR, (tensor.layout, parts)
@@ -169,6 +176,8 @@ def save(
     pickle_module: Any = None,
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
+    *,
+    global_dst_rank: int | None = None,
 ) -> None:
     """Write ``obj`` to a file that :func:`load` and ``torch.load`` read.
 
@@ -179,6 +188,10 @@ def save(
         pickle_module: must be left out.
         pickle_protocol: 2 is what ``torch.load(weights_only=True)`` reads.
         _use_new_zipfile_serialization: False writes what PyTorch before 1.6 reads.
+        global_dst_rank: the one rank that writes. By default every rank that calls does.
+
+    Global tensors are written whole, as local ones: all ranks call, with the same ``obj``. ``Module.load_state_dict``
+    takes them back into global modules.
 
     Views of one storage share it in the file and after loading.
 
@@ -197,7 +210,8 @@ def save(
         # Late: importing the package stays light.
         from oneflow.nn._graph import saved
 
-        saved.save(obj, f)
+        if _is_rank(global_dst_rank):
+            saved.save(obj, f)
         return
     if pickle_module not in (None, pickle):
         raise ValueError("save uses Python's own pickle only")
@@ -210,11 +224,22 @@ def save(
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, pickle_protocol)
     pickler.dump(obj)
+    if not _is_rank(global_dst_rank):
+        return
     if isinstance(f, (str, os.PathLike)):
         with replaced_file(f) as file:
             _write_archive(file, Path(os.fspath(f)).stem, buffer.getvalue(), pickler)
     else:
         _write_archive(f, "archive", buffer.getvalue(), pickler)
+
+
+def _is_rank(rank: int | None) -> bool:
+    if rank is None:
+        return True
+    here, n = oneflow.env.get_rank(), oneflow.env.get_world_size()
+    if not isinstance(rank, int) or not 0 <= rank < n:
+        raise ValueError(f"there is no rank {rank!r}: the job has {n}")
+    return rank == here
 
 
 def _write_archive(file: IO[bytes], name: str, described: bytes, pickler: _Pickler) -> None:
@@ -479,6 +504,7 @@ def load(
     map_location: Any = None,
     pickle_module: Any = None,
     *,
+    global_src_rank: int | None = None,
     weights_only: bool | None = None,
     mmap: bool | None = None,
     **pickle_load_args: Any,
@@ -491,6 +517,7 @@ def load(
         map_location: where storages go: a device, a dictionary from saved to wanted device, or a function
             ``(flat tensor, saved location) -> tensor``. None puts them where they were.
         pickle_module: must be left out.
+        global_src_rank: the one rank that reads; all ranks call. Tensors come as global ones on that rank.
         weights_only: True (the default) builds tensors and plain containers only and refuses every other name; False
             can run any code the file contains.
         mmap: accepted for compatibility; storages are read one by one.
@@ -508,6 +535,9 @@ def load(
     """
     if pickle_module not in (None, pickle):
         raise ValueError("load uses Python's own pickle only")
+    if global_src_rank is not None:
+        options = {"map_location": map_location, "weights_only": weights_only, **pickle_load_args}
+        return _from_rank(global_src_rank, f, options)
     if isinstance(f, (str, os.PathLike)):
         if os.path.isdir(f):
             from oneflow.nn._graph import saved
@@ -518,6 +548,35 @@ def load(
     if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):
         raise AttributeError("load needs a file that can seek; read it into io.BytesIO first")
     return _load(f, map_location, weights_only is not False, pickle_load_args)
+
+
+def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
+    """What one rank reads, on all ranks: its tensors as global ones that lie there."""
+    from oneflow.utils._pytree import tree_flatten, tree_unflatten
+
+    found: list[Any] = [None, None]
+    leaves: list[Any] = []
+    if _is_rank(rank):
+        try:
+            leaves, form = tree_flatten(load(f, **options))
+            plain = [(leaf.dtype,) if isinstance(leaf, Tensor) else [leaf] for leaf in leaves]
+            found = [(plain, form), None]
+        except Exception as error:  # All ranks fail alike.
+            found = [None, error]
+    if oneflow.env.get_world_size() > 1:
+        oneflow.distributed.broadcast_object_list(found, rank)
+    made, error = found
+    if error is not None:
+        raise error
+    place = oneflow.placement("cpu", [rank])
+    result: list[Any] = []
+    for i, leaf in enumerate(made[0]):
+        if isinstance(leaf, list):
+            result += leaf
+            continue
+        here = leaves[i].detach().cpu() if leaves else oneflow.empty(0, dtype=leaf[0])
+        result.append(here.to_global(place, oneflow.sbp.broadcast))
+    return tree_unflatten(result, made[1])
 
 
 def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:

@@ -16,9 +16,10 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.nn._graph import feeding, report
-from oneflow.nn._graph.building import Building, GraphModule
+from oneflow.nn._graph import feeding, report, runtime_state
+from oneflow.nn._graph.building import Building, GraphModule, name_paths
 from oneflow.nn._graph.config import GraphConfig
+from oneflow.nn._graph.decorators import Either, graph_of, keeping_shapes
 from oneflow.nn._graph.places import user_depth
 from oneflow.nn._graph.program import Program, wants
 from oneflow.nn._graph.structure import Modules, flatten_call, modes_key, names_in
@@ -57,6 +58,8 @@ class Graph:
     """
 
     _counts: dict[str, int] = {}
+    # Programs that were compiled elsewhere.
+    _loaded: list[Any] = []
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class Graph:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles compile programs of their own."""
-        made = ("_compiled", "_flat", "_others", "_steppers", "_moved", "_last")
+        made = ("_compiled", "_flat", "_loaded", "_others", "_steppers", "_moved", "_last")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -117,6 +120,7 @@ class Graph:
                 raise AttributeError("call super().__init__() before assigning modules")
             modules[name] = value
             self._flat = Modules(())
+            name_paths(name, value)
         elif modules is not None:
             self._drop(name)
             if self.__dict__.get("_compiled") and not _oneflow._is_tracing() and self._decides(name, value):
@@ -156,7 +160,7 @@ class Graph:
     @property
     def is_compiled(self) -> bool:
         """Whether ``build`` has been traced."""
-        return bool(self._compiled)
+        return bool(self._compiled or self._loaded)
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
         """The computation. Defined by subclasses."""
@@ -285,22 +289,114 @@ class Graph:
 
     # ---- running
 
-    def with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
+    def _with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
         """Keep the programs of the ``size`` input shapes used last, and forget older ones. Returns the graph itself.
 
         Without it sixteen are kept: each has working memory of its own. ``enable_shared`` is accepted: programs share
-        parameters anyway.
+        parameters anyway. On the class it is a decorator of ``__init__``, as in OneFlow:
+        ``@nn.Graph.with_dynamic_input_shape(size=4)``.
+
+        Raises:
+            ValueError: ``size`` is not a positive integer.
         """
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"with_dynamic_input_shape(): size must be a positive integer, got {size!r}")
         self._most = size
         return self
 
-    def trace(self, *args: Any, **kwargs: Any) -> Graph:
-        """Compile for inputs like these, without running. Returns the graph itself."""
+    def _trace(self, *args: Any, **kwargs: Any) -> Graph:
+        """Compile for inputs like these, without running. Returns the graph itself.
+
+        On the class it is a decorator, as in OneFlow, that makes a function a graph.
+
+        Example::
+
+            >>> @oneflow.nn.Graph.trace
+            ... def twice(x):
+            ...     return x * 2
+            >>> twice(oneflow.ones(2))
+            tensor([2., 2.])
+        """
         tensors: list[Tensor] = []
         self._program(args, kwargs, tensors)
         return self
+
+    with_dynamic_input_shape = Either(_with_dynamic_input_shape, keeping_shapes)
+    trace = Either(_trace, graph_of)
+
+    # ---- sharing and moving programs
+
+    def enable_shared(self, mode: bool = True) -> None:
+        """Allow other graphs to :meth:`share_from` this one, which is always allowed; False forbids it."""
+        self._shareable = bool(mode)
+
+    def share_from(self, shared_graph: Graph) -> None:
+        """Take over the modules' weights of a compiled graph: both read and write the same memory from now on.
+
+        Raises:
+            TypeError: it is no graph.
+            RuntimeError: it is not compiled or forbids sharing, this one is compiled, or their modules differ.
+        """
+        if not isinstance(shared_graph, Graph):
+            raise TypeError(f"share_from(): expected an nn.Graph, got {type(shared_graph).__name__}")
+        if not shared_graph.is_compiled or not shared_graph.__dict__.get("_shareable", True):
+            raise RuntimeError(f"share_from(): {shared_graph.name} must be compiled, and enable_shared")
+        if self._compiled:
+            raise RuntimeError("share_from() comes before the first call")
+        own, others = dict(self._parameters()), dict(shared_graph._parameters())
+        form = [{name: (tuple(t.shape), t.dtype) for name, t in part.items()} for part in (own, others)]
+        if form[0] != form[1]:
+            names = sorted(name for name in {**own, **others} if form[0].get(name) != form[1].get(name))
+            raise RuntimeError(f"share_from(): the modules differ from those of {shared_graph.name} in {names[:5]}")
+        for name, tensor in own.items():
+            tensor.data = others[name].data
+
+    def enable_save_runtime_state_dict(self, mode: bool = True) -> None:
+        """Allow :meth:`runtime_state_dict`, which is always allowed; False forbids it."""
+        self._saves_programs = bool(mode)
+
+    def runtime_state_dict(self, destination: Any = None, with_eager: bool = False) -> OrderedDict[str, Any]:
+        """Return the compiled programs with the weights as they are now: tensors and strings that ``save`` writes.
+
+        Args:
+            destination: a dictionary to put them into.
+            with_eager: accepted: weights belong to the programs.
+
+        Raises:
+            RuntimeError: the graph has not been called yet.
+        """
+        if not self._compiled:
+            raise RuntimeError("runtime_state_dict(): call the graph first (or trace it), so that it is compiled")
+        if not self.__dict__.get("_saves_programs", True):
+            raise RuntimeError("runtime_state_dict(): it is forbidden by enable_save_runtime_state_dict(False)")
+        state = runtime_state.write(self)
+        if destination is not None:
+            destination.update(state)
+            return destination
+        return state
+
+    def load_runtime_state_dict(self, state_dict: dict[str, Any], *, warmup_with_run: bool = True) -> None:
+        """Run the programs of :meth:`runtime_state_dict` from now on, without tracing: ``build`` is not called.
+
+        They have weights of their own. Inputs that none was compiled for are traced as ever.
+
+        Args:
+            state_dict: what :meth:`runtime_state_dict` returned, here or in another process.
+            warmup_with_run: accepted: nothing has to be warm.
+
+        Raises:
+            ValueError: it is something else, or of another version.
+        """
+        self._loaded = runtime_state.read(state_dict)
+
+    @staticmethod
+    def runtime_state_dict_to(state_dict: dict[str, Any], device: Any) -> dict[str, Any]:
+        """Return a runtime state for a device: the one it was compiled for.
+
+        Raises:
+            NotImplementedError: another device.
+        """
+        return runtime_state.to_device(state_dict, device)
 
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
         if self.config.changes != self._configured:
@@ -351,6 +447,8 @@ class Graph:
         return Modules([*self._modules.values(), *self._others.values()], self._moved, names_in(self.build))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._loaded and (found := runtime_state.run(self._loaded, args, kwargs)) is not None:
+            return found[0]
         tensors: list[Tensor] = []
         program = self._program(args, kwargs, tensors)
         results = program.compiled.run(tensors)

@@ -14,7 +14,7 @@ import numpy
 
 import oneflow
 from oneflow import Tensor, _conventions
-from oneflow._beside import laid_like
+from oneflow._beside import everywhere, laid_like
 from oneflow._oneflow import _profiler_on
 from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
@@ -422,18 +422,17 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     if isinstance(value, Tensor):
         if key in SHARED:
             # Equal numbers become one tensor, whether or not they were one in the file.
+            value = everywhere(value)
             count = float(value.item())
             place = (group, key, count, str(param.device))
             if place not in steps:
                 steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
             return steps[place]
-        if value.shape == param.shape:
-            value = laid_like(param, value)
         if param.is_floating_point():
             value = value.to(dtype=param.dtype, device=param.device)
         else:
             value = value.to(device=param.device)
-        return value.clone()
+        return laid_like(param, value.clone()) if value.shape == param.shape else value.clone()
     if isinstance(value, (list, tuple)):
         return type(value)(_adopt(param, v, group, steps, key) for v in value)
     return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -271,6 +272,15 @@ def stages_after(modules: Iterable[Module]) -> int:
     return len({stage for stage in stages.values() if mine and stage > max(mine)})
 
 
+# The way to each module from the graph that holds it.
+_PATHS: weakref.WeakKeyDictionary[Module, str] = weakref.WeakKeyDictionary()
+
+
+def name_paths(name: str, module: Module) -> None:
+    """Note the paths of a module that a graph holds by this name, and of all below it."""
+    _PATHS.update((child, path) for path, child in module.named_modules(prefix=name))
+
+
 class GraphModule:
     """What graphs do with a module: ``module.to(nn.graph.GraphModule)``. Calling the module eagerly is not changed.
 
@@ -300,8 +310,27 @@ class GraphModule:
 
     @property
     def stage_id(self) -> int | None:
-        """The pipeline stage that :meth:`set_stage` named."""
+        """The pipeline stage that :meth:`set_stage` named. Setting it leaves the placement."""
         return self._marks.get("stage")
+
+    @stage_id.setter
+    def stage_id(self, value: int | None = None) -> None:
+        self.set_stage(value, self.stage_placement)
+
+    @property
+    def name(self) -> str:
+        """The module's name in its graph: the last part of :attr:`path`. Empty while no graph holds it."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def name_prefix(self) -> str:
+        """What comes before :attr:`name` in the path, with the dot."""
+        return self.path[: len(self.path) - len(self.name)]
+
+    @property
+    def path(self) -> str:
+        """The way to the module from the graph that holds it, such as "model.layers.0"."""
+        return _PATHS.get(self._module, "")
 
     @property
     def stage_placement(self) -> Any:

@@ -16,16 +16,20 @@ _FILE = "structure.json"
 _VERSION = 1
 
 
-def save(graph: Any, directory: str | os.PathLike[str]) -> None:
-    """Write the latest program of a graph into a directory.
+def save(graph: Any, directory: str | os.PathLike[str], which: Any = None) -> None:
+    """Write a program of a graph, by default the latest, into a directory.
+
+    Args:
+        which: the key among the graph's programs.
 
     Raises:
         RuntimeError: the graph has not been called yet, or the directory cannot be written.
     """
     if not graph._compiled:
         raise RuntimeError("save(): call the graph first (or trace it), so that it is compiled")
-    (inputs, *_), _ = next(reversed(graph._compiled))
-    program = next(reversed(graph._compiled.values()))
+    which = next(reversed(graph._compiled)) if which is None else which
+    (inputs, *_), _ = which
+    program = graph._compiled[which]
     form = {"version": _VERSION, "inputs": _encode(inputs), "outputs": _encode(program.structure)}
     whole = os.path.join(directory, _FILE)
     try:
@@ -101,6 +105,19 @@ class LoadedGraph:
                     raise ValueError(f"{path}: it does not describe inputs and outputs: {error}") from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = self._check(args, kwargs)
+        results = self._program.run(tensors)
+        return tuple(results) if self._outputs is None else unflatten(self._outputs, iter(results))
+
+    def takes(self, args: Any, kwargs: Any) -> bool:
+        """Whether it was compiled for such arguments."""
+        try:
+            self._check(args, kwargs)
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def _check(self, args: Any, kwargs: Any) -> list[Tensor]:
         tensors: list[Tensor] = []
         structure = flatten((args, kwargs), tensors, "input")
         if structure != self._inputs:
@@ -111,8 +128,7 @@ class LoadedGraph:
                     f"{self!r}: input {name!r} is {tensor.dtype} {list(tensor.shape)}, "
                     f"it was compiled for oneflow.{dtype} {shape}"
                 )
-        results = self._program.run(tensors)
-        return tuple(results) if self._outputs is None else unflatten(self._outputs, iter(results))
+        return tensors
 
     def state_dict(self) -> OrderedDict[str, Tensor]:
         """Return copies of the program's variables by name."""

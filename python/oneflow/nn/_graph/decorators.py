@@ -1,0 +1,48 @@
+"""Methods that mean one thing on a graph and, on the class, are decorators: OneFlow's and ours under one name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+
+class Either:
+    """A method of objects, and a decorator on the class."""
+
+    def __init__(self, method: Callable[..., Any], decorator: Callable[..., Any]) -> None:
+        self._method, self._decorator = method, decorator
+        decorator.__doc__ = method.__doc__
+
+    def __get__(self, graph: Any, kind: type) -> Any:
+        return self._decorator if graph is None else MethodType(self._method, graph)
+
+
+def graph_of(function: Callable[..., Any]) -> Any:
+    """A graph whose ``build`` is a function."""
+    from oneflow.nn.graph import Graph
+
+    if not inspect.isfunction(function):
+        raise TypeError(f"nn.Graph.trace(): expected a function, got {type(function).__name__}")
+
+    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    functools.update_wrapper(build, function)
+    return type(f"{function.__name__}_graph", (Graph,), {"build": build, "__doc__": function.__doc__})()
+
+
+def keeping_shapes(*, size: int = 10, enable_shared: bool = True) -> Callable[..., Any]:
+    """A decorator of ``__init__``, which then ends with the method of this name."""
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(init)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+            init(self, *args, **kwargs)
+            self.with_dynamic_input_shape(size=size, enable_shared=enable_shared)
+
+        return wrapper
+
+    return decorate
