@@ -9,11 +9,13 @@ from oneflow import Tensor, _oneflow
 def beside(x: Tensor, constant: Tensor) -> Tensor:
     """``constant`` as a tensor that goes with ``x``: whole on every rank of a global tensor, each of which has made it.
 
-    Nothing is sent; in a trace it is one node.
+    Nothing is sent, unless the constant is global and lies elsewhere; in a trace it is one node.
     """
     if not x.is_global:
         return constant
     whole = [oneflow.sbp.broadcast] * len(x.sbp)
+    if constant.is_global:
+        return constant.to_global(x.placement, whole)
     return _oneflow._C._assemble(constant, x.placement, whole, constant.shape)
 
 

@@ -43,7 +43,7 @@ class _Ranks(numpy.ndarray):
     def __ne__(self, other: Any) -> Any:
         return ~(self == other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return repr(self.view(numpy.ndarray))

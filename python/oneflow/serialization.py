@@ -236,7 +236,9 @@ def save(
 def _is_rank(rank: int | None) -> bool:
     if rank is None:
         return True
-    here, n = oneflow.env.get_rank(), oneflow.env.get_world_size()
+    from oneflow import env
+
+    here, n = env.get_rank(), env.get_world_size()
     if not isinstance(rank, int) or not 0 <= rank < n:
         raise ValueError(f"there is no rank {rank!r}: the job has {n}")
     return rank == here
@@ -552,6 +554,7 @@ def load(
 
 def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
     """What one rank reads, on all ranks: its tensors as global ones that lie there."""
+    from oneflow import env
     from oneflow.utils._pytree import tree_flatten, tree_unflatten
 
     found: list[Any] = [None, None]
@@ -563,11 +566,11 @@ def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
             found = [(plain, form), None]
         except Exception as error:  # All ranks fail alike.
             found = [None, error]
-    if oneflow.env.get_world_size() > 1:
+    if env.get_world_size() > 1:
         oneflow.distributed.broadcast_object_list(found, rank)
-    made, error = found
-    if error is not None:
-        raise error
+    made, failure = found
+    if failure is not None:
+        raise failure
     place = oneflow.placement("cpu", [rank])
     result: list[Any] = []
     for i, leaf in enumerate(made[0]):

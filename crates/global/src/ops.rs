@@ -272,6 +272,9 @@ pub static ASSEMBLE: OpDef = OpDef {
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
         let (x, to, sizes) = (c.t(0)?, spread_arg(c.arg(0), c.arg(1))?, c.ints(2)?);
+        if x.has_key(bit::GLOBAL) {
+            return Err(Error::runtime(format!("{}(): the tensor is global already", c.name())));
+        }
         let local = match my_coords(to.placement) {
             None => None,
             Some(coords) => {

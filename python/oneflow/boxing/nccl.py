@@ -38,6 +38,13 @@ def set_fusion_threshold_mbytes(val: int) -> None:
 
     Raises:
         ValueError: it is not a positive integer.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.set_fusion_threshold_mbytes(2)
     """
     _hint("set_fusion_threshold_mbytes", val, int)
 
@@ -47,6 +54,13 @@ def set_fusion_max_ops_num(val: int) -> None:
 
     Raises:
         ValueError: it is not a positive integer.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.set_fusion_max_ops_num(2)
     """
     _hint("set_fusion_max_ops_num", val, int)
 
@@ -56,6 +70,13 @@ def set_stream_num(val: int) -> None:
 
     Raises:
         ValueError: it is not a positive integer.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.set_stream_num(2)
     """
     _hint("set_stream_num", val, int)
 
@@ -65,6 +86,13 @@ def allow_fuse_all_reduce(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_all_reduce(True)
     """
     _hint("allow_fuse_all_reduce", val, bool)
 
@@ -74,6 +102,13 @@ def allow_fuse_reduce_scatter(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_reduce_scatter(True)
     """
     _hint("allow_fuse_reduce_scatter", val, bool)
 
@@ -83,6 +118,13 @@ def allow_fuse_all_gather(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_all_gather(True)
     """
     _hint("allow_fuse_all_gather", val, bool)
 
@@ -92,6 +134,13 @@ def allow_fuse_reduce(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_reduce(True)
     """
     _hint("allow_fuse_reduce", val, bool)
 
@@ -101,6 +150,13 @@ def allow_fuse_broadcast(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_broadcast(True)
     """
     _hint("allow_fuse_broadcast", val, bool)
 
@@ -110,6 +166,13 @@ def allow_fuse_mixed_ops(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.allow_fuse_mixed_ops(True)
     """
     _hint("allow_fuse_mixed_ops", val, bool)
 
@@ -119,6 +182,13 @@ def enable_use_buffer_to_fuse_all_reduce(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.enable_use_buffer_to_fuse_all_reduce(True)
     """
     _hint("enable_use_buffer_to_fuse_all_reduce", val, bool)
 
@@ -128,6 +198,13 @@ def enable_all_to_all(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.enable_all_to_all(True)
     """
     _hint("enable_all_to_all", val, bool)
 
@@ -137,6 +214,13 @@ def enable_use_compute_stream(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.enable_use_compute_stream(True)
     """
     _hint("enable_use_compute_stream", val, bool)
 
@@ -146,5 +230,12 @@ def disable_group_boxing_by_dst_parallel(val: bool = True) -> None:
 
     Raises:
         ValueError: it is no bool.
+
+    Example::
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.boxing.nccl.disable_group_boxing_by_dst_parallel(True)
     """
     _hint("disable_group_boxing_by_dst_parallel", val, bool)

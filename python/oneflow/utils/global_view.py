@@ -122,5 +122,7 @@ class current_global_mode:
     def __init__(self) -> None:
         layout = _oneflow._default_layout()
         self.is_enabled = layout is not None
-        self.placement, sbp = layout or (None, None)
-        self.sbp = sbp[0] if sbp is not None and len(sbp) == 1 else sbp
+        self.placement = layout[0] if layout else None
+        self.sbp: Any = None
+        if layout:
+            self.sbp = layout[1][0] if len(layout[1]) == 1 else layout[1]
