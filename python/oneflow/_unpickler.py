@@ -7,7 +7,8 @@ objects. It reads the pickle of a checkpoint; the archive around it is read in `
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar
@@ -119,6 +120,12 @@ def _set(items: Any = ()) -> set[Any]:
     return {check_key(item) for item in items}
 
 
+def _counter(items: Any = ()) -> Counter[Any]:
+    if not isinstance(items, dict):
+        raise pickle.UnpicklingError("a Counter in the file has no dictionary")
+    return Counter(items)
+
+
 def _encode(text: str, encoding: str = "latin1") -> bytes:
     # How protocol 2 spells a bytes object.
     if encoding not in ("latin1", "latin-1"):
@@ -145,8 +152,8 @@ def _numpy_scalar(dtype: Any, data: Any = b"") -> Any:
 
 _BASIC: dict[str, Callable[..., Any]] = {
     "collections.OrderedDict": _ordered_dict,
+    "collections.Counter": _counter,
     "builtins.set": _set,
-    "__builtin__.set": _set,
     "builtins.bytearray": lambda data=b"": bytearray(data if isinstance(data, bytes) else b""),
     "builtins.complex": lambda real=0.0, imag=0.0: complex(real, imag),
     "_codecs.encode": _encode,
@@ -154,6 +161,32 @@ _BASIC: dict[str, Callable[..., Any]] = {
     "numpy.core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray.scalar": _numpy_scalar,
 }
+
+
+def _set_state(target: Any, state: Any) -> None:
+    """What ``pickle`` does with the state of an object."""
+    if hasattr(target, "__setstate__"):
+        target.__setstate__(state)
+        return
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    if state:
+        target.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        setattr(target, name, value)
+
+
+def _full_name(module: str, name: str) -> str:
+    """The name in this Python: protocol 2 writes names as Python 2 had them."""
+    module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+    return f"{module}.{name}"
+
+
+def is_listed(module: str, name: str, functions: dict[str, Any]) -> bool:
+    """Whether the restricted unpickler builds this name."""
+    full = _full_name(module, name)
+    return full in _user_globals or full in functions or full in _BASIC
 
 
 # The implementation in Python: its opcodes are methods that can be replaced one by one. Its type stub is incomplete.
@@ -197,7 +230,7 @@ class RestrictedUnpickler(_Unpickler):
             raise pickle.UnpicklingError(f"the pickle is broken: {type(error).__name__}: {error}") from error
 
     def find_class(self, module: str, name: str) -> Any:
-        full = f"{module}.{name}"
+        full = _full_name(module, name)
         if full in _user_globals:
             return _user_globals[full]
         found = self.functions.get(full, _BASIC.get(full))
@@ -245,10 +278,7 @@ class RestrictedUnpickler(_Unpickler):
             if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", "|", "="):
                 raise pickle.UnpicklingError("a numpy dtype in the file has an unknown byte order")
         elif any(type(target) is allowed for allowed in _user_globals.values()):
-            if hasattr(target, "__setstate__"):
-                target.__setstate__(state)
-            else:
-                target.__dict__.update(state)
+            _set_state(target, state)
         else:
             raise pickle.UnpicklingError(f"the pickle sets attributes of a {type(target).__name__}")
 

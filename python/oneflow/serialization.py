@@ -11,7 +11,9 @@ import contextlib
 import io
 import os
 import pickle
+import pickletools
 import struct
+import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -29,13 +31,26 @@ from oneflow._unpickler import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
+    is_listed,
     safe_globals,
 )
 from oneflow.overrides import DisableTorchFunctionSubclass
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 _ALIGNMENT = 64
+# Bytes of a zip record's header for sizes of eight bytes.
+_LONG_SIZES = 20
+# Bytes written at a time.
+_PIECE = 1 << 26
 
 
 # ---- writing
@@ -97,14 +112,20 @@ class _Pickler(_PythonPickler):
     dispatch[_Global] = _save_name
 
     def _reduce_tensor(self, tensor: Tensor) -> Any:
-        from oneflow.nn.parameter import Parameter
+        from oneflow.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
+        if isinstance(tensor, (UninitializedBuffer, UninitializedParameter)):
+            # There is nothing to keep but that it waits for a shape; a state_dict of it is refused by weights_only.
+            return _Global("torch.nn.parameter", type(tensor).__name__), (tensor.requires_grad,)
         if isinstance(tensor, Parameter):
             attributes = dict(tensor.__dict__)
             args: tuple[Any, ...] = (tensor.data, tensor.requires_grad, OrderedDict())
             if attributes:
                 return _PARAMETER_WITH_STATE, (*args, attributes)
             return _PARAMETER, args
+        if type(tensor) is Buffer:
+            # What makes it a buffer is the module it belongs to.
+            return self._reduce_plain(tensor)
         if type(tensor) is Tensor and not getattr(tensor, "__dict__", None):
             return self._reduce_plain(tensor)
         from oneflow._tensor import _attributes
@@ -258,10 +279,16 @@ def _write_archive(file: IO[bytes], name: str, described: bytes, pickler: _Pickl
 def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     """Store one record with its bytes aligned in the file, so that it can be memory-mapped."""
     info = zipfile.ZipInfo(name)
-    header = archive.fp.tell() + 30 + len(name.encode()) + 4  # type: ignore[union-attr]
+    info.file_size = len(data)
+    # Sizes that four bytes do not hold come after our padding, as zipfile writes them.
+    is_long = len(data) >= zipfile.ZIP64_LIMIT
+    header = archive.fp.tell() + 30 + len(name.encode()) + 4 + (_LONG_SIZES if is_long else 0)  # type: ignore[union-attr]
     padding = -header % _ALIGNMENT
     info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
-    archive.writestr(info, data)
+    view = memoryview(data)
+    with archive.open(info, "w", force_zip64=is_long) as record:
+        for at in range(0, len(view), _PIECE):
+            record.write(view[at : at + _PIECE])
 
 
 # ---- reading
@@ -521,7 +548,8 @@ def load(
         pickle_module: must be left out.
         global_src_rank: the one rank that reads; all ranks call. Tensors come as global ones on that rank.
         weights_only: True (the default) builds tensors and plain containers only and refuses every other name; False
-            can run any code the file contains.
+            can run any code the file contains. TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 in the environment makes it True
+            whatever is asked, TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 makes it False where nothing is asked.
         mmap: accepted for compatibility; storages are read one by one.
 
     Raises:
@@ -546,10 +574,61 @@ def load(
 
             return saved.LoadedGraph(f)
         with open(f, "rb") as file:
-            return _load(file, map_location, weights_only is not False, pickle_load_args)
+            return _load(file, map_location, _is_restricted(weights_only), pickle_load_args)
     if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):
         raise AttributeError("load needs a file that can seek; read it into io.BytesIO first")
-    return _load(f, map_location, weights_only is not False, pickle_load_args)
+    return _load(f, map_location, _is_restricted(weights_only), pickle_load_args)
+
+
+_FORCE, _FORCE_NOT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+def _is_restricted(weights_only: bool | None) -> bool:
+    """Whether only listed names are built: as asked, or as the environment decides where nothing was asked."""
+    force, force_not = (os.environ.get(name, "0") in ("1", "y", "yes", "true") for name in (_FORCE, _FORCE_NOT))
+    if force and force_not:
+        raise RuntimeError(f"Only one of `{_FORCE}` or `{_FORCE_NOT}` should be set, but both were set.")
+    if force:
+        return True
+    if force_not and weights_only is None:
+        warnings.warn(
+            f"Environment variable {_FORCE_NOT} detected, since the `weights_only` argument was not explicitly passed "
+            "to `load`, forcing weights_only=False.",
+            stacklevel=3,
+        )
+        return False
+    return weights_only is not False
+
+
+def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
+    """Return the names in a checkpoint that ``load`` refuses with ``weights_only=True``, without building anything.
+
+    Args:
+        f: path, or a binary file open for reading, seekable.
+
+    Example::
+
+        >>> oneflow.save({"w": oneflow.ones(2)}, "w.pt")
+        >>> oneflow.serialization.get_unsafe_globals_in_checkpoint("w.pt")
+        []
+    """
+    with open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f) as file:
+        described = _Archive(file).read("data.pkl")
+    known = _names_in_files()
+    strings: list[str] = []
+    found = []
+    for opcode, argument, _ in pickletools.genops(described):
+        if opcode.name == "GLOBAL":
+            module, name = str(argument).split(" ", 1)
+        elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:
+            module, name = strings[-2:]
+        else:
+            if isinstance(argument, str):
+                strings.append(argument)
+            continue
+        if not is_listed(module, name, known):
+            found.append(f"{module}.{name}")
+    return sorted(set(found))
 
 
 def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:

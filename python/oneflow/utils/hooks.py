@@ -55,6 +55,17 @@ class RemovableHandle:
             if hooks is not None:
                 hooks.pop(self.id, None)
 
+    def __getstate__(self) -> tuple[int, tuple[Any, ...]]:
+        return self.id, tuple(reference() for reference in self._dicts)
+
+    def __setstate__(self, state: tuple[int, tuple[Any, ...]]) -> None:
+        global _ids
+        self.id, dicts = state
+        # A dictionary that was gone stays gone: the reference to the empty one is dead.
+        self._dicts = tuple(weakref.ref(OrderedDict() if d is None else d) for d in dicts)
+        # Hooks that are registered later get ids of their own.
+        _ids = itertools.count(max(next(_ids), self.id + 1))
+
     def __enter__(self) -> RemovableHandle:
         return self
 

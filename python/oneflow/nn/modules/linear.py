@@ -77,5 +77,11 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-# What copies of PyTorch's attention import: there is no dynamic quantization here to keep away from.
-NonDynamicallyQuantizableLinear = Linear
+class NonDynamicallyQuantizableLinear(Linear):
+    """Linear under the name that checkpoints and listings of attention know.
+
+    Example::
+
+        >>> type(nn.MultiheadAttention(4, 2).out_proj).__name__
+        'NonDynamicallyQuantizableLinear'
+    """

@@ -7,13 +7,9 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn import _attention, init
-from oneflow.nn.modules.linear import Linear
+from oneflow.nn.modules.linear import NonDynamicallyQuantizableLinear
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """Linear under the name that checkpoints and listings of attention know."""
 
 
 class MultiheadAttention(Module):
