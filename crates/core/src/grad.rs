@@ -82,7 +82,7 @@ impl<'a> GradCall<'a> {
     }
     #[inline]
     pub fn needs(&self, i: usize) -> bool {
-        self.needs >> i & 1 != 0
+        self.needs >> i.min(63) & 1 != 0
     }
     #[cold]
     fn undeclared(&self, what: &str, i: usize) -> Error {
@@ -92,6 +92,7 @@ impl<'a> GradCall<'a> {
 
 /// Gradients of the inputs.
 pub struct Grads {
+    /// A bit an input; all beyond the 63rd share the last one.
     needs: u64,
     pub grads: SmallVec<[Option<Tensor>; 4]>,
 }
@@ -103,13 +104,13 @@ impl Grads {
     /// Sets the gradient of input `i`; the closure runs only where it is wanted.
     #[inline]
     pub fn set(&mut self, i: usize, f: impl FnOnce() -> Result<Tensor>) -> Result<()> {
-        if self.needs >> i & 1 != 0 {
+        if self.needs >> i.min(63) & 1 != 0 {
             self.grads[i] = Some(f()?);
         }
         Ok(())
     }
     #[inline]
     pub fn needs(&self, i: usize) -> bool {
-        self.needs >> i & 1 != 0
+        self.needs >> i.min(63) & 1 != 0
     }
 }
