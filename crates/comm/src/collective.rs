@@ -11,7 +11,7 @@ use oneflow_base::{DType, Result};
 
 use crate::engine::{Transport, Turn};
 use crate::reduce;
-use crate::request::{ReduceOp, Request, Span};
+use crate::request::{Kind, ReduceOp, Request, Span};
 
 /// Up to this many bytes per peer, all peers are served in one exchange.
 const SHORT: usize = 256 << 10;
@@ -26,6 +26,9 @@ const CHAIN_CHUNK: usize = 512 << 10;
 /// The promise of `ProcessGroup::issue` holds for the spans; `Request::check` has passed.
 pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) -> Result<()> {
     let n = turn.size();
+    if n > 1 && matches!(request.kind(), Kind::Broadcast | Kind::Reduce | Kind::Gather | Kind::Scatter) {
+        same_root(turn)?;
+    }
     // SAFETY: in every arm the spans are valid, disjoint and ours for the call, by the promise of the caller.
     unsafe {
         match request {
@@ -74,6 +77,13 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
             Request::Send { .. } | Request::Recv { .. } => Ok(()),
         }
     }
+}
+
+/// Ranks that name different roots would send past each other: each compares stamps with its neighbours first. If all
+/// neighbours agree, all ranks do.
+fn same_root<T: Transport>(turn: &Turn<'_, T>) -> Result<()> {
+    let (next, previous) = partners(turn, 1);
+    turn.exchange(&[(next, &[])], &mut [(previous, &mut [])])
 }
 
 /// `count` elements in `n` pieces, the first ones longer by one where it does not divide.

@@ -11,6 +11,7 @@ use oneflow_base::{Error, Result};
 
 use crate::engine::{Group, PointToPoint, Transport, comm_id};
 use crate::group::ProcessGroup;
+use crate::interrupt;
 use crate::p2p::Inbox;
 use crate::request::{Header, Kind, Span, Stamp};
 
@@ -273,7 +274,16 @@ impl Transport for Member {
                 self.withdraw(comms, batch);
                 return Err(format!("timed out waiting for rank(s) {missing:?}"));
             };
-            comms = self.hub.changed.wait_timeout(comms, left).unwrap_or_else(PoisonError::into_inner).0;
+            let nap = left.min(interrupt::PERIOD);
+            comms = self.hub.changed.wait_timeout(comms, nap).unwrap_or_else(PoisonError::into_inner).0;
+            // The check may run anything, so not under the lock.
+            drop(comms);
+            let stop = interrupt::interrupted();
+            comms = self.hub.lock();
+            if stop {
+                self.withdraw(comms, batch);
+                return Err(interrupt::CAUSE.to_owned());
+            }
         }
     }
 

@@ -20,6 +20,7 @@ mod collective;
 mod engine;
 pub mod fake;
 mod group;
+mod interrupt;
 mod launch;
 mod p2p;
 mod reduce;
@@ -30,6 +31,7 @@ pub mod store;
 pub mod tcp;
 mod work;
 
+pub use interrupt::set_interrupt_check;
 pub use group::{Counters, ProcessGroup};
 pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group, world};
 pub use request::{Kind, ReduceOp, Request, Span};

@@ -10,8 +10,12 @@ use oneflow_base::{Error, Result};
 
 use crate::group::ProcessGroup;
 pub use crate::launch::Launch;
+use crate::interrupt;
 use crate::store::{PrefixStore, Store, TcpStore};
 use crate::{set_process_group, tcp};
+
+/// How long a rank that lost the store waits before it looks for it again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl Launch {
     /// Joins the world group of the job. `store_timeout` bounds the meeting, `timeout` every later operation.
@@ -20,15 +24,29 @@ impl Launch {
             return tcp::single(timeout);
         };
         let said = |e: Error| e.context(format_args!("rendezvous ({}): ", self.source));
-        let store = match self.rank == 0 && !self.agent_store {
-            true => TcpStore::host(host, *port, store_timeout).map_err(said)?,
-            false => TcpStore::connect(host, *port, store_timeout).map_err(said)?,
-        };
-        let local_ip = store.local_ip();
-        let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
-        let generation = agree(&*store, self.rank, self.world_size, store_timeout).map_err(said)?;
-        let store = Arc::new(PrefixStore::new(generation.to_string(), store));
-        tcp::join(store, local_ip, self.rank, self.world_size, generation, timeout).map_err(said)
+        let now = Instant::now();
+        let deadline = now.checked_add(store_timeout).unwrap_or(now + Duration::from_secs(365 * 86_400));
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let is_host = self.rank == 0 && !self.agent_store;
+        loop {
+            let store = match is_host {
+                true => TcpStore::host(host, *port, store_timeout).map_err(said)?,
+                false => TcpStore::connect(host, *port, left()).map_err(said)?,
+            };
+            let local_ip = store.local_ip();
+            let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
+            let joined = agree(&*store, self.rank, self.world_size, left()).and_then(|generation| {
+                let store = Arc::new(PrefixStore::new(generation.to_string(), store.clone()));
+                tcp::join(store, local_ip, self.rank, self.world_size, generation, left(), timeout)
+            });
+            match joined {
+                // What answered may have been the store of the job before, which ends when its rank 0 leaves it.
+                Err(e) if !is_host && !e.text().contains(interrupt::CAUSE) && left() > AGAIN => {
+                    interrupt::pause(AGAIN).map_err(|_| said(e))?;
+                }
+                other => return other.map_err(said),
+            }
+        }
     }
 }
 
@@ -78,7 +96,10 @@ pub fn agree(store: &dyn Store, rank: usize, size: usize, timeout: Duration) -> 
         }
         let acks: Vec<&str> = acks.iter().map(String::as_str).collect();
         // Expiry only means looking again.
-        let _ = store.wait(&acks, left().min(Duration::from_millis(100)));
+        match store.wait(&acks, left().min(Duration::from_millis(100))) {
+            Err(e) if e.text().contains(interrupt::CAUSE) => return Err(e),
+            _ => {}
+        }
         let mut still = Vec::new();
         for (&r, ack) in absent.iter().zip(acks) {
             if !store.check(&[ack])? {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
+use crate::interrupt;
+
 /// A running or finished operation. Clones are the same operation.
 ///
 /// The buffers of the operation belong to the group until the work is complete. A work that is dropped keeps running;
@@ -41,12 +43,21 @@ impl Work {
     /// aborted, because an operation that one rank gave up cannot be completed by the others.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let left = timeout.unwrap_or_else(|| self.0.deadline.saturating_duration_since(Instant::now()));
-        if let Some(result) = self.wait_for(left) {
-            return result;
-        }
-        let text = match timeout {
-            Some(timeout) => format!("{} was not complete after {timeout:?}", self.0.what),
-            None => format!("{} timed out", self.0.what),
+        let deadline = Instant::now().checked_add(left);
+        let text = loop {
+            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
+            if let Some(result) = self.wait_for(left.min(interrupt::PERIOD)) {
+                return result;
+            }
+            if interrupt::interrupted() {
+                break format!("{} was {}", self.0.what, interrupt::CAUSE);
+            }
+            if left.is_zero() {
+                break match timeout {
+                    Some(timeout) => format!("{} was not complete after {timeout:?}", self.0.what),
+                    None => format!("{} timed out", self.0.what),
+                };
+            }
         };
         self.abort(&text);
         // The abort completes it; until then its buffers are in use.

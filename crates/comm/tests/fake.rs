@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::check_all;
+use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
 use oneflow_base::{DType, Error};
 use oneflow_comm::fake::{groups, run_ranks, single};
 use oneflow_comm::{ReduceOp, Request, Span, world};
@@ -74,6 +74,19 @@ fn a_rank_that_left_is_named() {
         });
         let text = results[1].as_ref().unwrap_err().to_string();
         assert!(text.contains("rank 0 has left the group"), "{text}");
+    }
+}
+
+#[test]
+fn ranks_that_name_different_roots_are_told() {
+    for (kind, roots) in ROOTED.into_iter().flat_map(|kind| MIXED_ROOTS.map(|roots| (kind, roots))) {
+        let start = Instant::now();
+        let results = run_ranks(roots.len(), LONG, |group| with_root(&*group, kind, roots[group.rank()]));
+        for (rank, result) in results.into_iter().enumerate() {
+            let error = result.unwrap_err();
+            assert!(error.text().contains("root"), "{kind} with roots {roots:?} on rank {rank}: {error}");
+        }
+        assert!(start.elapsed() < LONG / 2);
     }
 }
 

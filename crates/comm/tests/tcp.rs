@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::check_all;
+use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
 use oneflow_base::{DType, Error, Result};
 use oneflow_comm::rendezvous::{self, Launch};
 use oneflow_comm::store::{MemoryStore, Server, Store};
@@ -38,7 +38,7 @@ fn on_hosts<R: Send>(
         let threads: Vec<_> = (0..n)
             .map(|rank| {
                 scope.spawn(move || {
-                    let group = tcp::join(store.clone(), hosts[rank], rank, n, 1, LONG)?;
+                    let group = tcp::join(store.clone(), hosts[rank], rank, n, 1, LONG, LONG)?;
                     group.set_timeout(timeout);
                     f(group)
                 })
@@ -57,6 +57,19 @@ fn every_operation_on_one_and_four_ranks() {
         for (rank, result) in on_hosts(&hosts, LONG, |group| check_all(&*group)).into_iter().enumerate() {
             result.unwrap_or_else(|e| panic!("rank {rank} of {hosts:?}: {e}"));
         }
+    }
+}
+
+#[test]
+fn ranks_that_name_different_roots_are_told() {
+    for (kind, roots) in ROOTED.into_iter().flat_map(|kind| MIXED_ROOTS.map(|roots| (kind, roots))) {
+        let start = Instant::now();
+        let results = threads(roots.len(), LONG, |group| with_root(&*group, kind, roots[group.rank()]));
+        for (rank, result) in results.into_iter().enumerate() {
+            let error = result.unwrap_err();
+            assert!(error.text().contains("root"), "{kind} with roots {roots:?} on rank {rank}: {error}");
+        }
+        assert!(start.elapsed() < LONG / 2);
     }
 }
 
@@ -191,16 +204,16 @@ fn large_unexpected_messages_wait_in_the_sender_s_socket() {
 #[test]
 fn missing_and_outdated_ranks_are_named() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(store.clone(), HERE, 0, 3, 1, LONG).err().unwrap();
+    let error = tcp::join(store.clone(), HERE, 0, 3, 1, LONG, LONG).err().unwrap();
     assert!(error.text().contains("waiting for rank(s) [1, 2] to connect"), "{error}");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(store.clone(), HERE, 1, 3, 1, LONG).err().unwrap();
+    let error = tcp::join(store.clone(), HERE, 1, 3, 1, LONG, LONG).err().unwrap();
     assert!(error.text().contains("rank 0 did not come"), "{error}");
 
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_secs(2)));
     std::thread::scope(|scope| {
-        let old = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG).err().unwrap());
-        let new = scope.spawn(|| tcp::join(store.clone(), HERE, 1, 2, 2, LONG).err().unwrap());
+        let old = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG, LONG).err().unwrap());
+        let new = scope.spawn(|| tcp::join(store.clone(), HERE, 1, 2, 2, LONG, LONG).err().unwrap());
         let error = new.join().unwrap();
         assert!(error.text().contains("it is of generation 1, this process of 2"), "{error}");
         assert!(old.join().unwrap().text().contains("[1] to connect"));
@@ -212,13 +225,13 @@ fn strangers_at_the_door_disturb_nobody() {
     use std::io::Write;
     let store = Arc::new(MemoryStore::new(LONG));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG).unwrap());
+        let first = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG, LONG).unwrap());
         let text = String::from_utf8(store.get("group/world/0").unwrap()).unwrap();
         let address = text.split(' ').next().unwrap().to_owned();
         let _silent = std::net::TcpStream::connect(&address).unwrap();
         let mut noisy = std::net::TcpStream::connect(&address).unwrap();
         noisy.write_all(&[0xff; 4096]).unwrap();
-        let second = tcp::join(store.clone(), HERE, 1, 2, 1, LONG).unwrap();
+        let second = tcp::join(store.clone(), HERE, 1, 2, 1, LONG, LONG).unwrap();
         let first = first.join().unwrap();
         scope.spawn(move || first.barrier().unwrap());
         second.barrier().unwrap();

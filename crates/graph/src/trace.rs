@@ -73,7 +73,7 @@ pub(crate) struct Trace {
 }
 
 /// Where the user's program is, in words.
-pub type StackFn = Rc<dyn Fn() -> Option<String>>;
+pub type StackFn = Rc<dyn Fn() -> Result<Option<String>>>;
 
 thread_local! {
     static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
@@ -96,7 +96,7 @@ pub(crate) fn with_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R
 pub(crate) fn note_line() -> Result<()> {
     let ask = with_trace(|t| Ok(t.stack.clone()))?;
     if let Some(ask) = ask {
-        let here = ask().map(Arc::from);
+        let here = ask()?.map(Arc::from);
         with_trace(|t| {
             t.here = here;
             Ok(())

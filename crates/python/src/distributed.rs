@@ -213,7 +213,8 @@ fn _launch() -> PyResult<(usize, usize, usize, usize, &'static str)> {
     Ok((l.rank, l.world_size, l.local_rank, l.local_world_size, l.source))
 }
 
-/// Joins the job that the environment describes. Returns (rank, world size, source).
+/// Joins the job that the environment describes. Without a time of its own the meeting has that of every operation, or
+/// five minutes. Returns (rank, world size, source).
 #[pyfunction]
 #[pyo3(signature = (store_timeout=None, timeout=None))]
 fn _init_process_group(
@@ -221,7 +222,9 @@ fn _init_process_group(
     store_timeout: Option<f64>,
     timeout: Option<f64>,
 ) -> PyResult<(usize, usize, &'static str)> {
-    let (store, all) = (seconds(store_timeout, Duration::from_secs(300))?, seconds(timeout, DEFAULT_TIMEOUT)?);
+    let all = seconds(timeout, DEFAULT_TIMEOUT)?;
+    let meeting = if timeout.is_some() { all } else { Duration::from_secs(300) };
+    let store = seconds(store_timeout, meeting)?;
     let launch = run(|| gate::detach(py, || rendezvous::init(store, all)))?;
     Ok((launch.rank, launch.world_size, launch.source))
 }
@@ -244,6 +247,7 @@ fn _fake_groups(n: usize, timeout: f64) -> PyResult<Vec<PyGroup>> {
 }
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    oneflow_comm::set_interrupt_check(gate::interrupted);
     m.add_class::<PyGroup>()?;
     m.add_class::<PyWork>()?;
     m.add_function(wrap_pyfunction!(_world_group, m)?)?;

@@ -150,6 +150,9 @@ pub fn to_py(e: Error) -> PyErr {
 }
 
 fn to_exception(py: Python<'_>, e: Error) -> PyErr {
+    if let Some(interrupt) = INTERRUPT.take() {
+        return interrupt;
+    }
     let text = e.text().to_owned();
     match e.kind() {
         ErrorKind::Runtime => PyRuntimeError::new_err(text),
@@ -234,6 +237,23 @@ pub fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
 /// Raises what Ctrl-C left behind.
 pub fn check_signals(py: Python<'_>) -> Result<()> {
     py.check_signals().pend(py)
+}
+
+thread_local! {
+    /// What Ctrl-C raised while this thread waited without the interpreter.
+    static INTERRUPT: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Whether Ctrl-C has come, for waits in crates that know no Python. What it raised takes the place of the error that the
+/// wait then ends with.
+pub fn interrupted() -> bool {
+    attach(|py| match py.check_signals() {
+        Ok(()) => false,
+        Err(e) => {
+            INTERRUPT.set(Some(e));
+            true
+        }
+    })
 }
 
 /// A Python object that may be dropped on any thread, attached or not.

@@ -9,7 +9,7 @@ use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
 use oneflow_graph::{Compiled, Config, StackFn, Straighten, Traced, Tracer, compile};
 use oneflow_runtime::Session;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
@@ -61,7 +61,14 @@ pub struct GraphTrace(Option<Tracer>);
 /// `where`: gives the user's line as text, asked once an op.
 fn stack_fn(place: Bound<'_, PyAny>) -> StackFn {
     let place = Shared::new(place);
-    Rc::new(move || gate::attach(|py| place.bind(py).call0().ok()?.extract::<Option<String>>().ok()?))
+    Rc::new(move || {
+        gate::attach(|py| match place.bind(py).call0() {
+            Ok(text) => Ok(text.extract::<Option<String>>().unwrap_or_default()),
+            // A line that cannot be told is left out; Ctrl-C, which came while it was looked for, goes on.
+            Err(e) if e.is_instance_of::<PyException>(py) => Ok(None),
+            Err(e) => Err(gate::pending(py, e)),
+        })
+    })
 }
 
 #[pymethods]

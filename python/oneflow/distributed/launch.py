@@ -154,9 +154,15 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
+_LAUNCHER = os.getpid()
+
+
 def _end_with_parent() -> None:
-    """Also a launcher that is killed outright leaves no process behind."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """Also a launcher that is killed outright leaves no process behind, not even one that ignores SIGTERM."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != _LAUNCHER:
+        # It was killed before the line above.
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 
 use super::{MAX_KEY, MAX_VALUE, Server, Store, code};
+use crate::interrupt;
 
 /// A store on another process, or on this one when it was made by [`TcpStore::host`].
 pub struct TcpStore {
@@ -19,8 +20,8 @@ pub struct TcpStore {
     idle: Mutex<Vec<Connection>>,
     /// The interface on which the server is reached: where this process can be reached by the others.
     local_ip: IpAddr,
-    /// Lives as long as the store that started it.
-    _server: Option<Server>,
+    /// Lives as long as the store that started it, or until that is closed.
+    server: Mutex<Option<Server>>,
 }
 
 impl TcpStore {
@@ -51,7 +52,7 @@ impl TcpStore {
             }
             // Processes that start together should not knock together.
             let jitter = Duration::from_millis(u64::from(std::process::id() % 10));
-            std::thread::sleep((pause + jitter).min(left));
+            crate::interrupt::pause((pause + jitter).min(left))?;
             pause = (pause * 2).min(Duration::from_millis(500));
         }
     }
@@ -76,7 +77,7 @@ impl TcpStore {
 
     fn with(first: Connection, address: SocketAddr, timeout: Duration, server: Option<Server>) -> Result<TcpStore> {
         let local_ip = first.stream.local_addr().map_err(|e| Error::runtime(format!("store: {e}")))?.ip();
-        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, _server: server })
+        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, server: Mutex::new(server) })
     }
 
     /// Where the server is.
@@ -216,6 +217,12 @@ impl Store for TcpStore {
         })
     }
 
+    fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(server);
+    }
+
     fn num_keys(&self) -> Result<i64> {
         self.request("num_keys", self.timeout, |c| {
             c.send(Message::new(code::NUM_KEYS))?;
@@ -252,11 +259,15 @@ impl Connection {
 
     fn read_exact(&mut self, mut buf: &mut [u8]) -> std::io::Result<()> {
         while !buf.is_empty() {
-            self.stream.set_read_timeout(Some(left(self.deadline)?))?;
+            self.stream.set_read_timeout(Some(left(self.deadline)?.min(interrupt::PERIOD)))?;
             match self.stream.read(buf) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(n) => buf = &mut buf[n..],
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if interrupt::interrupted() {
+                        return Err(std::io::Error::other(interrupt::CAUSE));
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }

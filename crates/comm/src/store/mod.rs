@@ -68,6 +68,8 @@ pub trait Store: Send + Sync {
     /// Whether there was one to delete.
     fn delete(&self, key: &str) -> Result<bool>;
     fn num_keys(&self) -> Result<i64>;
+    /// Gives up the connections, and the port of a server that this process holds. Later operations may fail.
+    fn close(&self) {}
 }
 
 /// A store where every key starts with `prefix/`.
@@ -118,6 +120,9 @@ impl Store for PrefixStore {
     }
     fn delete(&self, key: &str) -> Result<bool> {
         self.store.delete(&self.key(key))
+    }
+    fn close(&self) {
+        self.store.close();
     }
     /// Of the whole store: the protocol cannot count by prefix.
     fn num_keys(&self) -> Result<i64> {

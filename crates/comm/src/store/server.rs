@@ -8,8 +8,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
+use crate::tcp::timespec;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::table::Table;
@@ -20,6 +22,12 @@ const MAX_CONNECTIONS: usize = 65_536;
 const MAX_UNREAD: usize = 64 << 20;
 /// The longest request: many keys with values. Only what was received is held.
 const MAX_REQUEST: usize = 64 << 20;
+/// Unfinished requests and unread answers of all clients together.
+const MAX_HELD: usize = 128 << 20;
+/// Reads of 64 KiB from a client before others have their turn.
+const RECEIVE_TURNS: usize = 64;
+/// How long nobody is let in once descriptors have run out.
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running server; it stops when this is dropped.
 pub struct Server {
@@ -87,13 +95,17 @@ struct Close;
 
 impl Loop {
     fn run(mut self, stop: &OwnedFd) {
+        // Set while descriptors have run out: who knocks then waits in the queue of the listener.
+        let mut full_until: Option<Instant> = None;
         loop {
-            let mut fds = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+            let pause = full_until.map(|until| until.saturating_duration_since(Instant::now()));
+            let knocks = if full_until.is_none() { PollFlags::IN } else { PollFlags::empty() };
+            let mut fds = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, knocks)];
             for client in &self.clients {
                 let write = if client.output.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
                 fds.push(PollFd::new(&client.stream, PollFlags::IN | write));
             }
-            match poll(&mut fds, None) {
+            match poll(&mut fds, pause.map(timespec).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
@@ -117,14 +129,33 @@ impl Loop {
             while std::mem::take(&mut changed) {
                 self.clients.retain_mut(|client| client.serve(table, &mut changed).is_ok());
             }
-            if ready[1] {
-                self.accept();
+            self.hold_less();
+            if full_until.is_some_and(|until| until <= Instant::now()) {
+                full_until = None;
+            }
+            if ready[1] && !self.accept() {
+                full_until = Some(Instant::now() + FULL_PAUSE);
             }
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+    /// Unfinished requests and unread answers of all clients together are bounded: who holds most leaves first.
+    fn hold_less(&mut self) {
+        let held = |client: &Client| client.input.capacity() + client.output.capacity();
+        while self.clients.iter().map(held).sum::<usize>() > MAX_HELD {
+            let Some(most) = (0..self.clients.len()).max_by_key(|&i| held(&self.clients[i])) else { return };
+            self.clients.swap_remove(most);
+        }
+    }
+
+    /// Takes in who knocks; false where that was not possible now.
+    fn accept(&mut self) -> bool {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => continue,
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            };
             // Over the limit the connection is closed by being dropped.
             if self.clients.len() < MAX_CONNECTIONS && stream.set_nonblocking(true).is_ok() {
                 let _ = stream.set_nodelay(true);
@@ -143,7 +174,8 @@ impl Loop {
 impl Client {
     fn receive(&mut self) -> Result<(), Close> {
         let mut buf = [0; 64 << 10];
-        loop {
+        // One turn takes in a bounded part, so that the sum over all clients is looked at in between.
+        for _ in 0..RECEIVE_TURNS {
             match self.stream.read(&mut buf) {
                 Ok(0) => return Err(Close),
                 Ok(n) => self.input.extend_from_slice(&buf[..n]),
@@ -155,6 +187,7 @@ impl Client {
                 return Err(Close);
             }
         }
+        Ok(())
     }
 
     /// Answers every complete request, unless it must wait.

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::mesh::timespec;
 use super::shm::Shm;
 use crate::engine::comm_id;
+use crate::interrupt;
 use crate::store::Store;
 
 /// What sub-groups are formed with.
@@ -194,8 +195,13 @@ fn accept(listener: &TcpListener, me: &Hello, found: &mut [Found], deadline: Ins
         }
         let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
         fds.extend(strangers.iter().map(|(stream, _)| PollFd::new(stream, PollFlags::IN)));
-        match poll(&mut fds, Some(&timespec(left))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
+            Ok(n) if n > 0 => {}
+            Ok(_) | Err(rustix::io::Errno::INTR) => {
+                if interrupt::interrupted() {
+                    return Err(interrupt::CAUSE.to_owned());
+                }
+            }
             Err(e) => return Err(e.to_string()),
         }
         let mut waiting = Vec::new();

@@ -14,6 +14,7 @@ use super::form::{self, Lanes, Site};
 use super::monitor::{Link, Monitor};
 use super::shm::Shm;
 use crate::engine::{PointToPoint, Transport};
+use crate::interrupt;
 use crate::request::{Header, Stamp};
 
 /// The connections of this rank with the others of one group.
@@ -26,6 +27,8 @@ pub(crate) struct Mesh {
     monitor: Arc<Monitor>,
     /// `None` in a world of one, where no sub-group needs a peer either.
     site: Option<Arc<Site>>,
+    /// The group of all ranks of the job.
+    is_world: bool,
 }
 
 impl Mesh {
@@ -53,7 +56,7 @@ impl Mesh {
             links.push(link);
         }
         let monitor = Monitor::start(name, rank, links)?;
-        Ok(Mesh { rank, data, spin: AtomicU32::new(SPIN.end), monitor, site })
+        Ok(Mesh { rank, data, spin: AtomicU32::new(SPIN.end), monitor, site, is_world: name == "world" })
     }
 
     fn lane(&self, peer: usize) -> Result<&Lane, String> {
@@ -262,8 +265,13 @@ impl Transport for Mesh {
                 // In shared memory room, too, is announced by a ring.
                 PollFd::new(&lane.socket, if lane.shm.is_some() { PollFlags::IN } else { flags })
             }));
-            match poll(&mut fds, Some(&timespec(left))) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
+                Ok(n) if n > 0 => {}
+                Ok(_) | Err(rustix::io::Errno::INTR) => {
+                    if interrupt::interrupted() {
+                        return Err(interrupt::CAUSE.to_owned());
+                    }
+                }
                 Err(e) => return Err(format!("poll: {e}")),
             }
             dozing = false;
@@ -286,6 +294,10 @@ impl Transport for Mesh {
 
     fn close(&self) {
         self.monitor.close();
+        // With the job's own group its meeting point goes, too: the next one may be on the same port.
+        if let Some(site) = self.site.as_ref().filter(|_| self.is_world) {
+            site.store.close();
+        }
         // Peers that still wait for this rank see the end at once, even while handles of the group live on.
         self.data.iter().flatten().for_each(|lane| drop(lane.socket.shutdown(Shutdown::Write)));
     }
@@ -316,7 +328,7 @@ pub(super) fn send_some(
     }
 }
 
-pub(super) fn timespec(duration: Duration) -> Timespec {
+pub(crate) fn timespec(duration: Duration) -> Timespec {
     let tv_sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -22,19 +22,22 @@ use crate::store::Store;
 use form::Site;
 pub(crate) use form::random;
 use mesh::Mesh;
+pub(crate) use mesh::timespec;
 
 /// Joins the world group of `size` processes. All of them pass the same `generation`, which changes when a job restarts
 /// over the same store: members of an earlier attempt are refused. `local_ip` is where the others can reach this process.
+/// `meeting` bounds the forming of the group, `timeout` every later operation.
 pub fn join(
     store: Arc<dyn Store>,
     local_ip: IpAddr,
     rank: usize,
     size: usize,
     generation: u64,
+    meeting: Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
     let site = Arc::new(Site { store, local_ip, generation });
-    let formation = store_timeout(&site, timeout);
+    let formation = store_timeout(&site, timeout).min(meeting);
     let mesh = Mesh::form(Some(site), "world", rank, size, formation)?;
     Ok(Arc::new(Group::new(mesh, "world", rank, (0..size).collect(), timeout)))
 }

@@ -17,6 +17,24 @@ fn value(rank: usize, i: usize) -> f32 {
     ((i * 2_654_435_761 + rank * 40_503) % 1_000_003) as f32 * 1.7e-3 - 700.0
 }
 
+/// One operation with a root, where this rank names `root`.
+pub fn with_root(group: &dyn ProcessGroup, kind: Kind, root: usize) -> Result<()> {
+    let (n, at_root) = (group.size(), group.rank() == root);
+    let (mut small, mut all) = (vec![1u8; 8], vec![2u8; 8 * n]);
+    match kind {
+        Kind::Broadcast => group.broadcast(&mut small, DType::U8, root),
+        Kind::Reduce => group.reduce(&mut small, DType::U8, ReduceOp::Sum, root),
+        Kind::Gather => group.gather(if at_root { &mut all } else { &mut [] }, &small, DType::U8, root),
+        _ => group.scatter(&mut small, if at_root { &all } else { &[] }, DType::U8, root),
+    }
+}
+
+/// The operations that have a root.
+pub const ROOTED: [Kind; 4] = [Kind::Broadcast, Kind::Reduce, Kind::Gather, Kind::Scatter];
+
+/// Roots that ranks may name by mistake.
+pub const MIXED_ROOTS: [&[usize]; 5] = [&[0, 1], &[1, 0], &[0, 0, 1], &[2, 1, 1], &[1, 2, 0]];
+
 /// Runs every operation with known results. `Ok` when all were right.
 pub fn check_all(group: &dyn ProcessGroup) -> Result<()> {
     for count in [0, 1, 5, 1000, 40_000, 700_001] {
