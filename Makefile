@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model lint docs suites wheel test-gpu bench-gpu
+.PHONY: help demo test bench model lint docs suites wheel test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -38,8 +38,12 @@ docs:  ## write the generated files again (methods, stubs, API pages) and build 
 wheel:  ## one abi3 wheel for Python 3.10 and later in dist/, checked
 	@.ci/wheel
 
-test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network)
-	@.ci/on-gpu -m pytest tests/gpu -m gpu $(ARGS)
+test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network; ARGS=--emulated no GPU)
+	@.ci/on-gpu -m suites.gpu $(ARGS)
 
 bench-gpu:  ## speed on a GPU side by side with PyTorch, with the wheel in dist/
-	@.ci/on-gpu -m benches --device cuda $(ARGS)
+	@.ci/on-gpu -m benches.gpu $(ARGS)
+
+cubins:  ## compile GPU kernels ahead into dist/cubin, without a GPU (ARGS="--arch sm_90a")
+	@.ci/build
+	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites.cubins $(ARGS)

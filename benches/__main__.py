@@ -52,10 +52,34 @@ def grad_mode(on: bool, *modules: Any) -> Iterator[None]:
         yield
 
 
+# The process ends with this when its device serves nobody any more.
+BROKEN = 75
+UNMADE = "a case that could not be made, and those after it"
+
+
+def end_if_broken(oneflow: Any) -> None:
+    """A fault on a GPU stays for the rest of a process: who started this one may start another for the other rows."""
+    try:
+        oneflow.cuda.synchronize()
+    except RuntimeError:
+        sys.exit(BROKEN)
+
+
+def as_made(cases: Iterator[Any], report: Report) -> Iterator[Any]:
+    """The cases of a section up to the first that cannot be made."""
+    try:
+        yield from cases
+    except Exception as error:
+        report.failed(UNMADE, error)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benches", description=__doc__)
     parser.add_argument("sections", nargs="*", help=f"what to measure: {', '.join(NAMES)}; all by default")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reference-device", help="PyTorch's device, where it is another one")
+    parser.add_argument("--json", type=pathlib.Path, help="a file to which each row is added as a line of JSON")
+    parser.add_argument("--resume", action="store_true", help="leave out the rows that are in that file")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="per case")
     parser.add_argument("--only", default="", help="cases with this text in their name")
@@ -73,26 +97,31 @@ def main() -> None:
     torch, oneflow = packages()
     torch.set_num_threads(args.threads)
     oneflow.set_num_threads(args.threads)
+    beside = args.reference_device or args.device
     if args.device != "cpu":
-        wait_by(torch.cuda.synchronize, oneflow.cuda.synchronize)
-        print(torch.cuda.get_device_name(args.device), end=", ")
+        wait_by(*([torch.cuda.synchronize] if beside != "cpu" else []), oneflow.cuda.synchronize)
+        print(oneflow.cuda.get_device_name(args.device), end=", ")
     print(f"{processor()}, {args.threads} thread(s), torch {torch.__version__}; columns: torch, oneflow, ratio")
     for name in args.sections or NAMES:
-        report = Report(args.seconds)
+        report = Report(
+            args.seconds, args.json, name, (lambda: end_if_broken(oneflow)) if args.device != "cpu" else None
+        )
+        done = report.names() if args.resume else set()
         count_processor_time(args.threads == 1 and args.device == "cpu" and name != "loader")
         if name == "graph":
             print("columns: our eager step, our compiled step, ratio")
-            for case, eager, compiled in graph_pairs(oneflow):
-                report.row(case, eager, compiled)
+            for made in as_made(graph_pairs(oneflow, args.device), report):
+                if args.only in made[0] and made[0] not in done:
+                    report.row(*made)
             report.total(name)
             continue
         for grad in (False, True) if name == "tiny" else (True,):
             with grad_mode(grad, torch, oneflow):
-                pairs = zip(SECTIONS[name](torch, args.device), SECTIONS[name](oneflow, args.device), strict=True)
-                for (case, reference), (_, ours) in pairs:
-                    if args.only not in case:
-                        continue
-                    report.row(case if name != "tiny" else f"{case}{', grad' if grad else ''}", reference, ours)
+                pairs = zip(SECTIONS[name](torch, beside), SECTIONS[name](oneflow, args.device), strict=True)
+                for (case, reference), (_, ours) in as_made(pairs, report):
+                    named = case if name != "tiny" else f"{case}{', grad' if grad else ''}"
+                    if args.only in case and named not in done:
+                        report.row(named, reference, ours)
         report.total(name)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.cases import loss
+from benches.models import GPT2, GPT2_BATCH, gpt
 
 Pair = tuple[str, Callable[[], object], Callable[[], object]]
 
@@ -42,16 +43,29 @@ def steps(flow: Any, make: Callable[[], Any], objective: Callable[[Any], Any]) -
     return eager, Step()
 
 
-def pairs(flow: Any) -> Iterator[Pair]:
+def pairs(flow: Any, device: str = "cpu") -> Iterator[Pair]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gpt"))
     from model import GPT, GPTConfig
 
-    x, target = flow.ones(8, 32), flow.arange(8)
+    x, target = flow.ones(8, 32, device=device), flow.arange(8, device=device)
 
     def mlp() -> Any:
         nn = flow.nn
-        return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        layers = (nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        return nn.Sequential(*layers).to(device)
 
     yield ("step of a tiny MLP", *steps(flow, mlp, lambda m: loss(flow, m(x), target)))
-    tokens = flow.randint(0, 256, (16, 128))
-    yield ("step of the demo's GPT", *steps(flow, lambda: GPT(GPTConfig()), lambda m: loss(flow, m(tokens), tokens)))
+    tokens = flow.randint(0, 256, (16, 128), device=device)
+
+    def demo() -> Any:
+        return GPT(GPTConfig()).to(device)
+
+    yield ("step of the demo's GPT", *steps(flow, demo, lambda m: loss(flow, m(tokens), tokens)))
+    if device != "cpu":
+        ids = flow.randint(0, GPT2["vocabulary"], (GPT2_BATCH, GPT2["length"]), device=device)
+
+        def half(m: Any) -> Any:
+            with flow.autocast(device, flow.bfloat16):
+                return m(ids, ids)
+
+        yield ("step of GPT-2 124M, bfloat16", *steps(flow, lambda: gpt(flow, **GPT2).to(device), half))

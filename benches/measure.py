@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
+import pathlib
 import statistics
 import time
 from collections.abc import Callable
@@ -61,17 +63,63 @@ def medians(f: Thunk, g: Thunk, seconds: float) -> tuple[float, float]:
 
 
 class Report:
-    """Rows of ratios and their geometric mean."""
+    """Rows of ratios and their geometric mean. A row that fails says why, and the next one follows.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    Args:
+        seconds: for each row.
+        rows: a file to which each row is added as a line of JSON, as soon as it is there.
+        section: the name of the section, for that file.
+        after_failure: called after a row that failed.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        rows: pathlib.Path | None = None,
+        section: str = "",
+        after_failure: Callable[[], None] | None = None,
+    ) -> None:
+        self.seconds, self.rows, self.section, self.after_failure = seconds, rows, section, after_failure
         self.ratios: list[float] = []
+        self.n_failed = 0
 
     def row(self, name: str, reference: Thunk, ours: Thunk) -> None:
-        a, b = medians(reference, ours, self.seconds)
+        try:
+            a, b = medians(reference, ours, self.seconds)
+        except Exception as error:
+            self.failed(name, error)
+            return
         self.ratios.append(b / a)
         print(f"{name:56s} {a * 1e6:12.2f} us {b * 1e6:12.2f} us   x{b / a:.3f}", flush=True)
+        self._write(name=name, reference=a, ours=b, ratio=b / a)
+
+    def failed(self, name: str, error: Exception) -> None:
+        """Note that a row, or what was to make it, raised."""
+        self.n_failed += 1
+        text = (str(error).strip().splitlines() or [""])[0]
+        print(f"{name:56s} failed: {type(error).__name__}: {text[:200]}", flush=True)
+        self._write(name=name, error=f"{type(error).__name__}: {text[:500]}")
+        if self.after_failure is not None:
+            self.after_failure()
+
+    def names(self) -> set[str]:
+        """The rows of this section that the file holds."""
+        if self.rows is None or not self.rows.is_file():
+            return set()
+        rows = map(json.loads, self.rows.read_text().splitlines())
+        return {row["name"] for row in rows if row["section"] == self.section}
 
     def total(self, section: str) -> None:
+        failed = f"; {self.n_failed} failed" if self.n_failed else ""
+        if not self.ratios:
+            print(f"{section}: no case was measured{failed}", flush=True)
+            return
         mean = math.exp(sum(map(math.log, self.ratios)) / len(self.ratios))
-        print(f"{section}: geo-mean x{mean:.3f} of the reference's time over {len(self.ratios)} cases", flush=True)
+        print(
+            f"{section}: geo-mean x{mean:.3f} of the reference's time over {len(self.ratios)} cases{failed}", flush=True
+        )
+
+    def _write(self, **row: object) -> None:
+        if self.rows is not None:
+            with self.rows.open("a") as file:
+                file.write(json.dumps({"section": self.section, **row}) + "\n")

@@ -11,6 +11,10 @@ Step = Callable[[], object]
 Case = tuple[str, Step]
 
 
+GPT2 = {"vocabulary": 50304, "layers": 12, "width": 768, "heads": 12, "length": 1024}
+GPT2_BATCH = 8
+
+
 def gpt(torch: Any, vocabulary: int, layers: int, width: int, heads: int, length: int) -> Any:
     nn, F = torch.nn, torch.nn.functional
 
@@ -178,6 +182,8 @@ def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[A
         inputs = (torch.randn(batch, 3, size, size, device=device), ids(10, batch))
         return with_optimizer(model, inputs, "SGD", momentum=0.9)
 
+    # A processor needs minutes for a step.
+    large = {"GPT-2 124M, T 1024, batch 8": lambda: tokens(*GPT2.values(), GPT2_BATCH)} if device != "cpu" else {}
     return {
         "MLP 784-512-512-10, batch 128, SGD": digits,
         "GPT 4x128, T 64, batch 12": lambda: tokens(65, 4, 128, 4, 64, 12),
@@ -189,6 +195,7 @@ def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[A
         "DLRM, 26 sparse tables, batch 512, SGD": clicks,
         "ResNet-18, 32x32, batch 64, SGD": lambda: images(64, 32, False),
         "ResNet-18, 224x224, batch 8, SGD": lambda: images(8, 224, True),
+        **large,
     }
 
 

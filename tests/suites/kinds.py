@@ -15,6 +15,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from suites import placeholders
 
@@ -115,4 +116,37 @@ class OneFlow:
         placeholders.roots[:] = [str(source)]
 
 
-KINDS: dict[str, type[PyTorch] | type[OneFlow]] = {"pytorch": PyTorch, "oneflow": OneFlow}
+class Gpu:
+    """This tree's own tests of a GPU, for `python -m suites.gpu`. A context that a fault broke serves nobody again."""
+
+    name = "gpu"
+    sides = ("ours",)
+    pytest = ("-m", "gpu")
+    # Its files name nothing that is missing.
+    has_placeholders = False
+
+    @staticmethod
+    def matches(source: Path) -> bool:
+        return False
+
+    @staticmethod
+    def files(source: Path) -> Path:
+        return source / "tests/gpu"
+
+    @staticmethod
+    def prepare(source: Path, side: str) -> None:
+        # Where its conftest finds the samples of ops.
+        sys.path.insert(0, str(source / "tests/ops"))
+
+    @staticmethod
+    def is_usable() -> bool:
+        import oneflow
+
+        try:
+            oneflow.cuda.synchronize()
+            return bool((oneflow.ones(3, device="cuda").cpu() == 1).all())
+        except Exception:
+            return False
+
+
+KINDS: dict[str, Any] = {"pytorch": PyTorch, "oneflow": OneFlow, "gpu": Gpu}

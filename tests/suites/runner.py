@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import signal
@@ -85,6 +86,7 @@ class _Rank:
         self._pending = ""
         self.current: str | None = None
         self.ended = False
+        self.broken = False
         self.ends: dict[str, dict[str, Any]] = {}
 
     def read(self, result: Result) -> int:
@@ -105,6 +107,8 @@ class _Rank:
                 case "end":
                     self.ends[event.pop("case")] = event
                     self.current = None
+                case "broken":
+                    self.broken = True
                 case "finished":
                     self.ended = True
         return len(lines)
@@ -205,7 +209,7 @@ class _Start:
             kind = "Crash" if not reason else "Timeout"
             self.result.cases[current] = _lost(kind, _ending(code, reason))
             return False
-        if self._failed() is not None:
+        if self._failed() is not None or any(rank.broken for rank in self.ranks):
             return False
         if reason != "behind":
             last = log.splitlines()[-1] if log else ""
@@ -225,7 +229,8 @@ def _ending(code: int, reason: str) -> str:
 
 def _environment(n_ranks: int) -> dict[str, str]:
     tests = str(Path(__file__).resolve().parents[1])
-    package = str(Path(__file__).resolve().parents[2] / "python")
+    found = importlib.util.find_spec("oneflow")
+    package = str(Path(found.origin).parents[1]) if found is not None and found.origin else ""
     path = [package, tests, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     # Relative entries would change their meaning with the folder.
     path = [entry for entry in path if os.path.isabs(entry)]

@@ -31,8 +31,8 @@ pub mod store;
 pub mod tcp;
 mod work;
 
-pub use interrupt::set_interrupt_check;
 pub use group::{Counters, ProcessGroup};
+pub use interrupt::set_interrupt_check;
 pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group, world};
 pub use request::{Kind, ReduceOp, Request, Span};
 pub use work::Work;

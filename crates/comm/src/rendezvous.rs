@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 
 use crate::group::ProcessGroup;
-pub use crate::launch::Launch;
 use crate::interrupt;
+pub use crate::launch::Launch;
 use crate::store::{PrefixStore, Store, TcpStore};
 use crate::{set_process_group, tcp};
 

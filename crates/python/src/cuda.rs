@@ -39,6 +39,15 @@ fn _cuda_set_search_dirs(dirs: Vec<PathBuf>) {
     cuda::set_search_dirs(dirs);
 }
 
+/// Compiles the text of a kernel for an architecture ("sm_90a") into the cache on disk, and returns the length of the code.
+/// Needs no GPU, only the compiler. For tools that fill a cache ahead: the options are kept as long as the process.
+#[pyfunction]
+fn _cuda_compile(py: Python<'_>, name: String, source: String, options: Vec<String>, arch: &str) -> PyResult<usize> {
+    let options: Vec<&'static str> = options.into_iter().map(|o| &*o.leak()).collect();
+    let text = cuda::Text { name, source, options: options.leak() };
+    run(|| detach(py, || Ok(cuda::compile(&text, arch)?.len())))
+}
+
 /// None where CUDA can be used.
 #[pyfunction]
 fn _cuda_unavailable_reason(py: Python<'_>) -> Option<String> {
@@ -174,6 +183,7 @@ fn _cuda_set_stream(stream: &Bound<'_, PyStream>) -> PyResult<()> {
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_set_search_dirs, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_compile, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_device_count, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;

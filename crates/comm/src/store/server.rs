@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use oneflow_base::{Error, Result};
 use crate::tcp::timespec;
+use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::table::Table;

@@ -31,10 +31,11 @@ pub fn forget(nvrtc: &Nvrtc, text: &Text, arch: &str) {
     }
 }
 
-/// `$XDG_CACHE_HOME/oneflow/cubin`; none where no home is known or the cache is switched off.
+/// The directory that `ONEFLOW_CUBIN_CACHE` names, else `$XDG_CACHE_HOME/oneflow/cubin`; none where no home is known or the
+/// cache is switched off (`0`).
 fn directory() -> Option<PathBuf> {
-    if std::env::var_os("ONEFLOW_CUBIN_CACHE").is_some_and(|v| v == "0") {
-        return None;
+    if let Some(set) = std::env::var_os("ONEFLOW_CUBIN_CACHE").filter(|v| !v.is_empty() && v != "1") {
+        return (set != "0").then(|| PathBuf::from(set));
     }
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")))?;

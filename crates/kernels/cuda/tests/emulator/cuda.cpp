@@ -21,6 +21,12 @@ static size_t in_use;
 static const size_t TOTAL = (size_t)4 << 30;
 static char stream_place[64];
 static std::atomic<long> launches;
+// After as many launches as EMULATOR_FAILS_AFTER says, everything fails until the process ends, as after an illegal address.
+static bool broken() {
+    static const char* limit = getenv("EMULATOR_FAILS_AFTER");
+    return limit && launches >= atol(limit);
+}
+static const int ILLEGAL_ADDRESS = 700;
 
 struct Module {
     void* handle;
@@ -45,9 +51,9 @@ Result cuDevicePrimaryCtxRetain(void** c, int) { *c = stream_place; return 0; }
 Result cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 Result cuCtxGetCurrent(void** c) { *c = context; return 0; }
 Result cuCtxSetCurrent(void* c) { context = c; return 0; }
-Result cuCtxSynchronize() { return 0; }
+Result cuCtxSynchronize() { return broken() ? ILLEGAL_ADDRESS : 0; }
 Result cuStreamCreate(void** s, unsigned) { *s = malloc(64); return 0; }
-Result cuStreamSynchronize(void*) { return 0; }
+Result cuStreamSynchronize(void*) { return broken() ? ILLEGAL_ADDRESS : 0; }
 Result cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
 Result cuEventCreate(void** e, unsigned) { *e = malloc(8); return 0; }
 Result cuEventRecord(void*, void*) { return 0; }
@@ -93,21 +99,25 @@ static bool on_device(Ptr p, size_t n) {
     return p + n <= at->first + at->second;
 }
 Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void*) {
+    if (broken()) return ILLEGAL_ADDRESS;
     if (!on_device(d, n) || on_device((Ptr)s, 1)) return 1;
     memcpy((void*)d, s, n);
     return 0;
 }
 Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void*) {
+    if (broken()) return ILLEGAL_ADDRESS;
     if (!on_device(s, n) || on_device((Ptr)d, 1)) return 1;
     memcpy(d, (void*)s, n);
     return 0;
 }
 Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void*) {
+    if (broken()) return ILLEGAL_ADDRESS;
     if (!on_device(s, n) || !on_device(d, n)) return 1;
     memmove((void*)d, (void*)s, n);
     return 0;
 }
 Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void*) {
+    if (broken()) return ILLEGAL_ADDRESS;
     if (!on_device(d, n)) return 1;
     memset((void*)d, v, n);
     return 0;
@@ -142,6 +152,7 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
                       void*, void** params, void**) {
     typedef int (*Launch)(const unsigned*, const unsigned*, void**);
     if (!context) return 201;
+    if (broken()) return ILLEGAL_ADDRESS;
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     // The shim keeps a launch's state in globals.
     static std::mutex one;

@@ -1,0 +1,62 @@
+"""`make test-gpu` and `make bench-gpu` end with a table and a file, also where the driver fails in the middle."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulated driver needs a C++ compiler")
+
+
+def _run(module, folder, *arguments, **env):
+    out = folder / "result.json"
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--emulated", "--json", str(out), *arguments],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests'}", **env},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert out.is_file(), done.stderr
+    return done.returncode, json.loads(out.read_text()), done.stdout
+
+
+def test_a_fault_costs_the_case_that_met_it(tmp_path):
+    """From a number of launches on, the driver refuses everything, in each process anew."""
+    few = ("--families", "device", "--timeout", "60", "--skip-smoke", "-k", "there_is or copies or host")
+    code, run, text = _run("suites.gpu", tmp_path, *few, EMULATOR_FAILS_AFTER="2")
+    entry = run["families"]["device"]
+    assert code == 1 and entry["n_passed"] > 0 and entry["n_passed"] + len(entry["failures"]) == entry["n"] > 2
+    assert entry["n_restarts"] == len(entry["failures"]) > 0
+    assert all("700" in failure["message"] for failure in entry["failures"].values()), entry
+    assert "device" in text and len(text.splitlines()) < 40
+
+
+def test_a_dead_device_ends_at_the_smoke_step(tmp_path):
+    code, run, text = _run("suites.gpu", tmp_path, EMULATOR_FAILS_AFTER="0")
+    assert code == 1 and not run["smoke"]["passed"] and not run["families"]
+    assert "smoke step failed" in text
+
+
+def test_a_bench_outlives_rows_that_fail(tmp_path):
+    code, run, text = _run("benches.gpu", tmp_path, "backward", EMULATOR_FAILS_AFTER="60")
+    assert len(run["rows"]) == 3 and all("700" in row["error"] for row in run["rows"]) and "failed" in text
+    assert run["sections"]["backward"]["n_starts"] == 4
+    code, run, text = _run("benches.gpu", tmp_path, "train", "--limit", "0.5")
+    assert code == 1 and "stopped after" in run["sections"]["train"]["ending"]
+
+
+@pytest.mark.parametrize("section", ["products", "conv", "pool"])
+def test_a_bench_makes_its_tensors_on_its_device(section, monkeypatch):
+    """PyTorch's meta device refuses what is elsewhere."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    torch, cases = pytest.importorskip("torch"), importlib.import_module("benches.cases")
+    for name, run in cases.SECTIONS[section](torch, "meta"):
+        if "max_pool" not in name:
+            run()
