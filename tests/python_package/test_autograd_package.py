@@ -221,3 +221,10 @@ def test_a_function_with_forward_mode_runs_under_dual_numbers_and_vmap():
     assert oneflow.vmap(oneflow.func.grad(Cube.apply))(oneflow.arange(3.0)).tolist() == [0.0, 3.0, 12.0]
     x = oneflow.ones(2, 3)
     assert x[0]._is_view() and not x._is_view()
+
+
+def test_gradients_of_many_inputs_reach_each_that_wants_one():
+    inputs = [oneflow.ones(1, requires_grad=i % 3 == 1) for i in range(200)]
+    (oneflow.cat(inputs) * oneflow.arange(200.0)).sum().backward()
+    assert [i for i, x in enumerate(inputs) if x.grad is not None] == [i for i in range(200) if i % 3 == 1]
+    assert all(inputs[i].grad.item() == i for i in range(1, 200, 3))

@@ -29,7 +29,7 @@ fn op_node(
     ins: &[&Tensor],
     out: &Tensor,
 ) -> Arc<Node> {
-    let needs = edges.iter().enumerate().fold(0, |m, (i, e)| m | (e.is_some() as u64) << i);
+    let needs = edges.iter().enumerate().fold(0, |m, (i, e)| m | (e.is_some() as u64) << i.min(63));
     let node = OpNode {
         op,
         attrs,
