@@ -1,19 +1,24 @@
 """OneFlow's functions by the names of its ``_C`` module: one flat list over the package.
 
 A name is looked up among the functions that only OneFlow has, the compiled functions, the package, ``nn.functional``
-and the modules of linear algebra, transforms and special functions, in this order.
+and the modules of linear algebra, transforms and special functions, in this order. What OneFlow calls an argument is
+accepted beside PyTorch's name for it; functions whose arguments differ in more than names stand here or in
+``_extra/flat.py``.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._extra import boxes as _boxes
 
-_EXTRA = ("arrays", "attention", "boxes", "elementwise", "fused", "losses", "quantization")
+_EXTRA = ("flat", "arrays", "attention", "boxes", "elementwise", "fused", "losses", "quantization")
 _PLACES = ("nn.functional", "linalg", "fft", "special", "nn.utils.rnn", "comm", "overrides")
 _RENAMED = {
     "comm_broadcast": "comm.broadcast",
@@ -21,6 +26,64 @@ _RENAMED = {
     "deconv2d": "nn.functional.conv_transpose2d",
     "deconv3d": "nn.functional.conv_transpose3d",
 }
+# OneFlow's names of arguments, and which of ours each may be: the first that a function has.
+_SYNONYMS = {
+    "A": ("input",),
+    "alpha": ("negative_slope", "lambd", "weight"),
+    "depends": ("depend",),
+    "epsilon": ("eps",),
+    "in": ("input", "x", "inputs"),
+    "indices": ("index",),
+    "input": ("x", "a", "A", "tensor", "logits"),
+    "input_1": ("input1",),
+    "input_2": ("input2",),
+    "interpolation": ("mode",),
+    "interpolation_mode": ("mode",),
+    "keepdim": ("keepdims",),
+    "dim": ("axis",),
+    "label": ("labels", "target"),
+    "like": ("like_tensor",),
+    "logits": ("input",),
+    "ord": ("p",),
+    "other": ("y",),
+    "params": ("input",),
+    "prediction": ("logits",),
+    "repeat_shape": ("repeats",),
+    "shape": ("size",),
+    "training": ("train",),
+    "updates": ("update",),
+    "vec": ("b",),
+    "weight": ("b",),
+    "x": ("input", "a", "A", "x1", "tensor", "logits", "boxes_of_scores", "self"),
+    "x_0": ("x0",),
+    "y": ("x2", "other"),
+}
+
+
+def _under_oneflows_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with OneFlow's names of its arguments beside its own."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        return function
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return function
+    ours = {p.name for p in parameters.values() if p.kind is not p.POSITIONAL_ONLY}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not ours.issuperset(kwargs):
+            named: dict[str, Any] = {}
+            for name, value in kwargs.items():
+                if name == "data_format" and name not in ours and value == "channels_first":
+                    continue
+                candidates = (name,) if name in ours else _SYNONYMS.get(name, (name,))
+                own = next((c for c in candidates if c in ours and c not in kwargs), name)
+                named[own] = value
+            kwargs = named
+        return function(*args, **kwargs)
+
+    return call
 
 
 def nms(boxes_of_scores: Tensor, iou_threshold: float, keep_n: int = -1) -> Tensor:
@@ -146,6 +209,28 @@ def __getattr__(name: str) -> Any:
     """Look a function up where it lives; name what is missing."""
     if name.startswith("__"):
         raise AttributeError(name)
+    found = _found(name)
+    if inspect.isfunction(found):
+        found = globals()[name] = _under_oneflows_names(found)
+    elif getattr(found, "__objclass__", None) is Tensor:
+        found = globals()[name] = _of_any_tensor(found)
+    return found
+
+
+def _of_any_tensor(method: Any) -> Callable[..., Any]:
+    """A method as a function whose tensor may be named."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            name = next((name for name in ("input", "x", "in") if name in kwargs), None)
+            args = () if name is None else (kwargs.pop(name),)
+        return method(*args, **kwargs)
+
+    return call
+
+
+def _found(name: str) -> Any:
     if name in _RENAMED:
         place, _, own = _RENAMED[name].rpartition(".")
         return getattr(importlib.import_module(f"oneflow.{place}"), own)

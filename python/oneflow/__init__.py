@@ -64,7 +64,7 @@ from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_p
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
 from oneflow._settings import _assert, _check, _check_index, _check_is_size, _check_not_implemented
 from oneflow._settings import _check_tensor_all, _check_tensor_all_with, _check_type, _check_value, _check_with
-from oneflow import _late_methods, _late_names
+from oneflow import _forms, _late_methods, _late_names
 from oneflow._late_functions import _sample_dirichlet
 
 # isort: on
@@ -84,6 +84,7 @@ _LAZY = (
     "_inductor",
     "accelerator",
     "amp",
+    "asyncs",
     "autograd",
     "autoprof",
     "backends",
@@ -97,6 +98,7 @@ _LAZY = (
     "env",
     "export",
     "fft",
+    "framework",
     "func",
     "functional",
     "futures",
@@ -116,11 +118,13 @@ _LAZY = (
     "overrides",
     "profiler",
     "random",
+    "remat",
     "sbp",
     "serialization",
     "signal",
     "sparse",
     "special",
+    "sysconfig",
     "testing",
     "types",
     "utils",

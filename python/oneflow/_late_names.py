@@ -20,7 +20,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "slice_update",
         "tensor_scatter_nd_update",
     ),
-    "_extra.boxes": ("nms",),
+    "_extra.boxes": ("nms", "roi_align"),
     "_extra.elementwise": ("quick_gelu", "square_relu"),
     "_extra.losses": ("in_top_k", "roc_auc_score"),
     "_late_functions": (
@@ -62,6 +62,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "compiler": ("compile",),
     "cuda": ("Event", "Stream"),
     "func": ("vmap",),
+    "utils.dlpack": ("to_dlpack",),
     "nn.functional": (
         "adaptive_avg_pool1d",
         "adaptive_avg_pool2d",
@@ -88,6 +89,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "margin_ranking_loss",
         "mish",
         "native_channel_shuffle",
+        "pad",
         "pairwise_distance",
         "pdist",
         "pixel_shuffle",
@@ -100,6 +102,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "selu_",
         "silu",
         "softplus",
+        "softshrink",
         "softsign",
         "threshold",
         "threshold_",
@@ -108,7 +111,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names}
 # Methods that are functions too.
-_METHODS = ("expand", "new_ones", "repeat")
+_METHODS = ("contiguous", "expand", "new_ones", "repeat", "view")
 NAMES = frozenset((*_HOMES, *_METHODS))
 
 

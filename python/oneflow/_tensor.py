@@ -321,6 +321,17 @@ def record_stream(self: Tensor, stream: Any) -> None:
     """
 
 
+def is_view(self: Tensor) -> bool:
+    """Whether the tensor is a view of another one, as OneFlow asks.
+
+    Example::
+
+        >>> oneflow.ones(2, 3).t().is_view()
+        True
+    """
+    return self._base is not None
+
+
 def is_distributed(self: Tensor) -> bool:
     """False: tensors of several ranks say ``is_global``.
 
@@ -412,6 +423,7 @@ _METHODS = {
     "record_stream": record_stream,
     "is_distributed": is_distributed,
     "_is_view": lambda self: self._base is not None,
+    "is_view": is_view,
     "is_conj": lambda self: False,
     "is_neg": lambda self: False,
     "resolve_conj": lambda self: self,

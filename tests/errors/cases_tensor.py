@@ -55,12 +55,11 @@ CASES = {
     ("clamp", "no limits"): (lambda fw: fw.clamp(f(fw, 2)), ["clamp", "min", "max"]),
     ("lerp", "dtypes"): (lambda fw: fw.lerp(f(fw, 2), f(fw, 2, dtype=fw.float64), 0.5), ["lerp", "float64"]),
     ("where", "condition of floats"): (lambda fw: fw.where(f(fw, 2), f(fw, 2), f(fw, 2)), ["where", "bool"]),
-    ("masked_fill", "mask of integers"): (lambda fw: f(fw, 2).masked_fill(i(fw, 1, 0), 1.0), ["masked_fill", "mask"]),
+    ("masked_fill", "mask of floats"): (lambda fw: f(fw, 2).masked_fill(f(fw, 2), 1.0), ["masked_fill", "mask"]),
     ("masked_fill", "value with dimensions"): (
         lambda fw: f(fw, 2).masked_fill(fw.tensor([True, False]), f(fw, 2)),
         ["masked_fill", "0-dim"],
     ),
-    ("masked_select", "mask of integers"): (lambda fw: fw.masked_select(f(fw, 2), i(fw, 1, 0)), ["masked_select"]),
     ("matmul", "inner sizes"): (lambda fw: f(fw, 2, 3) @ f(fw, 4, 5), ["matmul", "[2, 3]", "[4, 5]"]),
     ("matmul", "dtypes"): (lambda fw: f(fw, 2, 3) @ f(fw, 3, 2, dtype=fw.float64), ["matmul", "Float", "Double"]),
     ("matmul", "scalars"): (lambda fw: f(fw) @ f(fw, 2), ["matmul", "0D"]),

@@ -5,7 +5,7 @@ use crate::object::{is_tensor, tensor_of, wrap};
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
-use crate::{autograd, placed, value};
+use crate::{autograd, forms, placed, value};
 use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
 use pyo3::ffi::{self, PyObject};
@@ -56,8 +56,11 @@ pub unsafe fn call_op(
                 false => placed::made(py, name, given, false, |g| call_op(py, overloads, form, slf, g)),
             };
         }
+        match forms::call(py, overloads[0].op.sig.name, form, slf, given)? {
+            Some(result) => Ok(result),
+            None => Err(misfit(py, overloads, form, given, &why)),
+        }
     }
-    Err(misfit(py, overloads, form, given, &why))
 }
 
 fn is_global(t: &&Tensor) -> bool {

@@ -33,6 +33,8 @@ impl PyGenerator {
     #[pyo3(signature = (device=None))]
     fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
         let device = match device {
+            // OneFlow's generator for tensors of any device, which every generator here is.
+            Some(d) if d.extract::<&str>().is_ok_and(|d| d == "auto") => Device::CPU,
             Some(d) => classes::device_of(d)?
                 .ok_or_else(|| to_py(Error::type_("Generator(): argument 'device' must be a str or a device")))?,
             None => Device::CPU,

@@ -18,6 +18,7 @@ mod distributed;
 mod dlpack;
 mod entry;
 mod feed;
+mod forms;
 mod function;
 mod gate;
 mod generator;
@@ -74,6 +75,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     graph::add(m)?;
     loaded::add(m)?;
     feed::add(m)?;
+    forms::add(m)?;
     profiler::add(m)?;
     table::fill(m)?;
     inspect::add(m)

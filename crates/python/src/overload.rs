@@ -76,9 +76,20 @@ unsafe impl Send for Overload {}
 // SAFETY: as above.
 unsafe impl Sync for Overload {}
 
-/// Names that NumPy users write.
-const ALIASES: [(&str, &[&str]); 4] =
-    [("dim", &["axis"]), ("keepdim", &["keepdims"]), ("input", &["x", "a", "x1"]), ("other", &["x2"])];
+/// Second names of parameters: what NumPy users write, and what OneFlow calls the same argument.
+const ALIASES: [(&str, &[&str]); 11] = [
+    ("axis0", &["dim0"]),
+    ("axis1", &["dim1"]),
+    ("dim", &["axis"]),
+    ("indices", &["indices_or_sections"]),
+    ("input", &["x", "a", "x1"]),
+    ("keepdim", &["keepdims"]),
+    ("other", &["x2", "y"]),
+    ("sections", &["indices_or_sections"]),
+    ("size", &["shape"]),
+    ("split_size", &["split_size_or_sections"]),
+    ("tensors", &["inputs"]),
+];
 
 /// An interned, immortal name.
 fn interned(name: &str) -> usize {

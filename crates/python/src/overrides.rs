@@ -153,26 +153,41 @@ pub unsafe fn ask(
 ) -> Result<*mut PyObject> {
     let call = || -> PyResult<Bound<'_, PyAny>> {
         // SAFETY: the caller's promise.
-        let borrowed = |o: *mut PyObject| unsafe { Bound::from_borrowed_ptr(py, o) };
-        let mut args: Vec<Bound<'_, PyAny>> = Vec::new();
-        if !slf.is_null() {
-            args.push(borrowed(slf));
-        }
-        // SAFETY: as many arguments are there, and as many more as there are names.
-        args.extend((0..given.n).map(|i| borrowed(unsafe { *given.args.add(i) })));
-        let kwargs = PyDict::new(py);
-        if !given.names.is_null() {
-            let names = borrowed(given.names).cast_into::<PyTuple>()?;
-            for (k, name) in names.iter().enumerate() {
-                // SAFETY: as above.
-                kwargs.set_item(name, borrowed(unsafe { *given.args.add(given.n + k) }))?;
-            }
-        }
-        let who = PyTuple::new(py, who.iter().map(|o| borrowed(*o)))?;
+        let (args, kwargs) = unsafe { as_python(py, slf, given)? };
+        // SAFETY: the caller's promise.
+        let who = PyTuple::new(py, who.iter().map(|o| unsafe { Bound::from_borrowed_ptr(py, *o) }))?;
         let ask = py.import("oneflow.overrides")?.getattr("_ask")?;
-        ask.call1((function.object(py)?, PyTuple::new(py, args)?, kwargs, who))
+        ask.call1((function.object(py)?, args, kwargs, who))
     };
     Ok(call().pend(py)?.into_ptr())
+}
+
+/// The arguments of a call as a tuple and a dictionary.
+///
+/// # Safety
+/// As for `ask`.
+pub unsafe fn as_python<'py>(
+    py: Python<'py>,
+    slf: *mut PyObject,
+    given: Given,
+) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+    // SAFETY: the caller's promise.
+    let borrowed = |o: *mut PyObject| unsafe { Bound::from_borrowed_ptr(py, o) };
+    let mut args: Vec<Bound<'_, PyAny>> = Vec::new();
+    if !slf.is_null() {
+        args.push(borrowed(slf));
+    }
+    // SAFETY: as many arguments are there, and as many more as there are names.
+    args.extend((0..given.n).map(|i| borrowed(unsafe { *given.args.add(i) })));
+    let kwargs = PyDict::new(py);
+    if !given.names.is_null() {
+        let names = borrowed(given.names).cast_into::<PyTuple>()?;
+        for (k, name) in names.iter().enumerate() {
+            // SAFETY: as above.
+            kwargs.set_item(name, borrowed(unsafe { *given.args.add(given.n + k) }))?;
+        }
+    }
+    Ok((PyTuple::new(py, args)?, kwargs))
 }
 
 /// As `ask`, for a slot with an object and up to two operands.

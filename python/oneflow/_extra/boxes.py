@@ -96,6 +96,12 @@ def roi_align(
 
     Returns:
         (K, C, pooled_h, pooled_w).
+
+    Example::
+
+        >>> x = oneflow.arange(16.0).reshape(1, 1, 4, 4)
+        >>> oneflow.roi_align(x, oneflow.tensor([[0.0, 0.0, 0.0, 2.0, 2.0]]), 1.0, 1, 1)
+        tensor([[[[5.]]]])
     """
     rois = rois.detach()
     image, boxes = rois[:, 0].long(), rois[:, 1:] * spatial_scale

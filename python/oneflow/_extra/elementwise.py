@@ -98,8 +98,17 @@ def copy(x: Tensor, device: Any = None, pin_memory: bool = False) -> Tensor:
     return x.clone() if device is None else x.to(device, copy=True)
 
 
-def depend(input: Tensor, depend_tensor: Any) -> Tensor:
-    """``input``; what else is given has been computed by then."""
+def depend(input: Tensor, depend: Any) -> Tensor:
+    """``input``; the tensor or tensors ``depend`` have been computed by then, since ops run in program order.
+
+    Example::
+
+        >>> oneflow.nn.functional.depend(oneflow.ones(1), oneflow.zeros(2))
+        tensor([1.])
+    """
+    others = depend if isinstance(depend, (list, tuple)) else [depend]
+    if not all(isinstance(t, Tensor) for t in (input, *others)):
+        raise TypeError("depend: expected a tensor, and a tensor or a list of tensors that it depends on")
     return input
 
 

@@ -80,6 +80,10 @@ def script_if_tracing(fn: T) -> T:
     return fn
 
 
+# What OneFlow's libraries call it.
+_script_if_tracing = script_if_tracing
+
+
 def export(fn: T) -> T:
     """Return ``fn`` itself: every method can be called.
 

@@ -14,7 +14,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._beside import beside
 from oneflow._extra.boxes import deform_conv2d
-from oneflow._extra.elementwise import quick_gelu, square_relu
+from oneflow._extra.elementwise import depend, quick_gelu, square_relu
 from oneflow._extra.losses import ctc_greedy_decoder, sparse_softmax_cross_entropy
 from oneflow.nn._activations import (
     celu,
@@ -172,6 +172,7 @@ __all__ = [
     "ctc_greedy_decoder",
     "ctc_loss",
     "deform_conv2d",
+    "depend",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -358,8 +359,24 @@ def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
     return 0 if n_dims in (0, 1, 3) else 1
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    generator: oneflow.Generator | None = None,
+    *,
+    addend: Tensor | None = None,
+) -> Tensor:
     """Set elements to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``; identity unless ``training``.
+
+    Args:
+        input: any shape, floating point.
+        p: probability of zero, within [0, 1].
+        training: whether to drop anything.
+        inplace: write into ``input``.
+        generator: where the random numbers come from, as in OneFlow.
+        addend: added to the result, as in OneFlow; of the shape of ``input``.
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
@@ -374,8 +391,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
-        return input
-    output = _oneflow._C.native_dropout(input, p)[0]
+        return input if addend is None else input + addend
+    output = _oneflow._C.native_dropout(input, p, generator=generator)[0]
+    output = output if addend is None else output + addend
     return input.copy_(output) if inplace else output
 
 

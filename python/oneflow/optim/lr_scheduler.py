@@ -36,11 +36,13 @@ __all__ = [
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
+    "WarmUpLR",
     "WarmupLR",
 ]
 
-# The name of older PyTorch.
+# The name of older PyTorch, and OneFlow's second spelling.
 _LRScheduler: type[LRScheduler] = LRScheduler
+WarmUpLR = WarmupLR
 
 
 class LambdaLR(FunctionSchedule):
@@ -274,8 +276,9 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Fall to zero in ``total_iters`` steps as ``(1 - step / total_iters) ** power``.
 
-    With ``decay_batch`` it is OneFlow's: fall to ``end_learning_rate`` in ``decay_batch`` steps, and with ``cycle``
-    stretch the fall again and again instead of staying there.
+    With ``decay_batch``, ``end_learning_rate`` or ``cycle`` it is OneFlow's: fall to ``end_learning_rate`` in
+    ``decay_batch`` steps, and with ``cycle`` stretch the fall again and again instead of staying there. OneFlow's five
+    positions work too: optimizer, steps, end_learning_rate, power, cycle.
 
     Example::
 
@@ -296,12 +299,20 @@ class PolynomialLR(LRScheduler):
         total_iters: int = 5,
         power: float = 1.0,
         last_epoch: int = -1,
+        _cycle: bool | None = None,
         *,
         decay_batch: int | None = None,
-        end_learning_rate: float = 0.0001,
+        end_learning_rate: float | None = None,
         cycle: bool = False,
         last_step: int | None = None,
     ) -> None:
+        if _cycle is not None:
+            # Five positions are OneFlow's: steps, end_learning_rate, power, cycle.
+            decay_batch, end_learning_rate, power, cycle = total_iters, power, last_epoch, _cycle
+            last_epoch = -1
+        elif decay_batch is None and (cycle or end_learning_rate is not None):
+            decay_batch = total_iters
+        end_learning_rate = 0.0001 if end_learning_rate is None else end_learning_rate
         self.total_iters = total_iters
         self.power = power
         self.decay_batch = decay_batch

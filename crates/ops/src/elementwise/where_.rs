@@ -14,6 +14,12 @@ static SCALAR_INPUT: Expr = expr!(num "where_input", |c, y; p| L::select(c.is_tr
 static SCALARS: Expr = expr!(num "where_scalars", |c; p| L::select(c.is_true(), p[0], p[1]))
     .complex(complex!(|c; p| Cx::select(c.is_true(), p[0], p[1])));
 
+/// Numbers are masks too, as in OneFlow: true where they are not zero. They are compared as 64-bit integers or as floats,
+/// so none of them is cut to zero; a fraction would be.
+fn is_mask(dtype: DType) -> bool {
+    dtype == DType::Bool || dtype.is_int()
+}
+
 fn dtype(c: &Call<'_>) -> DType {
     let tensors = c.ins[1..].iter().flatten().copied();
     match (c.arg(0).scalar(), c.arg(1).scalar()) {
@@ -36,7 +42,7 @@ Example::
     faces: Faces::FN,
     infer: |c, outs| {
         let condition = c.t(0)?.dtype();
-        if condition != DType::Bool && condition != DType::U8 {
+        if !is_mask(condition) {
             return Err(Error::runtime(format!(
                 "where(): expected condition to be a boolean tensor, but got a tensor with dtype {}",
                 condition.scalar_type_name()
@@ -95,7 +101,7 @@ Example::
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     infer: |c, outs| {
         let (x, m) = (c.t(0)?, c.t(1)?);
-        if m.dtype() != DType::Bool {
+        if !is_mask(m.dtype()) {
             return Err(Error::runtime(format!(
                 "masked_fill_ only supports boolean masks, but got mask with dtype {}",
                 m.dtype().scalar_type_name()

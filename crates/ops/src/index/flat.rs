@@ -138,12 +138,6 @@ Example::
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     compose: Some(|c, outs| {
         let (x, m, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
-        if m.dtype() != DType::Bool {
-            return Err(Error::runtime(format!(
-                "masked_scatter_ only supports boolean masks, but got mask with dtype {}",
-                m.dtype().scalar_type_name()
-            )));
-        }
         if x.dtype() != s.dtype() {
             return Err(Error::runtime(format!(
                 "masked_scatter: expected self and source to have same dtypes but got {} and {}",
@@ -152,6 +146,7 @@ Example::
             )));
         }
         let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
+        let m = if m.dtype() == DType::Bool { m.clone() } else { m.ne(0i64)? };
         let (x, m) = (x.expand(&sizes)?, m.expand(&sizes)?);
         if s.numel() == 0 {
             return give(outs, x.clone_contiguous()?);

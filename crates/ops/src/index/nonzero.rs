@@ -82,9 +82,7 @@ Example::
     shape: ShapeOf::Data,
     compose: Some(|c, outs| {
         let (x, m) = (c.t(0)?, c.t(1)?);
-        if m.dtype() != DType::Bool {
-            return Err(Error::runtime(format!("masked_select: expected BoolTensor for mask, got {}", m.dtype())));
-        }
+        // Numbers are masks too, as in OneFlow: `nonzero` takes them as they are.
         let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
         let (x, m) = (x.expand(&sizes)?.reshape(&[-1])?, m.expand(&sizes)?.reshape(&[-1])?);
         outs.give(x.index_select(0, &m.nonzero()?.reshape(&[-1])?)?);

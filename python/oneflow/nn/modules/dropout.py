@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import oneflow
 from oneflow import Tensor
 from oneflow.nn import functional as F
 from oneflow.nn.modules.module import Module
@@ -32,6 +33,9 @@ class Dropout(_DropoutNd):
     Args:
         p: probability of zero, within [0, 1].
         inplace: write into the input.
+        generator: where the random numbers come from, as in OneFlow.
+
+    A second tensor given to the module is added to the result, as in OneFlow.
 
     Example::
 
@@ -42,6 +46,13 @@ class Dropout(_DropoutNd):
     """
 
     _f = staticmethod(F.dropout)
+
+    def __init__(self, p: float = 0.5, inplace: bool = False, generator: oneflow.Generator | None = None) -> None:
+        super().__init__(p, inplace)
+        self.generator = generator
+
+    def forward(self, input: Tensor, addend: Tensor | None = None) -> Tensor:
+        return F.dropout(input, self.p, self.training, self.inplace, self.generator, addend=addend)
 
 
 class Dropout1d(_DropoutNd):

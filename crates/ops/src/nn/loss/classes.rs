@@ -31,7 +31,8 @@ fn class_dim(c: &Call<'_>, x: &Tensor, target: &Tensor) -> Result<usize> {
             x.sizes()
         )));
     }
-    if target.dtype() != DType::I64 && target.dtype() != DType::U8 {
+    // OneFlow takes classes of every integer dtype.
+    if !target.dtype().is_int() {
         return Err(Error::runtime(format!(
             "{}(): expected scalar type Long but found {} (argument target)",
             c.name(),

@@ -1,0 +1,241 @@
+"""Forms of ops that OneFlow has beside PyTorch's: other arguments under the same public name.
+
+The compiled functions come here once none of their signatures takes the arguments of a call, so that a call in
+PyTorch's form costs nothing more. A form is a function with OneFlow's parameters; it serves the function and the
+method alike.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+
+_FORMS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {}
+_LOCAL = threading.local()
+
+
+def _form(function: Callable[..., Any]) -> Callable[..., Any]:
+    _FORMS[function.__name__] = (function, inspect.signature(function))
+    return function
+
+
+def _find(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of the form that takes these arguments, or ``NotImplemented``.
+
+    A form calls the op again; if that does not fit either, its own error is the one that is raised.
+    """
+    trying: set[str] = _LOCAL.__dict__.setdefault("trying", set())
+    if name in trying:
+        return NotImplemented
+    trying.add(name)
+    try:
+        return _called(name, is_method, args, kwargs)
+    finally:
+        trying.discard(name)
+
+
+def _called(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if name in _FORMS:
+        form, signature = _FORMS[name]
+        named = {"input" if key == "x" and "input" in signature.parameters else key: v for key, v in kwargs.items()}
+        try:
+            signature.bind(*args, **named)
+        except TypeError:
+            pass
+        else:
+            result = form(*args, **named)
+            if result is not NotImplemented:
+                return result
+    # Channels come first in all ops here, so saying so changes nothing.
+    said = {"inplace": (True, False), "data_format": ("channels_first",), "channel_pos": ("channels_first",)}
+    rest = {key: value for key, value in kwargs.items() if value not in said.get(key, ())}
+    place = Tensor if is_method else _oneflow
+    if len(rest) == len(kwargs) or not hasattr(place, name):
+        return NotImplemented
+    if kwargs.get("inplace") is not True:
+        return getattr(place, name)(*args, **rest)
+    if hasattr(place, name + "_"):
+        return getattr(place, name + "_")(*args, **rest)
+    target = args[0] if args else rest.get("input", rest.get("x"))
+    result = getattr(place, name)(*args, **rest)
+    return target.copy_(result) if isinstance(target, Tensor) and isinstance(result, Tensor) else NotImplemented
+
+
+@_form
+def add(*tensors: Any, inputs: Any = None, inplace: bool = False) -> Any:
+    """The sum of several tensors of one shape."""
+    if inputs is None and len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        inputs = tensors[0]
+    elif inputs is None and len(tensors) > 2:
+        inputs = tensors
+    if inputs is None or not all(isinstance(t, Tensor) for t in inputs) or not inputs:
+        return NotImplemented
+    total, *others = inputs
+    for other in others:
+        if other.shape != total.shape:
+            raise RuntimeError(f"add(): the tensors of a sum have one shape, not {total.shape} and {other.shape}")
+        total = total.add_(other) if inplace else total + other
+    return total
+
+
+@_form
+def amax(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The largest elements; of the whole tensor without ``dim``."""
+    return oneflow.amax(input, () if dim is None else dim, keepdim)
+
+
+@_form
+def amin(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The smallest elements; of the whole tensor without ``dim``."""
+    return oneflow.amin(input, () if dim is None else dim, keepdim)
+
+
+@_form
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """The positions of the largest elements, as ``dtype``."""
+    found = oneflow.argmax(input, dim, bool(keepdim))
+    return found if dtype is None else found.to(dtype)
+
+
+@_form
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """The positions of the smallest elements, as ``dtype``."""
+    found = oneflow.argmin(input, dim, bool(keepdim))
+    return found if dtype is None else found.to(dtype)
+
+
+@_form
+def argwhere(input: Tensor, dtype: Any = None) -> Tensor:
+    """The positions of the elements that are not zero, as ``dtype``."""
+    found = oneflow.argwhere(input)
+    return found if dtype is None else found.to(dtype)
+
+
+@_form
+def bernoulli(
+    input: Tensor, p: float | None = None, *, dtype: Any = None, generator: Any = None, inplace: bool = False
+) -> Tensor:
+    """One with the probability that ``input`` or ``p`` says, as ``dtype``."""
+    drawn = (
+        oneflow.bernoulli(input, generator=generator) if p is None else oneflow.bernoulli(input, p, generator=generator)
+    )
+    drawn = drawn if dtype is None else drawn.to(dtype)
+    return input.copy_(drawn) if inplace else drawn
+
+
+@_form
+def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write a NumPy array into ``input``."""
+    import numpy
+
+    if not isinstance(other, (numpy.ndarray, numpy.generic)):
+        raise TypeError(f"copy_(): argument 'src' must be Tensor or ndarray, not {type(other).__name__}")
+    # As in OneFlow, an array's numbers are no part of the history: a leaf that requires a gradient takes them too.
+    with oneflow.no_grad():
+        return input.copy_(oneflow.tensor(other), non_blocking)
+
+
+@_form
+def gather(input: Tensor, dim: int, indices: Tensor) -> Tensor:
+    """The elements at the positions ``indices`` along a dimension."""
+    return oneflow.gather(input, dim, indices)
+
+
+def _logical(name: str) -> None:
+    def form(input: Any, other: Any) -> Tensor:
+        like = input if isinstance(input, Tensor) else other
+        if not isinstance(like, Tensor):
+            raise TypeError(f"{name}(): one of its arguments must be Tensor, not {type(input).__name__}")
+        both = [
+            t if isinstance(t, Tensor) else oneflow.full_like(like, bool(t), dtype=oneflow.bool) for t in (input, other)
+        ]
+        return getattr(oneflow, name)(*both)
+
+    form.__name__ = name
+    _form(form)
+
+
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    _logical(_name)
+
+
+@_form
+def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """``start + weight * (end - start)``."""
+    return oneflow.lerp(start, end, weight)
+
+
+@_form
+def matmul(
+    input: Tensor, other: Tensor, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
+) -> Tensor:
+    """The product of matrices, each transposed before if asked for, times ``alpha``."""
+    a = input.mT if transpose_a else input
+    b = other.mT if transpose_b else other
+    product = oneflow.matmul(a, b)
+    return product if alpha == 1.0 else product * alpha
+
+
+@_form
+def median(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The median along a dimension, by default the last, and where it is."""
+    return oneflow.median(input, dim, keepdim)
+
+
+@_form
+def prelu(input: Tensor, alpha: Tensor) -> Tensor:
+    """``max(0, x) + alpha * min(0, x)``."""
+    return oneflow.prelu(input, alpha)
+
+
+@_form
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    interpolation: str = "linear",
+    ignore_nan: bool = False,
+) -> Tensor:
+    """The value below which a share ``q`` of the elements lies, of those that are numbers with ``ignore_nan``."""
+    function = oneflow.nanquantile if ignore_nan else oneflow.quantile
+    return function(input, q, dim, keepdim, interpolation=interpolation)
+
+
+@_form
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """The elements moved on; over the flat tensor without ``dims``."""
+    return oneflow.roll(input, shifts, () if dims is None else dims)
+
+
+@_form
+def searchsorted(sorted_sequence: Tensor, values: Any, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Where values would be inserted so that the sequence stays sorted."""
+    return oneflow.searchsorted(sorted_sequence, values, out_int32=out_int32, right=right)
+
+
+@_form
+def softshrink(input: Tensor, alpha: float = 0.5, inplace: bool = False) -> Tensor:
+    """Values moved towards zero by ``alpha``."""
+    output = oneflow.nn.functional.softshrink(input, alpha)
+    return input.copy_(output) if inplace else output
+
+
+@_form
+def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of one size, or of the sizes of a list."""
+    return oneflow.split(input, split_size_or_sections, dim)
+
+
+@_form
+def transpose(input: Tensor, perm: Sequence[int]) -> Tensor:
+    """The dimensions in the order ``perm``."""
+    return input.permute(tuple(perm))
+
+
+_oneflow._set_other_forms(_find)
