@@ -18,7 +18,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._extra import boxes as _boxes
 
-_EXTRA = ("flat", "arrays", "attention", "boxes", "elementwise", "fused", "losses", "quantization")
+_EXTRA = ("flat", "arrays", "attention", "boxes", "buffers", "elementwise", "fused", "losses", "quantization")
 _PLACES = ("nn.functional", "linalg", "fft", "special", "nn.utils.rnn", "comm", "overrides")
 _RENAMED = {
     "comm_broadcast": "comm.broadcast",

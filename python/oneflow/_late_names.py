@@ -21,6 +21,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "tensor_scatter_nd_update",
     ),
     "_extra.boxes": ("nms", "roi_align"),
+    "_extra.buffers": ("gen_tensor_buffer", "tensor_buffer_to_tensor", "tensor_to_tensor_buffer"),
     "_extra.elementwise": ("quick_gelu", "square_relu"),
     "_extra.losses": ("in_top_k", "roc_auc_score"),
     "_late_functions": (

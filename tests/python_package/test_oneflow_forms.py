@@ -191,7 +191,7 @@ def test_dropout_takes_a_generator_and_what_to_add():
 
 @pytest.mark.parametrize("cycle", [False, True])
 def test_polynomial_lr_in_oneflows_positions(cycle):
-    optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0, contiguous_params=True)
+    optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
     schedule = oneflow.optim.lr_scheduler.PolynomialLR(optimizer, 5, 0.1, 2.0, cycle)
     for step in range(1, 13):
         optimizer.step()

@@ -5,16 +5,18 @@
 
 mod config;
 mod file;
+mod image;
 mod indexed;
 mod order;
 mod raw;
 mod record;
 mod tokens;
 
+pub use image::{Channels, Picture, decode as decode_image};
 pub use indexed::{IndexedReader, IndexedSource, IndexedTokens};
 pub use order::Shuffle;
 pub use raw::{RawReader, RawSource};
-pub use record::{Decoder, How, RecordReader, RecordSource};
+pub use record::{Decoder, How, RecordFiles, RecordReader, RecordSource, Values, values};
 pub use tokens::{TokenFile, TokenKind, TokenSource};
 
 /// A source's configuration, begun at another position: so many batches were given before.

@@ -1,7 +1,7 @@
 //! OFRecord files: each record is its length and a protobuf message that maps names to lists of numbers or bytes.
 //!
 //! Decoders: `raw` gives the numbers of a list in a dtype, `bytes` the bytes of its first entry; both fill a fixed size and
-//! pad with zeros on request. Images are not decoded here.
+//! pad with zeros on request. `values` gives a feature as it is. Images are not decoded here.
 
 use crate::Shuffle;
 use crate::config::Lines;
@@ -103,9 +103,32 @@ impl RecordSource {
 
     /// Opens the files and finds their records.
     pub fn open(&self) -> Result<RecordReader> {
+        let files = RecordFiles::open(&self.files)?;
+        let sized = self
+            .decoders
+            .iter()
+            .all(|d| d.count.checked_mul(d.size()).and_then(|n| n.checked_mul(self.batch)).is_some());
+        if files.is_empty() || self.batch == 0 || !sized {
+            return Err(bad(format_args!("{} files give no batch of {}", self.files.len(), self.batch)));
+        }
+        let order = Shuffle::new(files.len() as u64, self.seed);
+        Ok(RecordReader { files, order, source: self.clone() })
+    }
+}
+
+/// Files of records as memory, and where each record lies.
+pub struct RecordFiles {
+    maps: Vec<Mmap>,
+    /// File, begin and end of each record.
+    records: Vec<(usize, usize, usize)>,
+}
+
+impl RecordFiles {
+    /// Opens the files and finds their records.
+    pub fn open(paths: &[PathBuf]) -> Result<RecordFiles> {
         let mut records = Vec::new();
         let mut maps = Vec::new();
-        for (k, path) in self.files.iter().enumerate() {
+        for (k, path) in paths.iter().enumerate() {
             let map = file::map(path)?;
             let mut at = 0usize;
             while at < map.len() {
@@ -119,23 +142,24 @@ impl RecordSource {
             }
             maps.push(map);
         }
-        let sized = self
-            .decoders
-            .iter()
-            .all(|d| d.count.checked_mul(d.size()).and_then(|n| n.checked_mul(self.batch)).is_some());
-        if records.is_empty() || self.batch == 0 || !sized {
-            return Err(bad(format_args!("{} files give no batch of {}", self.files.len(), self.batch)));
-        }
-        let order = Shuffle::new(records.len() as u64, self.seed);
-        Ok(RecordReader { maps, records, order, source: self.clone() })
+        Ok(RecordFiles { maps, records })
+    }
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+    /// The bytes of record `i`.
+    pub fn get(&self, i: usize) -> Option<&[u8]> {
+        self.records.get(i).map(|(file, from, to)| &self.maps[*file][*from..*to])
     }
 }
 
 /// Open record files.
 pub struct RecordReader {
-    maps: Vec<Mmap>,
-    /// File, begin and end of each record.
-    records: Vec<(usize, usize, usize)>,
+    files: RecordFiles,
     order: Shuffle,
     source: RecordSource,
 }
@@ -143,10 +167,10 @@ pub struct RecordReader {
 impl RecordReader {
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.files.len()
     }
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.files.is_empty()
     }
 
     /// The next batch: one memory for each decoder.
@@ -157,9 +181,9 @@ impl RecordReader {
         }
         for row in 0..s.batch {
             let i = s.position.wrapping_mul(s.batch as u64).wrapping_add(row as u64);
-            let n = self.records.len() as u64;
-            let (file, from, to) = self.records[if s.shuffle { self.order.at(i) } else { i % n } as usize];
-            let record = &self.maps[file][from..to];
+            let n = self.files.len() as u64;
+            let (file, from, to) = self.files.records[if s.shuffle { self.order.at(i) } else { i % n } as usize];
+            let record = &self.files.maps[file][from..to];
             for (d, out) in s.decoders.iter().zip(outs.iter_mut()) {
                 let size = d.count * d.size();
                 decode(record, d, &mut out[row * size..(row + 1) * size]).map_err(|e| {
@@ -269,6 +293,36 @@ fn feature<'a>(record: &'a [u8], name: &str) -> Result<Option<(u64, &'a [u8])>> 
         }
     }
     Ok(None)
+}
+
+/// The values of one feature of a record.
+pub enum Values<'a> {
+    Bytes(Vec<&'a [u8]>),
+    /// Numbers of a dtype, little-endian.
+    Numbers(DType, Vec<u8>),
+}
+
+/// The values of the feature of this name, or nothing where the record has none.
+pub fn values<'a>(record: &'a [u8], name: &str) -> Result<Option<Values<'a>>> {
+    let Some((kind, list)) = feature(record, name)? else { return Ok(None) };
+    if kind == 1 {
+        let (mut fields, mut all) = (Fields(list), Vec::new());
+        while let Some(f) = fields.next() {
+            if let (1, Wire::Bytes(b)) = f? {
+                all.push(b);
+            }
+        }
+        return Ok(Some(Values::Bytes(all)));
+    }
+    let dtype = [DType::F32, DType::F64, DType::I32, DType::I64][kind as usize - 2];
+    let mut bytes = Vec::new();
+    numbers(kind, list, |f, i| match dtype {
+        DType::F32 => bytes.extend((f as f32).to_le_bytes()),
+        DType::F64 => bytes.extend(f.to_le_bytes()),
+        DType::I32 => bytes.extend((i as i32).to_le_bytes()),
+        _ => bytes.extend(i.to_le_bytes()),
+    })?;
+    Ok(Some(Values::Numbers(dtype, bytes)))
 }
 
 /// Calls `each` with every number of a list.

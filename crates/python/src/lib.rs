@@ -37,6 +37,7 @@ mod overrides;
 mod parse;
 mod placed;
 mod profiler;
+mod records;
 mod scalar;
 mod settings;
 mod size;
@@ -75,6 +76,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     graph::add(m)?;
     loaded::add(m)?;
     feed::add(m)?;
+    records::add(m)?;
     forms::add(m)?;
     profiler::add(m)?;
     table::fill(m)?;

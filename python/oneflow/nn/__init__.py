@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow.nn import attention, functional, grad, graph, init, modules, parallel, parameter, utils
+from oneflow.nn import attention, functional, grad, graph, image, init, modules, parallel, parameter, utils
 from oneflow.nn.graph import Graph
 from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
@@ -20,6 +20,7 @@ __all__ = [
     "functional",
     "grad",
     "graph",
+    "image",
     "init",
     "modules",
     "parallel",
