@@ -18,6 +18,7 @@ class conventions:
     - ``numpy()`` and ``__array__`` work on a tensor that requires a gradient; PyTorch raises.
     - An optimizer may have no parameters; PyTorch raises.
     - ``copy.deepcopy`` of a tensor that is no leaf gives a leaf of the same value; PyTorch raises.
+    - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
 
     The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
     variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.

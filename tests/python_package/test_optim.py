@@ -162,8 +162,7 @@ def test_oneflows_own_rules_by_hand():
     optimizer = oneflow.optim.LAMB([w], lr=0.1, weight_decay=0.5)
     w.grad = oneflow.tensor([1.0, -1.0])
     optimizer.step()
-    direction = [1.0 + 0.5 * 3.0, -1.0 + 0.5 * 4.0]
-    ratio = 5.0 / (direction[0] ** 2 + direction[1] ** 2) ** 0.5
+    direction, ratio = [1.0 + 0.5 * 3.0, -1.0 + 0.5 * 4.0], 5.0 / 2**0.5
     assert w.tolist() == pytest.approx([3.0 - 0.1 * ratio * direction[0], 4.0 - 0.1 * ratio * direction[1]], rel=1e-5)
     w = oneflow.nn.Parameter(oneflow.tensor([3.0, 4.0], dtype=oneflow.float64))
     optimizer = oneflow.optim.Ftrl([w], lr=0.5, lambda1=0.1, lambda2=0.2, beta=1.0, initial_accumulator_value=0.25)
@@ -175,6 +174,23 @@ def test_oneflows_own_rules_by_hand():
         z = g - (n**0.5 - 0.5) / 0.5 * p
         want.append(0.0 if abs(z) < 0.1 else -(z - (0.1 if z > 0 else -0.1)) / ((1.0 + n**0.5) / 0.5 + 0.2))
     assert w.tolist() == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_rmsprop_adds_eps_within_the_root_under_oneflows_conventions(centered):
+    w = oneflow.nn.Parameter(oneflow.tensor([3.0, 4.0], dtype=oneflow.float64))
+    optimizer = oneflow.optim.RMSprop([w], lr=0.1, alpha=0.8, eps=0.5, weight_decay=0.1, centered=centered)
+    want, squares, means = [3.0, 4.0], [0.0, 0.0], [0.0, 0.0]
+    with oneflow.conventions("oneflow"):
+        for gradient in ([1.0, -2.0], [0.5, 0.25]):
+            w.grad = oneflow.tensor(gradient, dtype=oneflow.float64)
+            optimizer.step()
+            for i, g in enumerate(gradient):
+                g += 0.1 * want[i]
+                squares[i] = 0.8 * squares[i] + 0.2 * g * g
+                means[i] = 0.8 * means[i] + 0.2 * g
+                want[i] -= 0.1 * g / (squares[i] - centered * means[i] ** 2 + 0.5) ** 0.5
+    assert w.tolist() == pytest.approx(want, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["Adam", "NAdam", "RAdam", "RMSprop", "ASGD", "Adafactor", "LAMB", "Ftrl"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _conventions
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State, zero_step
 from oneflow.optim.optimizer import Group
@@ -142,6 +142,8 @@ class Adagrad(RuleOptimizer):
 class RMSprop(RuleOptimizer):
     """A rate per element by the average of its squared gradients. (Hinton, 2012.)
 
+    Under OneFlow's conventions (:class:`oneflow.conventions`) ``eps`` is added to the average within the root.
+
     Args:
         params: parameters or groups.
         lr: learning rate.
@@ -197,6 +199,35 @@ class RMSprop(RuleOptimizer):
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         rule = "rmsprop" + "_centered" * group["centered"] + "_momentum" * (group["momentum"] > 0)
         return rule, [group["alpha"], group["eps"], group["weight_decay"], group["momentum"]]
+
+    def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
+        if not _conventions.are_oneflows():
+            return super()._step_lists(group, lr, state, lists, **options)
+        params, grads, *states = lists
+        for i, param in enumerate(params):
+            _step_with_eps_in_the_root(group, lr, param, grads[i], [s[i] for s in states if s], options)
+
+
+def _step_with_eps_in_the_root(
+    group: Group, lr: Tensor, param: Tensor, grad: Tensor, kept: list[Tensor], options: dict[str, Any]
+) -> None:
+    """OneFlow's RMSprop: a step is ``lr * grad / (average + eps).sqrt()``; momentum keeps steps with their rate."""
+    grad_scale, found_inf = options.get("grad_scale"), options.get("found_inf")
+    grad = grad if grad_scale is None else grad / grad_scale
+    grad = (-grad if group["maximize"] else grad) + group["weight_decay"] * param
+    alpha = group["alpha"]
+    squares = kept[0] * alpha + (1 - alpha) * grad * grad
+    new, spread = [squares], squares
+    if group["centered"]:
+        mean = kept[1] * alpha + (1 - alpha) * grad
+        new.append(mean)
+        spread = squares - mean * mean
+    step = lr * grad / (spread + group["eps"]).sqrt()
+    if group["momentum"] > 0:
+        step = kept[-1] * group["momentum"] + step
+        new.append(step)
+    for old, value in zip((param, *kept), (param - step, *new), strict=True):
+        old.copy_(value if found_inf is None else oneflow.where(found_inf == 0, value, old))
 
 
 class Rprop(RuleOptimizer):
