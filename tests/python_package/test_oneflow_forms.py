@@ -47,6 +47,7 @@ CASES = [
     ("relu", {"x": X, "inplace": False}, torch.relu),
     ("celu", {"x": X, "alpha": 2.0, "inplace": False}, lambda x: F.celu(x, 2.0)),
     ("broadcast_to", {"x": X, "shape": (3, 2, 4, 6)}, lambda x: x.expand(3, 2, 4, 6)),
+    ("_C.gather", {"x": X, "indices": INDEX[0], "axis": 1}, lambda x, i: x[:, i]),
     ("_C.leaky_relu", {"x": X, "alpha": 0.2}, lambda x: F.leaky_relu(x, 0.2)),
     ("_C.elu", {"x": X, "alpha": 2.0}, lambda x: F.elu(x, 2.0)),
     ("_C.hardtanh", {"x": X, "min_val": -0.5, "max_val": 0.1}, lambda x: F.hardtanh(x, -0.5, 0.1)),

@@ -30,6 +30,18 @@ def ctc_loss(
     return function(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
+def gather(
+    x: Tensor, indices: Any = None, axis: Any = 0, *, dim: int | None = None, index: Tensor | None = None
+) -> Tensor:
+    """The slices of ``x`` at ``indices`` along ``axis``, in the shape of ``indices``; PyTorch's is ``dim_gather``."""
+    if not isinstance(indices, Tensor):
+        # PyTorch's form: input, dim, index.
+        return oneflow.gather(x, dim if indices is None else indices, index if index is not None else axis)
+    axis = axis % x.dim()
+    rows = x.index_select(axis, indices.reshape(-1))
+    return rows.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
 def layer_norm(x: Tensor, begin_norm_axis: int, begin_params_axis: int, epsilon: float) -> Tensor:
     """Normalise over the dimensions from ``begin_norm_axis`` on, without weights."""
     return oneflow.layer_norm(x, tuple(x.shape[begin_norm_axis:]), None, None, epsilon)
