@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator as Iterating
 from typing import Any
 
@@ -31,6 +32,48 @@ def manual_seed(seed: int) -> Generator:
             "call, not in build"
         )
     return default_generator.manual_seed(int(seed))
+
+
+def use(engine: str) -> str:
+    """Choose how the default generator, and generators made from now on, draw on the CPU.
+
+    ``"philox"``, the default, computes every number from the seed, the number of the call and the element's index: the
+    same with any number of threads, on any device, split over ranks and inside graphs.
+
+    ``"mt19937"`` draws one number after the other with PyTorch's engine and algorithms. After the same
+    :func:`manual_seed` these give PyTorch's own numbers: ``rand, randn, randint, randperm, normal, bernoulli,
+    multinomial, poisson``, the methods that fill tensors, dropout, ``nn.init`` and so the weights of new modules,
+    samplers and loaders; :func:`get_rng_state` gives PyTorch's bytes. A ported program can be checked loss by loss.
+
+    It works in eager calls on the CPU and with whole tensors. Graphs, compiled functions, CUDA devices, shards of
+    global tensors, gamma and binomial numbers raise NotImplementedError. Drawing is not spread over threads. On Intel's
+    processors PyTorch may draw ``exponential_``, ``bernoulli_`` of one probability, and so dropout, with another
+    library; the numbers here are those of all other processors.
+
+    A generator that changes its engine starts over from its seed. The environment variable ``ONEFLOW_RANDOM=mt19937``
+    makes the choice when the package is imported.
+
+    Args:
+        engine: ``"philox"`` or ``"mt19937"``.
+
+    Returns:
+        The engine that was used before.
+
+    Raises:
+        ValueError: there is no such engine.
+
+    Example::
+
+        >>> before = oneflow.random.use("mt19937")
+        >>> _ = oneflow.manual_seed(0)
+        >>> oneflow.rand(3)
+        tensor([0.4963, 0.7682, 0.0885])
+        >>> oneflow.random.use(before)
+        'mt19937'
+    """
+    if _oneflow._is_tracing():
+        raise NotImplementedError("random.use(): choose the engine before the build of a graph, not in it")
+    return _oneflow._use_random_engine(engine)
 
 
 def seed() -> int:
@@ -79,6 +122,10 @@ def set_rng_state(new_state: Tensor) -> None:
         True
     """
     default_generator.set_state(new_state)
+
+
+if "ONEFLOW_RANDOM" in os.environ:
+    use(os.environ["ONEFLOW_RANDOM"])
 
 
 @contextlib.contextmanager

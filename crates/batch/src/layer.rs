@@ -7,6 +7,7 @@ use crate::levels::{Level, Outside, Randomness, innermost};
 use crate::products;
 use crate::tensor::{level, parts, spread, wrap};
 use oneflow_base::{Arg, Attrs, DType, Dims, Error, Result};
+use oneflow_core::kernels::mt19937;
 use oneflow_core::{
     Batching, Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls,
     with_tls,
@@ -144,6 +145,9 @@ pub(crate) enum Ran {
 fn run(c: &Call<'_>, id: u64, drawn: Option<Level>, outs: &mut Outs) -> Result<Ran> {
     let random = c.args.iter().any(|a| matches!(a, Arg::Rng { .. } | Arg::RngAt { .. }));
     if random {
+        if drawn.is_none() && is_in_order(c) {
+            return Err(mt19937::only_in_order(c.op.name(), "vmap(randomness=\"same\")"));
+        }
         // Without a rule it is a call a sample, with "same" each at one place of the stream.
         return drawn.map_or(Ok(Ran::No), |level| different(c, level, outs));
     }
@@ -460,7 +464,15 @@ fn moved(c: &Call<'_>, ins: &[Option<&Tensor>]) -> Option<Attrs> {
 fn other_stream(c: &Call<'_>, i: i64) -> Option<Attrs> {
     let at = c.args.iter().position(|a| matches!(a, Arg::Rng { .. }))?;
     let (seed, offset) = c.args[at].rng().ok()?;
+    if is_in_order(c) {
+        return Some(Attrs::new(c.args));
+    }
     // Weyl's sequence: seeds of other samples are far away.
     let seed = seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Some(Attrs::new(c.args).with(at, Arg::Rng { seed, offset }))
+}
+
+/// Whether the call draws from an engine, which goes on by itself.
+fn is_in_order(c: &Call<'_>) -> bool {
+    c.args.iter().any(|a| matches!(a, Arg::Rng { offset: mt19937::IN_ORDER, .. }))
 }

@@ -26,7 +26,7 @@ mod watch;
 pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
 pub use default_dtype::{default_dtype, set_default_dtype};
-pub use generator::{Generator, default_generator, set_thread_generator};
+pub use generator::{Generator, default_generator, set_thread_generator, use_in_order};
 pub use grad::{Fix, Grad, GradCall, Grads, Save};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
 pub use local::{copy_into, copy_to_host, run_lowered};

@@ -6,6 +6,7 @@
 
 use crate::ir::{Graph, Kind, Node, Value, ValueId, Variable, Write};
 use oneflow_base::{Arg, Attrs, Dims, Error, Meta, Result, contiguous_strides};
+use oneflow_core::kernels::mt19937;
 use oneflow_core::{Ext, OpDef, Storage, Tensor, bit, default_generator, tls, with_tls};
 use oneflow_ops::creation;
 use oneflow_ops::view::as_strided;
@@ -515,6 +516,9 @@ impl Trace {
     fn check_random(&self, op: &OpDef, args: &[Arg<'_>]) -> Result<()> {
         for a in args {
             if let Arg::Rng { seed, offset } | Arg::RngAt { seed, offset, .. } = *a {
+                if offset == mt19937::IN_ORDER {
+                    return Err(mt19937::only_in_order(op.name(), "a graph or a compiled function"));
+                }
                 let own = self.graph.rng_start..default_generator().offset();
                 if seed != self.seed || !own.contains(&offset) {
                     return Err(Error::not_implemented(format!(

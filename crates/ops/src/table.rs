@@ -149,6 +149,7 @@ pub static TABLE: &[&OpDef] = &[
     &reduce::spread::DIST,
     &elementwise::div::OP,
     &matmul::products::DOT,
+    &random::draw::DRAW_IN_ORDER,
     &view::pieces::DSPLIT,
     &view::pieces::DSPLIT_POINTS,
     &view::stacks::DSTACK,

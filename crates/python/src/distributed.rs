@@ -5,7 +5,7 @@ use crate::object::get;
 use oneflow_comm::{DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, rendezvous};
 use oneflow_comm::{set_process_group, set_thread_group, world};
 use oneflow_core::base::Error;
-use oneflow_core::{Generator, Tensor, bit, default_generator, set_thread_generator};
+use oneflow_core::{Tensor, bit, default_generator, set_thread_generator};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -110,9 +110,7 @@ impl PyGroup {
     }
     /// Makes this group the world of the calling thread, with a generator of its own that starts where the process's stands.
     fn enter_thread(&self) {
-        let g = Generator::new();
-        g.set_state(default_generator().seed(), default_generator().offset());
-        set_thread_generator(Some(g));
+        set_thread_generator(Some(default_generator().fork()));
         set_thread_group(Some(self.0.clone()));
     }
     /// The calling thread belongs to the process's world again.

@@ -20,6 +20,7 @@ use crate::sources;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Meta, Result};
+use oneflow_core::kernels::mt19937;
 use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -263,7 +264,11 @@ impl Session {
             oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
         }
         // Taken at once: others may be taking theirs.
-        let (seed, offset) = default_generator().take(self.plan.n_rng);
+        let generator = default_generator();
+        if self.plan.n_rng > 0 && generator.is_in_order() {
+            return Err(mt19937::only_in_order("run", "a graph or a compiled function"));
+        }
+        let (seed, offset) = generator.take(self.plan.n_rng);
         let kept = |(t, original): &(Tensor, Option<&Tensor>)| (t.clone(), original.cloned());
         let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, random: (seed, offset) };
         let args = RunArgs {

@@ -81,13 +81,18 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Fill with draws from the normal distribution cut to [a, b], by inverting its cumulative function.
+    """Fill with draws from the normal distribution cut to [a, b].
+
+    Where most normal numbers lie inside, those outside are drawn again; elsewhere uniform numbers are accepted by their
+    density.
 
     Example::
 
         >>> nn.init.trunc_normal_(oneflow.empty(50), a=-1.0, b=1.0).abs().max() <= 1.0
         tensor(True)
     """
+    if tensor.is_meta:
+        return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -99,21 +104,37 @@ def trunc_normal_(
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
     with oneflow.no_grad():
-        low, high = cdf((a - mean) / std), cdf((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        draws = _inverse_erf(tensor) * (std * math.sqrt(2.0)) + mean
-        return tensor.copy_(draws.clamp(min=a, max=b))
+        if cdf((b - mean) / std) - cdf((a - mean) / std) > 0.3:
+            draws = _inside(tensor, mean, std, a, b, generator)
+        else:
+            draws = _accepted(tensor, mean, std, a, b, generator)
+        return tensor if draws is tensor else tensor.copy_(draws)
 
 
-def _inverse_erf(y: Tensor) -> Tensor:
-    """Inverse of the error function: Winitzki's approximation and two steps of Newton's method."""
-    logarithm = (1.0 - y * y).clamp(min=1e-30).log()
-    a = 0.147
-    term = logarithm * 0.5 + 2.0 / (math.pi * a)
-    x = y.sign() * ((term * term - logarithm / a).sqrt() - term).sqrt()
-    for _ in range(2):
-        x = x - (x.erf() - y) * (math.sqrt(math.pi) / 2) * (x * x).clamp(max=60.0).exp()
-    return x
+def _inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Normal numbers, drawn again where they lie outside of [a, b] as the dtype holds these."""
+    low, high = oneflow.tensor([a, b], dtype=tensor.dtype).tolist()
+    draws = tensor.normal_(mean, std, generator=generator)
+    while (outside := (draws < low) | (draws > high)).any():
+        draws = oneflow.where(outside, oneflow.empty_like(draws).normal_(mean, std, generator=generator), draws)
+    return draws
+
+
+def _accepted(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Uniform numbers of [a, b], each drawn again until it is accepted with its density over the greatest one."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    candidates, draws, waiting = oneflow.empty_like(tensor), tensor, None
+    chances = oneflow.empty_like(tensor)
+    while True:
+        if waiting is None:
+            candidates.copy_(tensor.uniform_(a, b, generator=generator))
+        else:
+            draws = oneflow.where(waiting, candidates.uniform_(a, b, generator=generator), draws)
+        log_density = candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        rejected = chances.uniform_(generator=generator).log_().gt(log_density)
+        waiting = rejected if waiting is None else waiting & rejected
+        if not waiting.any():
+            return draws
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

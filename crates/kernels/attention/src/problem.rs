@@ -2,6 +2,7 @@
 
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_gemm::micro::{Acc, Matrix};
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Launch, View};
@@ -118,6 +119,9 @@ impl<T: Copy> Problem<T> {
             let window = Window::parse(&l.params[5..], &scores)?;
             let strides = std::array::from_fn(|d| window.strides()[d] as u64);
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+            if l.param(4)?.0 == mt19937::IN_ORDER {
+                return Err(mt19937::only_in_order("attention", "a fused kernel"));
+            }
             let (seed, offset, first) = (l.param(3)?.0, l.param(4)?.0, window.first());
             Some(Dropout { seed, offset, first, strides, bound: threshold(p), scale })
         } else {

@@ -5,6 +5,7 @@ use crate::nest::Nest;
 use crate::text::{Builder, c_type, float};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{Window, threshold};
 use oneflow_kernels_prim::{Launch, RandomKind};
 
@@ -27,6 +28,9 @@ pub fn text(part: u64, dtype: DType) -> Result<Text> {
 pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
     let (out, kind, seed, offset) = (l.output(0)?, l.param(0)?.0, l.param(1)?.0, l.param(2)?.0);
     let (a, b) = (l.param(3)?, l.param(4)?);
+    if offset == mt19937::IN_ORDER {
+        return Err(mt19937::only_in_order("random", "a CUDA device"));
+    }
     let known = RandomKind::from_u64(kind).ok_or_else(|| Error::runtime("random: unknown kind"))?;
     c_type("random", out.dtype)?;
     if !matches!(known, RandomKind::Bernoulli | RandomKind::Integers) {
@@ -51,6 +55,9 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
 pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
     let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
+    if offset == mt19937::IN_ORDER {
+        return Err(mt19937::only_in_order("dropout", "a CUDA device"));
+    }
     let compute = float("dropout", x.dtype)?.compute();
     let window = Window::parse(&l.params[3..], x.sizes)?;
     let geo = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).geo("dropout")?;

@@ -7,6 +7,7 @@ use crate::random::PHILOX;
 use crate::text::{Builder, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::Window;
 use oneflow_kernels_prim::{BagMode, Launch, RandomByKind, View};
 
@@ -135,6 +136,9 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let b = l.opt_input(1).unwrap_or(a);
     let kind = RandomByKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("random_by: unknown kind"))?;
     let (seed, offset) = (l.param(1)?.0, l.param(2)?.0);
+    if offset == mt19937::IN_ORDER {
+        return Err(mt19937::only_in_order("random_by", "a CUDA device"));
+    }
     let window = Window::parse(&l.params[3..], out.sizes)?;
     if a.dtype != DType::F64 || b.dtype != DType::F64 {
         return Err(Error::not_implemented(format!("random_by: {kind:?} of {} into {}", a.dtype, out.dtype)));

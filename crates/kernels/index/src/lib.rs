@@ -12,6 +12,7 @@ mod nonzero;
 mod num;
 mod random;
 mod random_by;
+mod random_in_order;
 mod search;
 mod select;
 mod sort;

@@ -3,7 +3,9 @@
 //! A block of words becomes numbers of the compute dtype in a small buffer, the buffer is stored as the output's dtype.
 
 use crate::num::{Real, by_num};
+use crate::random_in_order;
 use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, WithSimd, Word, dispatch, isa};
@@ -34,9 +36,18 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
     };
     let d = Draw { kind, seed: l.param(1)?.0, offset: l.param(2)?.0, a: l.param(3)?, b: l.param(4)?, digits };
     let window = Window::parse(&l.params[5..], out.sizes)?;
-    let whole = matches!(kind, RandomKind::Bernoulli | RandomKind::Integers);
-    if out.dtype.is_complex() || !(whole || out.dtype.is_float()) {
+    if out.dtype.is_complex() || !(kind.is_of_integers() || out.dtype.is_float()) {
         return Err(Error::not_implemented(format!("random: {kind:?} is not defined for {}", out.dtype)));
+    }
+    if d.offset == mt19937::IN_ORDER {
+        if !window.is_whole() {
+            return Err(mt19937::only_in_order("random", "a shard of a global tensor"));
+        }
+        // SAFETY: the view is valid by the launch's contract.
+        return unsafe { random_in_order::random(&out, kind, d.seed, d.a, d.b) };
+    }
+    if kind.is_in_order_only() {
+        return Err(Error::runtime(format!("random: {kind:?} is drawn in order alone")));
     }
     let mut grid = Grid::new(out.sizes, [out.strides, window.strides()]);
     let (n, [step, index_step]) = grid.pop_inner();
@@ -142,7 +153,8 @@ impl Draw {
             RandomKind::Exponential => {
                 self.each(first, out, |w| philox::ln_f32(philox::uniform_f32_above_zero(w[0])) * (-1.0 / a))
             }
-            RandomKind::Integers => {}
+            // Drawn as integers, or in order alone.
+            _ => {}
         }
     }
 
@@ -159,7 +171,7 @@ impl Draw {
             }
             RandomKind::Normal => self.each(first, out, |w| philox::normal_f64(w) * b + a),
             RandomKind::Exponential => self.each(first, out, |w| (1.0 - philox::uniform_f64(w[0], w[1])).ln() / -a),
-            RandomKind::Bernoulli | RandomKind::Integers => {}
+            _ => {}
         }
     }
 

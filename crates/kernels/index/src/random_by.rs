@@ -2,13 +2,23 @@
 //! global index) and its parameters: rejected candidates take further blocks of the element's own stream.
 
 use crate::num::{Real, by_num};
+use crate::random_in_order;
 use oneflow_base::{DType, Error, Result};
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Lanes, Launch, RandomByKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The uniform numbers of one element.
+/// Uniform numbers of (0, 1) or [0, 1), and normal ones.
+pub trait Numbers {
+    fn uniform(&mut self) -> f64;
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// The numbers of one element.
 struct Stream {
     seed: u64,
     offset: u64,
@@ -21,6 +31,9 @@ impl Stream {
     fn new(seed: u64, offset: u64, index: u64) -> Stream {
         Stream { seed, offset, index, words: [0; 4], at: 4 }
     }
+}
+
+impl Numbers for Stream {
     /// In (0, 1).
     fn uniform(&mut self) -> f64 {
         if self.at == 4 {
@@ -33,13 +46,10 @@ impl Stream {
         self.at += 2;
         u.max(f64::MIN_POSITIVE)
     }
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
 }
 
 /// Hörmann, "The transformed rejection method for generating Poisson random variables", 1993; below ten by products.
-fn poisson(s: &mut Stream, rate: f64) -> f64 {
+pub fn poisson(s: &mut impl Numbers, rate: f64) -> f64 {
     if rate.is_nan() || rate <= 0.0 {
         return if rate == 0.0 { 0.0 } else { f64::NAN };
     }
@@ -146,6 +156,10 @@ fn gamma(s: &mut Stream, shape: f64) -> f64 {
     }
 }
 
+pub fn bad_rate() -> Error {
+    Error::runtime("poisson(): invalid Poisson rate, expected rate to be non-negative")
+}
+
 pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let (out, a) = (l.output(0)?, l.input(0)?);
     let b = if l.ins.len() > 1 { l.input(1)? } else { a };
@@ -154,6 +168,16 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let window = Window::parse(&l.params[3..], out.sizes)?;
     if a.dtype != DType::F64 || b.dtype != DType::F64 || out.dtype.is_complex() {
         return Err(Error::not_implemented(format!("random_by: {kind:?} of {} into {}", a.dtype, out.dtype)));
+    }
+    if offset == mt19937::IN_ORDER {
+        if !window.is_whole() {
+            return Err(mt19937::only_in_order("random_by", "a shard of a global tensor"));
+        }
+        if out.dtype != DType::F64 {
+            return Err(Error::not_implemented(format!("random_by: {kind:?} into {}", out.dtype)));
+        }
+        // SAFETY: the views are valid by the launch's contract.
+        return unsafe { random_in_order::random_by(l, kind, seed) };
     }
     let mut grid = Grid::new(out.sizes, [out.strides, window.strides(), a.strides, b.strides]);
     let (n, [step, index_step, a_step, b_step]) = grid.pop_inner();
@@ -169,7 +193,7 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
             });
         });
         if wrong.into_inner() {
-            return Err(Error::runtime("poisson(): invalid Poisson rate, expected rate to be non-negative"));
+            return Err(bad_rate());
         }
     }
     by_num!(out.dtype, T => {

@@ -2,6 +2,7 @@
 
 use crate::mem::{Acc, Float, by_float};
 use oneflow_base::Result;
+use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Num, Simd, View, WithSimd, dispatch, isa};
@@ -13,7 +14,14 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
     let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
     let window = Window::parse(&l.params[3..], x.sizes)?;
+    if offset == mt19937::IN_ORDER && !window.is_whole() {
+        return Err(mt19937::only_in_order("dropout", "a shard of a global tensor"));
+    }
     by_float!("dropout", x.dtype, T => {
+        if offset == mt19937::IN_ORDER {
+            // SAFETY: the views are valid by the launch's contract.
+            return unsafe { drop_in_order::<T>(&x, &y, &mask, p, seed) };
+        }
         // SAFETY: the views are valid by the launch's contract.
         unsafe { drop_all::<T>(&x, &y, &mask, p, seed, offset, &window) };
         Ok(())
@@ -49,6 +57,24 @@ unsafe fn drop_all<T: Float>(x: &View, y: &View, mask: &View, p: f64, seed: u64,
             });
         }
     });
+}
+
+/// As PyTorch composes it: ones of probability `1 - p`, divided by that in the dtype, times x.
+unsafe fn drop_in_order<T: Float>(x: &View, y: &View, mask: &View, p: f64, id: u64) -> Result<()> {
+    let registered = mt19937::engine(id)?;
+    let mut e = registered.lock();
+    let (from, to, kept) = (x.ptr.cast::<T>(), y.ptr.cast::<T>(), mask.ptr.cast::<u8>());
+    let scale = T::put(T::Acc::of(mt19937::dropout_scale(p, x.dtype))).get();
+    mt19937::each_in_order(x.sizes, [x.strides, y.strides, mask.strides], |[i, o, m]| {
+        // What is dropped for certain draws nothing.
+        let is_kept = p < 1.0 && e.uniform_f64() < 1.0 - p;
+        // SAFETY: the offsets are those of the views' elements.
+        unsafe {
+            *to.offset(o) = T::put((*from.offset(i)).get() * if is_kept { scale } else { T::Acc::splat(0.0) });
+            *kept.offset(m) = is_kept as u8;
+        }
+    });
+    Ok(())
 }
 
 struct Drop<T: Float> {

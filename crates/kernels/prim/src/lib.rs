@@ -7,6 +7,7 @@ pub mod activations;
 mod expr;
 mod lanes;
 mod launch;
+pub mod mt19937;
 pub mod philox;
 mod primitives;
 pub mod rows;

@@ -146,6 +146,7 @@ fn cos_turns_f32(u: u32) -> f32 {
 pub struct Window {
     strides: Dims,
     first: u64,
+    is_whole: bool,
 }
 
 impl Window {
@@ -153,7 +154,7 @@ impl Window {
     pub fn parse(words: &[Word], sizes: &[i64]) -> Result<Window> {
         let n = words.first().map_or(0, |w| w.usize());
         if n == 0 {
-            return Ok(Window { strides: contiguous_strides(sizes), first: 0 });
+            return Ok(Window { strides: contiguous_strides(sizes), first: 0, is_whole: true });
         }
         if n != sizes.len() || words.len() < 1 + 2 * n {
             return Err(Error::runtime(format!("random window of {n} dimensions for a tensor of sizes {sizes:?}")));
@@ -161,7 +162,12 @@ impl Window {
         let global: Dims = words[1..1 + n].iter().map(|w| w.i64()).collect();
         let strides = contiguous_strides(&global);
         let first = (0..n).map(|d| words[1 + n + d].i64() * strides[d]).sum::<i64>() as u64;
-        Ok(Window { strides, first })
+        Ok(Window { strides, first, is_whole: global.as_slice() == sizes })
+    }
+
+    /// Whether the local tensor is the whole one.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Element-index strides of the local tensor's dimensions.

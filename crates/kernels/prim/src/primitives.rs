@@ -317,12 +317,35 @@ pub enum RandomKind {
     Integers,
     /// exponential with rate a
     Exponential,
+    /// The rest is drawn in order alone (`mt19937`); by position these are compositions. Integers of the dtype's own range.
+    AnyInteger = 16,
+    /// exp of a normal number
+    LogNormal,
+    /// median a, scale b
+    Cauchy,
+    /// trials until a success of probability a
+    Geometric,
+    /// 0 .. n-1 in a random order
+    Permutation,
 }
 
 impl RandomKind {
     pub fn from_u64(v: u64) -> Option<RandomKind> {
         use RandomKind::*;
-        [Uniform, Normal, Bernoulli, Integers, Exponential].get(v as usize).copied()
+        let in_order = [AnyInteger, LogNormal, Cauchy, Geometric, Permutation];
+        [Uniform, Normal, Bernoulli, Integers, Exponential]
+            .get(v as usize)
+            .or(in_order.get(v.wrapping_sub(16) as usize))
+            .copied()
+    }
+    /// Whether only an engine that draws in order has such numbers.
+    pub fn is_in_order_only(self) -> bool {
+        self as u64 >= RandomKind::AnyInteger as u64
+    }
+    /// Whether dtypes of integers hold such numbers.
+    pub fn is_of_integers(self) -> bool {
+        use RandomKind::*;
+        matches!(self, Bernoulli | Integers | AnyInteger | Geometric | Permutation)
     }
 }
 

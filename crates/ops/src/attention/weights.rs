@@ -112,6 +112,19 @@ pub fn forward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
+/// Attention of ops that have gradients of their own: what the fused kernels would draw by position is drawn in order.
+pub fn composed(
+    qkv: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    p: f64,
+    causal: bool,
+    scale: f64,
+    rng: Arg<'_>,
+) -> Result<Tensor> {
+    let w = Weights::new(qkv, mask, p, causal, scale, rng)?;
+    narrowed(w.dropped()?.matmul(&w.value)?, qkv[0].dtype())
+}
+
 fn narrowed(x: Tensor, dtype: DType) -> Result<Tensor> {
     if x.dtype() == dtype { Ok(x) } else { x.to_copy_with(Some(dtype), None) }
 }

@@ -852,6 +852,10 @@ pub trait TensorOps {
     fn dot(&self, tensor: &Tensor) -> Result<Tensor>;
     /// `dot(Tensor input, Tensor tensor) -> Tensor`
     fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()>;
+    /// `draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor`
+    fn draw_in_order(&self, kind: i64, a: f64, b: f64) -> Result<Tensor>;
+    /// `draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor`
+    fn draw_in_order_with(&self, kind: i64, a: f64, b: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `dsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
     fn dsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `dsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
@@ -6069,6 +6073,28 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn draw_in_order(&self, kind: i64, a: f64, b: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::DRAW_IN_ORDER,
+            ins: &[Some(self)],
+            args: &[Arg::Int(kind), Arg::Float(a), Arg::Float(b), rng(None)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn draw_in_order_with(&self, kind: i64, a: f64, b: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::random::draw::DRAW_IN_ORDER,
+            ins: &[Some(self)],
+            args: &[Arg::Int(kind), Arg::Float(a), Arg::Float(b), rng(generator)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]

@@ -1,14 +1,12 @@
 //! Distributions with tensors as parameters, and in-place fills that are functions of simpler draws.
 
-use super::draw::{DRAW, FILL_WITH};
+use super::draw::{DRAW, FILL_WITH, in_order};
 use crate::prelude::*;
 
 /// A generator at the position a call was given.
 fn generator(rng: Arg<'_>) -> Result<Generator> {
     let (seed, offset) = rng.rng()?;
-    let g = Generator::new();
-    g.set_state(seed, offset);
-    Ok(g)
+    Ok(Generator::at(seed, offset))
 }
 
 /// Whether a condition on the values of `t` holds everywhere. Values that are not at hand (traced, of several ranks, on another
@@ -152,8 +150,9 @@ pub static NORMAL_SIZE: OpDef = OpDef {
     compose: Some(|c, outs| {
         check_std(c.float(1)?)?;
         let g = generator(c.arg(3))?;
-        let z = f::randn_with(c.ints(2)?, Some(&g), c.arg(4).dtype(), c.arg(5).device(), false)?;
-        outs.give(z.mul(c.float(1)?)?.add(c.float(0)?)?);
+        let z = f::empty_with(c.ints(2)?, c.arg(4).dtype(), c.arg(5).device(), false, None)?;
+        z.normal_with_(c.float(0)?, c.float(1)?, Some(&g))?;
+        outs.give(z);
         Ok(())
     }),
     sbp: SbpRule::of(Rows::OnlyB {
@@ -189,6 +188,10 @@ Example::
             return Err(Error::runtime(format!("log_normal_ expects std > 0.0, but found std={}", c.float(1)?)));
         }
         (c.op.infer)(c, &mut Outs::new())?;
+        if super::is_in_order(c.arg(2)) {
+            outs.give(in_order(c.t(0)?, RandomKind::LogNormal, c.float(0)?, c.float(1)?, c.arg(2))?);
+            return Ok(());
+        }
         let x = c.t(0)?.empty_like()?;
         x.normal_with_(c.float(0)?, c.float(1)?, Some(&generator(c.arg(2))?))?;
         outs.give(x.exp()?);
@@ -214,6 +217,10 @@ Example::
             return Err(Error::runtime(format!("cauchy_ expects sigma > 0.0, but found sigma={}", c.float(1)?)));
         }
         (c.op.infer)(c, &mut Outs::new())?;
+        if super::is_in_order(c.arg(2)) {
+            outs.give(in_order(c.t(0)?, RandomKind::Cauchy, c.float(0)?, c.float(1)?, c.arg(2))?);
+            return Ok(());
+        }
         let x = c.t(0)?.empty_like()?;
         x.uniform_with_(-0.5, 0.5, Some(&generator(c.arg(2))?))?;
         outs.give(x.mul(std::f64::consts::PI)?.tan()?.mul(c.float(1)?)?.add(c.float(0)?)?);
@@ -247,6 +254,10 @@ Example::
         }
         (c.op.infer)(c, &mut Outs::new())?;
         let x = c.t(0)?;
+        if super::is_in_order(c.arg(1)) {
+            outs.give(in_order(x, RandomKind::Geometric, p, 0.0, c.arg(1))?);
+            return Ok(());
+        }
         let g = generator(c.arg(1))?;
         let u = x.contiguous()?.rand_like_with(Some(&g), Some(DType::F64), None, false)?;
         // One minus a number of [0, 1) has a logarithm.
@@ -312,7 +323,15 @@ pub static RANDOM_ANY: OpDef = OpDef {
     sig: Sig::parse("random(Tensor input, *, Generator? generator=None) -> Tensor"),
     doc: "",
     infer: FILL_WITH.infer,
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, o, l| integers(c, l, c.arg(0), 0, end_of(o[0].dtype())) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, o, l| {
+            if super::is_in_order(c.arg(0)) && !o[0].dtype().is_complex() {
+                return super::draw::draw(l, RandomKind::AnyInteger, c.arg(0), 0i64, 0i64);
+            }
+            integers(c, l, c.arg(0), 0, end_of(o[0].dtype()))
+        },
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
 };
@@ -320,7 +339,9 @@ pub static RANDOM_ANY: OpDef = OpDef {
 /// One with the probability that a tensor says.
 fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
     let d = if p.dtype().is_float() { p.dtype().compute() } else { default_dtype() };
-    let u = of.contiguous()?.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
+    // By position the layout does not matter; in order it says which number is whose.
+    let of = if super::is_in_order(rng) { of.clone() } else { of.contiguous()? };
+    let u = of.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
     u.lt(p)?.to_copy_with(Some(of.dtype()), None)
 }
 
@@ -338,7 +359,7 @@ Example::
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
         float_only(c, c.t(0)?.dtype())?;
-        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes())
     },
     compose: Some(|c, outs| {
         let p = c.t(0)?;
@@ -346,7 +367,8 @@ Example::
         if !all_hold(p, || p.ge(0.0)?.logical_and(&p.le(1.0)?))? {
             return Err(Error::runtime("bernoulli(): Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
         }
-        outs.give(bernoulli(p, p, c.arg(0))?);
+        // The result is contiguous whatever the probabilities' layout is.
+        outs.give(bernoulli(p, &p.contiguous()?, c.arg(0))?);
         Ok(())
     }),
     grad: ZERO_GRAD,

@@ -70,8 +70,7 @@ fn of_parts(
         )));
     }
     let (seed, offset) = rng.rng()?;
-    let generator = Generator::new();
-    generator.set_state(seed, offset);
+    let generator = Generator::at(seed, offset);
     let mut sizes = Dims::from_slice(shell.sizes());
     sizes.push(2);
     outs.give(draw(&sizes, &generator, shell.dtype().to_real(), shell.device())?.view_as_complex()?);
@@ -85,7 +84,9 @@ fn uniform_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
 /// Each part has half of the variance.
 fn normal_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
     of_parts(c, outs, rng, |sizes, g, d, device| {
-        f::randn_with(sizes, Some(g), Some(d), Some(device), false)?.mul(std::f64::consts::FRAC_1_SQRT_2)
+        let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
+        parts.normal_with_(0.0, std::f64::consts::FRAC_1_SQRT_2, Some(g))?;
+        Ok(parts)
     })
 }
 
@@ -291,13 +292,20 @@ Example::
                 "uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
             )));
         }
-        floating(c, c.t(0)?.dtype())?;
+        drawn(c, c.t(0)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
         lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(2), c.float(0)?, c.float(1)?),
     },
+    compose: Some(|c, outs| {
+        of_parts(c, outs, c.arg(2), |sizes, g, d, device| {
+            let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
+            parts.uniform_with_(c.float(0)?, c.float(1)?, Some(g))?;
+            Ok(parts)
+        })
+    }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
 };
@@ -314,13 +322,24 @@ Example::
         if c.float(1)? < 0.0 {
             return Err(Error::runtime(format!("normal expects std >= 0.0, but found std {}", c.float(1)?)));
         }
-        floating(c, c.t(0)?.dtype())?;
+        drawn(c, c.t(0)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
         lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(2), c.float(0)?, c.float(1)?),
     },
+    // Each part has half of the variance, and the mean is real.
+    compose: Some(|c, outs| {
+        let mut centred = Outs::new();
+        of_parts(c, &mut centred, c.arg(2), |sizes, g, d, device| {
+            let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
+            parts.normal_with_(0.0, c.float(1)? * std::f64::consts::FRAC_1_SQRT_2, Some(g))?;
+            Ok(parts)
+        })?;
+        outs.give(centred[0].add(c.float(0)?)?);
+        Ok(())
+    }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
 };
@@ -348,6 +367,36 @@ Example::
     ..FILL_WITH
 };
 
+/// Private: what the ops made of simpler draws are with an engine that draws in order.
+pub static DRAW_IN_ORDER: OpDef = OpDef {
+    sig: Sig::parse("draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor"),
+    doc: "Numbers of a kind that an engine draws one after the other, laid out as the input.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| crate::elementwise::push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs),
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| {
+            let kind = RandomKind::from_u64(c.int(0)? as u64).ok_or_else(|| Error::runtime("no such kind"))?;
+            draw(l, kind, c.arg(3), c.float(1)?, c.float(2)?)
+        },
+    },
+    samples: || {
+        vec![Sample::new(vec![
+            SampleArg::f32(&[3, 4]),
+            SampleArg::Int(0),
+            SampleArg::Float(0.0),
+            SampleArg::Float(1.0),
+        ])]
+    },
+    ..DRAW
+};
+
+/// Draws of a kind in the layout of `x`.
+pub(super) fn in_order(x: &Tensor, kind: RandomKind, a: f64, b: f64, rng: Arg<'_>) -> Result<Tensor> {
+    let (seed, offset) = rng.rng()?;
+    x.draw_in_order_with(kind as u64 as i64, a, b, Some(&Generator::at(seed, offset)))
+}
+
 pub static RANDPERM: OpDef = OpDef {
     sig: Sig::parse(
         "randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
@@ -368,8 +417,13 @@ Example::
         if n < 0 {
             return Err(Error::runtime(format!("randperm(): n must be non-negative, got {n}")));
         }
-        let generator = Generator::new();
-        generator.set_state(seed, offset);
+        let generator = Generator::at(seed, offset);
+        if super::is_in_order(c.arg(1)) {
+            let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
+            let like = f::empty_with(&[n], Some(dtype), c.arg(3).device(), false, None)?;
+            outs.give(in_order(&like, RandomKind::Permutation, 0.0, 0.0, c.arg(1))?);
+            return Ok(());
+        }
         let keys = f::rand_with(&[n], Some(&generator), Some(DType::F64), c.arg(3).device(), false)?;
         let order = keys.argsort(0, false)?;
         let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
@@ -380,6 +434,15 @@ Example::
     samples: || vec![Sample::new(vec![SampleArg::Int(7)])],
     ..DRAW
 };
+
+/// With replacement, in order: the place of each uniform number among the cumulated weights of its row.
+fn by_cumulated(p: &Tensor, n: i64, generator: &Generator) -> Result<Tensor> {
+    let (rows, k) = (p.sizes()[0], p.sizes()[1]);
+    let sums = p.cumsum(1)?;
+    let sums = sums.div(&sums.narrow(1, k - 1, 1)?)?.to_copy_with(Some(DType::F64), None)?;
+    let u = f::rand_with(&[rows, n], Some(generator), Some(DType::F64), None, false)?;
+    sums.searchsorted(&u)?.clamp(None, Some(Scalar::Int(k - 1)))
+}
 
 pub static MULTINOMIAL: OpDef = OpDef {
     sig: Sig::parse(
@@ -416,11 +479,13 @@ Example::
         outs.clear();
         let (x, n) = (c.t(0)?, c.int(0)?);
         let (seed, offset) = c.arg(2).rng()?;
-        let generator = Generator::new();
-        generator.set_state(seed, offset);
+        let generator = Generator::at(seed, offset);
         let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
         let k = x.sizes()[x.ndim() - 1];
-        let p = x.reshape(&[rows, k])?.to_copy_with(Some(DType::F32), None)?;
+        let is_in_order = super::is_in_order(c.arg(2));
+        // Drawn in order, the numbers are of the input's dtype.
+        let p = x.reshape(&[rows, k])?;
+        let p = if is_in_order { p.contiguous()? } else { p.to_copy_with(Some(DType::F32), None)? };
         let usable = || {
             let weights = p.isfinite()?.logical_and(&p.ge(0.0)?)?.all(&[1], false)?;
             weights.logical_and(&p.sum(&[1], false)?.gt(0.0)?)
@@ -429,6 +494,12 @@ Example::
             return Err(Error::runtime(
                 "multinomial(): probability tensor contains either `inf`, `nan` or element < 0, or a row that sums to 0",
             ));
+        }
+        let mut sizes = Dims::from_slice(x.sizes());
+        sizes[x.ndim() - 1] = n;
+        if is_in_order && c.bool(1) && n > 1 {
+            outs.give(by_cumulated(&p, n, &generator)?.reshape(&sizes)?);
+            return Ok(());
         }
         let draws = if c.bool(1) { n } else { 1 };
         // The greatest of p / e with exponential e is a draw with probability p; the n greatest are draws without replacement.
@@ -442,8 +513,6 @@ Example::
             let [_, i] = keys.topk(n, -1, true, true)?;
             i.squeeze_dim(&[1])?
         };
-        let mut sizes = Dims::from_slice(x.sizes());
-        sizes[x.ndim() - 1] = n;
         outs.give(picked.reshape(&sizes)?);
         Ok(())
     }),

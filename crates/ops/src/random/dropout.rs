@@ -17,8 +17,8 @@ pub static OP: OpDef = OpDef {
         if !x.dtype().is_float() {
             return Err(Error::runtime(format!("dropout(): expected a floating point tensor, got {}", x.dtype())));
         }
-        outs.push(x.dtype(), x.device(), x.sizes())?;
-        outs.push(DType::Bool, x.device(), x.sizes())
+        crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs)?;
+        crate::elementwise::push_like(x, DType::Bool, x.device(), None, outs)
     },
     kernel: Kernel::Prim {
         prim: &DROPOUT,
@@ -34,7 +34,11 @@ pub static OP: OpDef = OpDef {
         fix: Fix::None,
         f: |c, out| {
             let p = c.arg(0).float().unwrap_or(0.0);
-            let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+            let scale = match super::is_in_order(c.arg(1)) {
+                true => mt19937::dropout_scale(p, c.g()?.dtype()),
+                false if p < 1.0 => 1.0 / (1.0 - p),
+                false => 0.0,
+            };
             out.set(0, || c.g()?.mul(c.y(1)?)?.mul(scale))
         },
     },

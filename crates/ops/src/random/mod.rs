@@ -1,10 +1,16 @@
-//! Random numbers. The value of an element depends on the generator's key and position and the element's global index only.
+//! Random numbers. The value of an element depends on the generator's key and position and the element's global index only;
+//! with the engine `mt19937` it depends on all draws before, in the order that PyTorch's own algorithms take them.
 
 pub mod distributions;
 pub mod draw;
 pub mod dropout;
 
 use crate::prelude::*;
+
+/// Whether a call draws one number after the other (`mt19937`), which some compositions must follow.
+pub fn is_in_order(rng: Arg<'_>) -> bool {
+    matches!(rng.rng(), Ok((_, mt19937::IN_ORDER)))
+}
 
 /// Parameters that end every random launch: the window of a shard in the whole tensor, or none.
 pub fn push_window(l: &mut Lowered, rng: Arg<'_>) {
