@@ -39,7 +39,7 @@ def test_batches_are_those_of_this_process(context, persistent):
     here = summary(DataLoader(Images(21), 4))
     assert [summary(loader) for _ in range(2)] == [here, here]
     if persistent:
-        loader._pool.close()
+        del loader
 
 
 def test_kept_batches_stay_as_they_were():

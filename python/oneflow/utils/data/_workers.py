@@ -104,7 +104,9 @@ class Fetcher:
         raise NotImplementedError
 
 
-def _work(info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket]) -> None:
+def _work(
+    info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket], engine: str
+) -> None:
     global _worker_info
     # A fork inherits the loader's ends; while they are open nobody notices that the loader is gone.
     for other in others:
@@ -113,6 +115,7 @@ def _work(info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket,
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker_info = info
     oneflow.set_num_threads(1)
+    oneflow.random.use(engine)
     random.seed(info.seed)
     oneflow.manual_seed(info.seed)
     if "numpy" in sys.modules:
@@ -161,7 +164,8 @@ class _Worker:
         self.channel, theirs = socket.socketpair()
         self.receiver = _shared.Receiver()
         inherited = [*others, self.channel] if context.get_start_method() == "fork" else []
-        self.process = context.Process(target=_work, args=(info, fetcher, init, theirs, inherited), daemon=True)
+        args = (info, fetcher, init, theirs, inherited, oneflow.default_generator.engine)
+        self.process = context.Process(target=_work, args=args, daemon=True)
         self.process.start()
         theirs.close()
         self.is_done = False

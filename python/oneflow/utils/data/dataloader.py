@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
+from collections.abc import Generator as Iterating
 from typing import Any
 
 import oneflow
@@ -76,6 +77,7 @@ class DataLoader:
         self.in_order = in_order
         self.persistent_workers = persistent_workers
         self._pool: WorkerPool | None = None
+        self._iterator: _Batches | None = None
         self._iterable = isinstance(dataset, IterableDataset)
         if self._iterable:
             for option, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
@@ -125,17 +127,30 @@ class DataLoader:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> Iterator[Any]:
-        return _Batches(self)
+        if not self.persistent_workers or self.num_workers == 0:
+            return _Batches(self)
+        # Workers that are kept work for one pass at a time: there is one iterator, which starts over.
+        if self._iterator is None:
+            self._iterator = _Batches(self._without_iterator())
+        else:
+            self._iterator._reset()
+        return self._iterator
 
-    def _base_seed(self) -> int:
-        return int(oneflow.randint(0, 2**62, (), generator=self.generator).item())
+    def _without_iterator(self) -> DataLoader:
+        """What an iterator reads, without a cycle that would keep the workers alive."""
+        loader = object.__new__(type(self))
+        loader.__dict__.update(self.__dict__)
+        return loader
+
+    def _draw_base_seed(self) -> int:
+        return int(oneflow.empty((), dtype=oneflow.int64).random_(generator=self.generator).item())
 
     def _fetcher(self) -> Fetcher:
         if self._iterable:
             return _Stream(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
         return _Map(self.dataset, self.collate_fn)
 
-    def _load_all(self, base_seed: int) -> Iterator[Any]:
+    def _load_all(self, base_seed: int) -> Iterating[Any, None, None]:
         indices = itertools.repeat(None) if self._iterable else iter(self._index_sampler)
         if self.num_workers > 0:
             yield from self._from_workers(indices, base_seed)
@@ -177,8 +192,17 @@ class _Batches:
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
+        self._base_seed = loader._draw_base_seed()
+        self._start()
+
+    def _reset(self) -> None:
+        """Begin another pass with the same workers; results of the last one are dropped."""
+        self._batches.close()
+        self._start()
+
+    def _start(self) -> None:
+        loader = self._loader
         self._n_given = 0
-        self._base_seed = loader._base_seed()
         self._batches = loader._load_all(self._base_seed)
         if loader.num_workers > 0 and next(self._batches) is not PRIMED:
             raise AssertionError("workers begin with their first tasks")

@@ -10,6 +10,9 @@ import oneflow
 
 T_co = TypeVar("T_co", covariant=True)
 
+# Draws with replacement at a time.
+_CHUNK = 32
+
 
 class Sampler(Generic[T_co]):
     """Base class: iterate over indices, or over lists of them.
@@ -86,15 +89,17 @@ class RandomSampler(Sampler[int]):
         generator = self.generator
         if generator is None:
             generator = oneflow.Generator()
-            generator.manual_seed(int(oneflow.randint(0, 2**62, ()).item()))
+            generator.manual_seed(int(oneflow.empty((), dtype=oneflow.int64).random_().item()))
+        # Drawn as they are asked for: there may be more samples than memory. The last draw takes place even if it is of
+        # nothing, as a generator that others share stands where PyTorch's would.
         if self.replacement:
-            yield from oneflow.randint(0, n, (self.num_samples,), generator=generator).tolist()
+            for _ in range(self.num_samples // _CHUNK):
+                yield from oneflow.randint(0, n, (_CHUNK,), generator=generator).tolist()
+            yield from oneflow.randint(0, n, (self.num_samples % _CHUNK,), generator=generator).tolist()
             return
-        left = self.num_samples
-        while left > 0:
-            order = oneflow.randperm(n, generator=generator).tolist()
-            yield from order[:left]
-            left -= n
+        for _ in range(self.num_samples // n):
+            yield from oneflow.randperm(n, generator=generator).tolist()
+        yield from oneflow.randperm(n, generator=generator).tolist()[: self.num_samples % n]
 
     def __len__(self) -> int:
         return self.num_samples
