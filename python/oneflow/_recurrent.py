@@ -164,11 +164,20 @@ def recurrent(
             finals[1].append(c)
         x = outputs[0] if n_dirs == 1 else oneflow.cat(outputs, -1)
         if dropout and train and layer < num_layers - 1:
-            x = _oneflow._C.native_dropout(x, dropout)[0]
+            x = _oneflow._C.native_dropout(_time_first(x, turned), dropout)[0]
+            x = x.contiguous() if turned else x
+    x = _time_first(x, turned)
     states = [oneflow.stack(finals[0])]
     if c_0 is not None:
         states.append(oneflow.stack(finals[1]))
     return x, states
+
+
+def _time_first(x: Tensor, turned: bool) -> Tensor:
+    """The same values with the steps first in memory, as PyTorch has them, where draws follow the order of memory."""
+    if not turned or oneflow.default_generator.engine == "philox":
+        return x
+    return x.transpose(0, 1).contiguous().transpose(0, 1)
 
 
 def _layer(

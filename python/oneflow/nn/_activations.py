@@ -211,7 +211,13 @@ def rrelu(
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = oneflow.where(input > 0, 1.0, oneflow.empty_like(input).uniform_(lower, upper)).to(input.dtype)
+    if oneflow.default_generator.engine == "mt19937":
+        # Drawn one after the other, there are numbers for those that need one alone.
+        slope = oneflow.ones(input.shape, dtype=input.dtype)
+        below = input.detach() <= 0
+        slope[below] = oneflow.empty(int(below.sum()), dtype=oneflow.float64).uniform_(lower, upper).to(input.dtype)
+    else:
+        slope = oneflow.where(input > 0, 1.0, oneflow.empty_like(input).uniform_(lower, upper)).to(input.dtype)
     return input.mul_(slope) if inplace else input * slope
 
 

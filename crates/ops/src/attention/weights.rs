@@ -88,7 +88,13 @@ impl Weights {
             let window = scores_window(rng, sizes[3]);
             let (seed, offset) = rng.rng()?;
             let rng = if window.is_empty() { rng } else { Arg::RngAt { seed, offset, window: &window } };
-            Some(dispatch_one(&Call::new(&crate::random::dropout::OP, &[Some(&ones)], &[Arg::Float(p), rng]))?)
+            // The first of two results; the mask alone is not scaled.
+            let mut dropped = Outs::new();
+            oneflow_core::dispatch(
+                &Call::new(&crate::random::dropout::OP, &[Some(&ones)], &[Arg::Float(p), rng]),
+                &mut dropped,
+            )?;
+            Some(dropped[0].clone())
         } else {
             None
         };

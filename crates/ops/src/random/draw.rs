@@ -85,7 +85,7 @@ fn uniform_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
 fn normal_parts(c: &Call<'_>, outs: &mut Outs, rng: Arg<'_>) -> Result<()> {
     of_parts(c, outs, rng, |sizes, g, d, device| {
         let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
-        parts.normal_with_(0.0, std::f64::consts::FRAC_1_SQRT_2, Some(g))?;
+        parts.normal_with_(0.0, 1.0 / 2f64.sqrt(), Some(g))?;
         Ok(parts)
     })
 }
@@ -334,7 +334,7 @@ Example::
         let mut centred = Outs::new();
         of_parts(c, &mut centred, c.arg(2), |sizes, g, d, device| {
             let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
-            parts.normal_with_(0.0, c.float(1)? * std::f64::consts::FRAC_1_SQRT_2, Some(g))?;
+            parts.normal_with_(0.0, c.float(1)? / 2f64.sqrt(), Some(g))?;
             Ok(parts)
         })?;
         outs.give(centred[0].add(c.float(0)?)?);
@@ -438,7 +438,17 @@ Example::
 /// With replacement, in order: the place of each uniform number among the cumulated weights of its row.
 fn by_cumulated(p: &Tensor, n: i64, generator: &Generator) -> Result<Tensor> {
     let (rows, k) = (p.sizes()[0], p.sizes()[1]);
-    let sums = p.cumsum(1)?;
+    let sums = if p.dtype().size() < 4 {
+        // Every sum is rounded to the halves it is kept in.
+        let mut columns = vec![p.select(1, 0)?];
+        for j in 1..k {
+            let next = columns[j as usize - 1].add(&p.select(1, j)?)?;
+            columns.push(next);
+        }
+        f::stack(columns.iter(), 1)?
+    } else {
+        p.cumsum(1)?
+    };
     let sums = sums.div(&sums.narrow(1, k - 1, 1)?)?.to_copy_with(Some(DType::F64), None)?;
     let u = f::rand_with(&[rows, n], Some(generator), Some(DType::F64), None, false)?;
     sums.searchsorted(&u)?.clamp(None, Some(Scalar::Int(k - 1)))
