@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,9 @@ class Future:
         >>> future.then(lambda f: f.wait() + 1).wait()
         4
     """
+
+    # Annotations name the class of the value.
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, *, devices: Any = None) -> None:
         self._settled = threading.Condition()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import datetime
+import enum
 from typing import Any
 
 import oneflow
@@ -75,14 +76,28 @@ class ReduceOp:
         [1.0, 1.0]
     """
 
-    SUM = "sum"
-    AVG = "avg"
-    PRODUCT = "product"
-    MIN = "min"
-    MAX = "max"
-    BAND = "band"
-    BOR = "bor"
-    BXOR = "bxor"
+    class RedOpType(str, enum.Enum):
+        """The operations, which are words."""
+
+        SUM = "sum"
+        AVG = "avg"
+        PRODUCT = "product"
+        MIN = "min"
+        MAX = "max"
+        BAND = "band"
+        BOR = "bor"
+        BXOR = "bxor"
+
+        __str__ = str.__str__
+
+    SUM = RedOpType.SUM
+    AVG = RedOpType.AVG
+    PRODUCT = RedOpType.PRODUCT
+    MIN = RedOpType.MIN
+    MAX = RedOpType.MAX
+    BAND = RedOpType.BAND
+    BOR = RedOpType.BOR
+    BXOR = RedOpType.BXOR
 
 
 _initialized = False

@@ -198,7 +198,12 @@ def _face(name: str, module: ModuleType) -> ModuleType:
     if private.find(name):
         # `from torch.onnx import part` asks for a part of what the module says that it is.
         module.__name__ = name
-    changed = {"__version__": _state.version} if name in _CHANGED else {}
+    changed: dict[str, Any] = {"__version__": _state.version} if name in _CHANGED else {}
+    if name == "torch":
+        # Late: these need oneflow itself.
+        from oneflow.mock_torch.private import top
+
+        changed |= {item: getattr(top, item) for item in top.__all__}
     if _state.lazy:
         return LazyModule(name, module, changed, _state.verbose)
     return _Renamed(name, module, changed).module if changed else module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,8 @@ __all__ = [
     "tree_unflatten",
 ]
 
+# A nest of values, for annotations.
+PyTree = Any
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
 
@@ -170,6 +172,11 @@ def _functions_of(value: Any) -> tuple[Flatten, Unflatten] | None:
         return _NAMED_TUPLE
     # What ops with several results return: a tuple class of C, made of one sequence.
     return _RESULTS if isinstance(value, tuple) and hasattr(value, "n_fields") else _nodes.get(type(value))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class under which a value is registered as a nest; its own where it is none."""
+    return namedtuple if _is_named_tuple(tree) else type(tree)
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:

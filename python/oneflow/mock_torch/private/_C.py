@@ -11,10 +11,16 @@ from oneflow._refusals import refuse_class
 from oneflow.nn.modules.module import _parse_to
 from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
 
+# The class of the class Tensor.
+_TensorMeta = type(Tensor)
+
 _INSTEAD = "oneflow traces with oneflow.nn.Graph and has no TorchScript"
 Graph: Any = refuse_class("torch._C.Graph", _INSTEAD)
 Value: Any = refuse_class("torch._C.Value", _INSTEAD)
 Node: Any = refuse_class("torch._C.Node", _INSTEAD)
+_FILES = "read checkpoints with oneflow.load"
+PyTorchFileReader: Any = refuse_class("torch._C.PyTorchFileReader", _FILES)
+PyTorchFileWriter: Any = refuse_class("torch._C.PyTorchFileWriter", "write checkpoints with oneflow.save")
 ScriptModule: Any = refuse_class("torch._C.ScriptModule", _INSTEAD)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import oneflow.distributed
 from oneflow._refusals import refuse, refuse_class
+from oneflow.mock_torch.private import absent
 
 _INSTEAD = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
 
@@ -19,4 +21,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def __getattr__(name: str) -> Any:
+    if absent.module(f"torch.distributed.{name}") is not None:
+        # PyTorch has imported these with the package.
+        return importlib.import_module(f"torch.distributed.{name}")
     return getattr(oneflow.distributed, name)

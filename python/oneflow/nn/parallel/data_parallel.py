@@ -1,16 +1,14 @@
-"""Modules over several devices by PyTorch's names. Global tensors do more: :meth:`oneflow.Tensor.to_global`."""
+"""DataParallel: a wrapper for programs that use one device."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import oneflow
-from oneflow.nn._ddp import DistributedDataParallel
 from oneflow.nn.modules.module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "data_parallel"]
 
 _INSTEAD = "make the model and its inputs global: module.to_global(placement, oneflow.sbp.broadcast)"
 
@@ -50,6 +48,23 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-# PyTorch has a module for each.
-data_parallel = distributed = sys.modules[__name__]
-sys.modules[f"{__name__}.data_parallel"] = sys.modules[f"{__name__}.distributed"] = distributed
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Run ``module`` on ``inputs``, a tensor or a tuple of arguments, as :class:`DataParallel` does.
+
+    Raises:
+        NotImplementedError: there are several GPUs to use.
+
+    Example::
+
+        >>> nn.parallel.data_parallel(nn.Linear(2, 1), oneflow.ones(3, 2)).shape
+        oneflow.Size([3, 1])
+    """
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
