@@ -424,6 +424,74 @@ def trainer() -> Iterator[dict[str, Any]]:
         yield {f"trainer/evaluated {steps}": np.array(loop.evaluate()["eval_loss"], "f4")}
 
 
+def lightning() -> Iterator[dict[str, Any]]:
+    """Lightning's loop with validation, a schedule and a checkpoint that another model begins with."""
+    import pytorch_lightning as pl
+
+    x, y = tensors(rng.standard_normal((32, 4)).astype("f4"))[0], labels(3, 32)
+
+    class Small(pl.LightningModule):
+        def __init__(self, width: int = 8) -> None:
+            super().__init__()
+            self.save_hyperparameters()
+            self.net = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.ReLU(), torch.nn.Linear(width, 3))
+            self.losses: list[float] = []
+
+        def training_step(self, batch: Any, number: int) -> Any:
+            loss = torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.losses.append(loss.item())
+            self.log("loss", loss)
+            return loss
+
+        def validation_step(self, batch: Any, number: int) -> None:
+            self.log("validated", torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+
+        def configure_optimizers(self) -> Any:
+            optimizer = adamw(self.parameters())
+            return {"optimizer": optimizer, "lr_scheduler": torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)}
+
+    model = Small(width=6)
+    same_weights("lightning", model)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    folder = FOLDER / f"lightning_{WHO}"
+    loop = pl.Trainer(max_epochs=2, accelerator="cpu", default_root_dir=folder, gradient_clip_val=1.0, **quiet)
+    loop.fit(model, loader, loader)
+    yield {"lightning/losses": np.array(model.losses, "f4")}
+    loop.save_checkpoint(folder / "last.ckpt")
+    again = Small.load_from_checkpoint(folder / "last.ckpt", weights_only=True)
+    assert again.hparams.width == 6
+    found = loop.validate(again, loader, verbose=False)
+    yield {"lightning/validated": np.array(found[0]["validated"], "f4")}
+    for key, value in again.state_dict().items():
+        yield {f"lightning/weight {key}": array(value)}
+
+
+def diffusers() -> Iterator[dict[str, Any]]:
+    """A network that learns to take noise away, and the loop that makes images with it."""
+    from diffusers import DDIMScheduler, DDPMScheduler, UNet2DModel
+
+    shape = {"sample_size": 16, "in_channels": 1, "out_channels": 1, "block_out_channels": (8, 16)}
+    blocks = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
+    model = UNet2DModel(layers_per_block=1, norm_num_groups=4, attention_head_dim=4, **shape, **blocks)
+    schedule = DDPMScheduler(num_train_timesteps=20)
+    x, noise = images(16, 1), images(16, 1)
+    times = tensors(np.array([1, 5, 9, 18]))[0]
+
+    def loss_of(model: Any, step: int) -> Any:
+        output = model(schedule.add_noise(x, noise, times), times).sample
+        return torch.nn.functional.mse_loss(output, noise), output
+
+    yield trained("diffusers", model, loss_of, sgd)
+    model.eval()
+    sampler, image = DDIMScheduler(num_train_timesteps=20), noise
+    sampler.set_timesteps(3)
+    with torch.no_grad():
+        for time in sampler.timesteps:
+            image = sampler.step(model(image, time).sample, time, image).prev_sample
+    yield {"diffusers/image": array(image)}
+
+
 def timm() -> Iterator[dict[str, Any]]:
     import timm
 

@@ -57,9 +57,11 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
 GROUPS = (
     "accelerate",
     "detection",
+    "diffusers",
     "einops",
     "families",
     "graphs",
+    "lightning",
     "safetensors",
     "timm",
     "torchmetrics",
