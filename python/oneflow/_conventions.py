@@ -19,6 +19,8 @@ class conventions:
     - An optimizer may have no parameters; PyTorch raises.
     - ``copy.deepcopy`` of a tensor that is no leaf gives a leaf of the same value; PyTorch raises.
     - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
+    - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters
+      that a loss does not use, and has the attributes of its module; PyTorch raises.
 
     The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
     variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.

@@ -30,12 +30,8 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "embedding",
         "embedding_renorm_",
         "ger",
-        "global_to_global",
         "instance_norm",
-        "local_to_global",
         "range",
-        "to_global",
-        "to_local",
     ),
     "_ops": ("ops",),
     "_symbols": (
@@ -112,7 +108,21 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names}
 # Methods that are functions too.
-_METHODS = ("contiguous", "expand", "new_ones", "repeat", "view")
+_METHODS = (
+    "contiguous",
+    "expand",
+    "global_to_global",
+    "local_to_global",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+    "repeat",
+    "to_global",
+    "to_local",
+    "view",
+)
 NAMES = frozenset((*_HOMES, *_METHODS))
 
 

@@ -216,3 +216,15 @@ def test_an_sbp_is_chosen_by_a_function_of_the_tensor_or_of_the_nest_too() -> No
 
     s, b = sbp.split, (sbp.broadcast,)
     assert run_ranks(2, rank) == [[(s(0),), b, (s(1),), b]] * 2
+
+
+def test_new_tensors_are_like_global_ones_and_addresses_those_of_the_part() -> None:
+    def rank() -> None:
+        x = torch.zeros(4, 2, dtype=torch.float64, placement=torch.placement.all("cpu"), sbp=sbp.split(1))
+        y, z = x.new_tensor([[1, 2], [3, 4]]), x.new_tensor(5)
+        assert y.sbp == x.sbp and y.placement == x.placement and y.dtype == torch.float64
+        assert y.numpy().tolist() == [[1, 2], [3, 4]] and z.sbp == (sbp.broadcast,)
+        assert x.data_ptr() == x.to_local().data_ptr() != 0
+
+    for n in (1, 2):
+        run_ranks(n, rank)

@@ -147,6 +147,8 @@ def test_gradients_are_averaged_where_some_parameters_get_none() -> None:
         net = DistributedDataParallel(Branches())
         for _ in range(2):
             net(torch.ones(1, 2), "a").sum().backward()
+        assert net.a is net.module.a and not hasattr(net, "d")
+        assert DistributedDataParallel(nn.ReLU())(torch.ones(1)).item() == 1
         return [p.grad.flatten().tolist() for p in net.parameters()]
 
     with torch.conventions("oneflow"):

@@ -108,7 +108,8 @@ fn decide(
             let row = &cand.row;
             let fits_dest = dest.is_empty()
                 || (row.outs.iter().zip(&dest).all(|(o, d)| *o == d[axis])
-                    && (0..row.ins.len()).all(|i| fixed >> i & 1 == 0 || row.ins[i] == now(i)));
+                    && (0..row.ins.len())
+                        .all(|i| fixed.checked_shr(i as u32).unwrap_or(0) & 1 == 0 || row.ins[i] == now(i)));
             let fits = |s: &Sbp, sizes: &Dims| splits(*s, sizes, n, cand.even);
             let fits_shape = row.ins.iter().zip(&in_sizes).all(|(s, z)| fits(s, z))
                 && row.outs.iter().zip(&out_sizes).all(|(s, z)| fits(s, z));

@@ -89,7 +89,7 @@ impl Rules<'_> {
             self.push(ins, SmallVec::from_elem(Sbp::S(d as u8), self.outs.len()));
         }
         for mask in linear {
-            let named = |i: usize| mask >> i & 1 == 1;
+            let named = |i: usize| i < 32 && mask >> i & 1 == 1;
             let there = (0..32).filter(|i| named(*i)).all(|i| self.c.opt(i).is_some());
             // A cast that drops digits does not commute with a sum.
             let keeps = (0..self.n_ins()).filter(|i| named(*i)).filter_map(|i| self.c.opt(i)).all(|t| {

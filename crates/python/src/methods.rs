@@ -202,7 +202,11 @@ plain! {
     numel = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.numel()));
     element_size = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.dtype().size()));
     storage_offset = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.offset()));
-    data_ptr = |_py, _o, t| checked(ffi::PyLong_FromSize_t(if t.numel() == 0 { 0 } else { t.data_ptr() as usize }));
+    data_ptr = |_py, _o, t| {
+        // Of a global tensor: of this rank's part.
+        let t = oneflow_global::global_of(t).and_then(|g| g.local.as_ref()).unwrap_or(t);
+        checked(ffi::PyLong_FromSize_t(if t.numel() == 0 { 0 } else { t.data_ptr() as usize }))
+    };
     untyped_storage = |py, _o, t| Ok(storage::of(py, t).pend(py)?.into_ptr());
     is_floating_point = |_py, _o, t| Ok(boolean(t.dtype().is_float()));
     is_complex = |_py, _o, t| Ok(boolean(t.dtype().is_complex()));
@@ -476,7 +480,10 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
         let (dtype, device) = create::wanted(py, "new_tensor", dtype, device, None)?;
         let grad = flag(py, "new_tensor", "requires_grad", grad, false)?;
         let dtype = dtype.unwrap_or(like.dtype());
-        let t = create::from_data(py, data, Some(dtype), Some(device.unwrap_or(like.device())))?;
+        let mut t = create::from_data(py, data, Some(dtype), Some(device.unwrap_or(like.device())))?;
+        if device.is_none() {
+            t = placed::beside(py, t, like)?;
+        }
         if grad {
             ag::set_requires_grad(&t, true)?;
         }

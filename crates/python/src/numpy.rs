@@ -268,6 +268,10 @@ fn array<'py>(py: Python<'py>, t: &Tensor) -> Result<Bound<'py, PyAny>> {
     };
     let make = || -> PyResult<Bound<'py, PyAny>> {
         let item = t.dtype().size() as i64;
+        if t.data_ptr().is_null() {
+            // Memory of no bytes that somebody else brought: NumPy wants an address.
+            return py.import("numpy")?.call_method1("ndarray", (PyTuple::new(py, t.sizes())?, typestr));
+        }
         let d = PyDict::new(py);
         d.set_item("version", 3)?;
         d.set_item("typestr", typestr)?;

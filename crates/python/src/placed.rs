@@ -228,6 +228,16 @@ fn placed(py: Python<'_>, t: &Tensor, to: Spread, function: &str, synchronized: 
     detach(py, place)
 }
 
+/// New data in the layout of the tensor whose method makes them, if that is global.
+pub fn beside(py: Python<'_>, t: Tensor, like: &Tensor) -> Result<Tensor> {
+    match oneflow_global::global_of(like).map(|g| g.spread) {
+        Some(to) if to.check(t.sizes(), "new_tensor()").is_ok() => placed(py, &t, to, "new_tensor", true),
+        // A split of a dimension that the data do not have.
+        Some(to) => placed(py, &t, Spread::broadcast(to.placement_id)?, "new_tensor", true),
+        None => Ok(t),
+    }
+}
+
 /// A tensor of the class's constructor, laid out as its arguments (null where they are absent) or the thread want it.
 ///
 /// # Safety

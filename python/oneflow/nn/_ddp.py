@@ -81,10 +81,10 @@ class DistributedDataParallel(Module):
         if device_ids is not None and len(device_ids) > 1:
             raise NotImplementedError("DistributedDataParallel: one device a process; start a process for each")
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-        if not named:
+        if not named and not _conventions.are_oneflows():
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
-                "gradient."
+                f"gradient. {_conventions.HINT}"
             )
         for name, p in named:
             if p.is_global or p.device.type != "cpu":
@@ -107,6 +107,15 @@ class DistributedDataParallel(Module):
         self._reducer = _Reducer(
             _buckets([p for _, p in reversed(named)], cap, most), process_group, gradient_as_bucket_view
         )
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            # OneFlow's function of this name returns the module itself.
+            if name == "module" or not _conventions.are_oneflows():
+                raise
+        return getattr(self.module, name)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the module."""

@@ -1,4 +1,4 @@
-"""Gradients of values that a write forgets are zero, as in PyTorch, and not absent."""
+"""Gradients that must not be absent: of values that a write forgets (zeros, as in PyTorch), of many inputs."""
 
 import oneflow
 import pytest
@@ -44,3 +44,17 @@ def test_a_forgotten_value_has_a_gradient_of_zeros(name, part):
             return x.grad
 
     assert Graph()().tolist() == [[0.0] * 4] * 3
+
+
+@pytest.mark.parametrize("name", ["stack", "cat"])
+@pytest.mark.parametrize("n", [64, 65, 130])
+def test_every_one_of_many_inputs_gets_its_gradient(name, n):
+    """Which inputs want a gradient is kept in the bits of a word."""
+
+    def program(torch, wanted):
+        inputs = [torch.full((2,), float(i), requires_grad=i in wanted) for i in range(n)]
+        (getattr(torch, name)(inputs) ** 2).sum().backward()
+        return [None if x.grad is None else x.grad.tolist() for x in inputs]
+
+    for wanted in (range(n), [n - 1], [0], [62, n - 2]):
+        assert program(oneflow, wanted) == program(torch, wanted)
