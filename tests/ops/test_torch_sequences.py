@@ -337,11 +337,11 @@ def test_what_needs_positions_is_refused():
         def build(self, x):
             return oneflow.nn.functional.dropout(x, 0.5)
 
-    with pytest.raises(NotImplementedError, match="mt19937.*graph"):
+    with pytest.raises(NotImplementedError, match=r"mt19937.*graph"):
         Drawn()(oneflow.ones(4))
-    with pytest.raises(NotImplementedError, match="mt19937.*vmap"):
+    with pytest.raises(NotImplementedError, match=r"mt19937.*vmap"):
         oneflow.vmap(lambda x: oneflow.nn.functional.dropout(x, 0.5), randomness="same")(oneflow.ones(3, 4))
-    with pytest.raises(NotImplementedError, match="mt19937.*gamma|Gamma.*mt19937"):
+    with pytest.raises(NotImplementedError, match=r"mt19937.*gamma|Gamma.*mt19937"):
         oneflow._standard_gamma(oneflow.ones(3))
     with pytest.raises(RuntimeError, match="no position"):
         oneflow.default_generator.get_offset()

@@ -43,7 +43,13 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """:func:`scatter` of arguments and of named ones, as many of each."""
+    """:func:`scatter` of arguments and of named ones, as many of each.
+
+    Example::
+
+        >>> nn.parallel.scatter_gather.scatter_kwargs((oneflow.arange(2),), {}, ["cpu", "cpu"])
+        (((tensor([0]),), (tensor([1]),)), ({}, {}))
+    """
     cut = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
     n = max(len(cut), len(named))
