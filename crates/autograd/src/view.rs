@@ -53,10 +53,10 @@ pub(crate) fn rebase(view: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
     }
     let attrs = layout(view, &base);
     let edges = SmallVec::from_iter([edge(&base), Some(Edge { node, nr })]);
-    let scattered = op_node(&as_strided::SCATTER, attrs.clone(), edges, &[&base, view], &base);
+    let scattered = op_node(&as_strided::SCATTER_FROM_FIRST, attrs.clone(), edges, &[&base, view], &base);
     link(&base, scattered.clone(), 0);
     let edges = SmallVec::from_iter([Some(Edge { node: scattered, nr: 0 })]);
-    link(view, op_node(&as_strided::OP, attrs, edges, &[&base], view), 0);
+    link(view, op_node(&as_strided::FROM_FIRST, attrs, edges, &[&base], view), 0);
     Ok(())
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn relink(view: &Tensor) -> Option<Edge> {
     let node = if view.dtype() != base.dtype() {
         view_of_parts(view, base, edge(base)).ok()?
     } else {
-        op_node(&as_strided::OP, layout(view, base), SmallVec::from_iter([edge(base)]), &[base], view)
+        op_node(&as_strided::FROM_FIRST, layout(view, base), SmallVec::from_iter([edge(base)]), &[base], view)
     };
     link(view, node.clone(), 0);
     Some(Edge { node, nr: 0 })
@@ -98,7 +98,7 @@ fn view_of_parts(view: &Tensor, base: &Tensor, from: Option<Edge>) -> Result<Arc
     let (shell, attrs) = parts(view, base)?;
     let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([from]), &[base], &shell);
     let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 })]);
-    Ok(op_node(&as_strided::OP, attrs, edges, &[&shell], view))
+    Ok(op_node(&as_strided::FROM_FIRST, attrs, edges, &[&shell], view))
 }
 
 /// As `rebase` where the view is of the parts of a complex base.
@@ -107,7 +107,7 @@ fn rebase_parts(view: &Tensor, base: &Tensor, written: Edge) -> Result<()> {
     let whole = |node| SmallVec::from_iter([Some(Edge { node, nr: 0 })]);
     let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([edge(base)]), &[base], &shell);
     let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 }), Some(written)]);
-    let scattered = op_node(&as_strided::SCATTER, attrs, edges, &[&shell, view], &shell);
+    let scattered = op_node(&as_strided::SCATTER_FROM_FIRST, attrs, edges, &[&shell, view], &shell);
     let node = op_node(&complex::VIEW_AS_COMPLEX, Attrs::new(&[]), whole(scattered), &[&shell], base);
     link(base, node.clone(), 0);
     link(view, view_of_parts(view, base, Some(Edge { node, nr: 0 }))?, 0);

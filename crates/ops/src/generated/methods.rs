@@ -9,6 +9,10 @@ use smallvec::SmallVec;
 
 /// Every op whose first parameter is a tensor, as a method.
 pub trait TensorOps {
+    /// `_as_strided(Tensor(a) input, int[] size, int[] stride, int offset) -> Tensor(a)`
+    fn _as_strided(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor>;
+    /// `_as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset) -> Tensor`
+    fn _as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor>;
     /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
     fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor>;
     /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
@@ -2893,6 +2897,28 @@ pub trait TensorOps {
 }
 
 impl TensorOps for Tensor {
+    #[inline]
+    fn _as_strided(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::as_strided::FROM_FIRST,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size), Arg::Ints(stride), Arg::Int(offset)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn _as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::as_strided::SCATTER_FROM_FIRST,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Ints(size), Arg::Ints(stride), Arg::Int(offset)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     #[inline]
     fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor> {
         let call =

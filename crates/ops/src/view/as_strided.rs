@@ -1,6 +1,10 @@
 //! Any layout of a storage, and writing into one: the two ops in-place on views is made of.
+//!
+//! The public ops count offsets from the start of the storage. Their gradients cannot know where the input lay in it, so each
+//! is recorded as a private op whose offset counts from the input's first element. Gradients come in layouts of their own; the
+//! rules bring them to the layout of the input before sizes and strides are applied.
 
-use super::VIEW;
+use super::{VIEW, give};
 use crate::prelude::*;
 
 /// Whether two indices may name the same element.
@@ -45,6 +49,73 @@ fn checked(c: &Call<'_>, arg: usize, offset: i64, n: Option<i64>) -> Result<(Dim
     Ok((Dims::from_slice(size), Dims::from_slice(stride)))
 }
 
+/// One past the furthest element of a layout.
+fn end(size: &[i64], stride: &[i64], offset: i64) -> i64 {
+    if size.contains(&0) { 0 } else { offset + size.iter().zip(stride).map(|(n, s)| (n - 1) * s).sum::<i64>() + 1 }
+}
+
+/// Whether both strides lay elements of this size in the same way.
+fn alike(size: &[i64], a: &[i64], b: &[i64]) -> bool {
+    size.iter().zip(a.iter().zip(b)).all(|(n, (a, b))| *n <= 1 || a == b)
+}
+
+/// `t` with the strides of `like`.
+fn laid_out_as(t: &Tensor, like: &Meta) -> Result<Tensor> {
+    if alike(&like.sizes, t.strides(), &like.strides) {
+        return Ok(t.clone());
+    }
+    if like.is_contiguous() {
+        return t.contiguous();
+    }
+    let memory = t.new_zeros(&[end(&like.sizes, &like.strides, 0)])?;
+    memory._as_strided_scatter(t, &like.sizes, &like.strides, 0)?._as_strided(&like.sizes, &like.strides, 0)
+}
+
+/// Numbers of a memory's elements in the order of a layout, made from `of`: they live where it does (device, ranks).
+fn places(of: &Tensor, n: i64, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
+    let all = of.new_ones_with(&[n], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64)?;
+    all._as_strided(size, stride, offset)?.reshape(&[size.iter().product()])
+}
+
+/// The gradient of a layout's base: `g` at its places in the memory of the base, zero elsewhere. Places that the layout names
+/// several times get the sum; where the base itself names a place several times, each of its elements gets an equal part.
+fn into_base(g: &Tensor, size: &[i64], stride: &[i64], offset: i64, base: &Meta) -> Result<Tensor> {
+    if size.contains(&0) || base.numel() == 0 {
+        return g.new_zeros(&base.sizes);
+    }
+    let first = offset.min(0);
+    let offset = offset - first;
+    let n = end(size, stride, offset).max(end(&base.sizes, &base.strides, -first));
+    let whole = base.is_contiguous() && n == base.numel();
+    let zeros = if whole { g.new_zeros(&base.sizes)? } else { g.new_zeros(&[n])? };
+    let memory = if overlapping(size, stride) {
+        let at = places(g, n, size, stride, offset)?;
+        zeros.reshape(&[n])?.index_add(0, &at, &g.reshape(&[size.iter().product()])?)?
+    } else {
+        zeros._as_strided_scatter(g, size, stride, offset)?
+    };
+    if whole {
+        return memory.reshape(&base.sizes);
+    }
+    let memory = if overlapping(&base.sizes, &base.strides) {
+        let at = places(g, n, &base.sizes, &base.strides, -first)?;
+        let ones = g.new_ones(&[base.numel()])?;
+        memory.div(&g.new_zeros(&[n])?.index_add(0, &at, &ones)?)?
+    } else {
+        memory
+    };
+    memory._as_strided(&base.sizes, &base.strides, -first)
+}
+
+fn layout_samples() -> Vec<Sample> {
+    let t = |s: &[i64], n: &[i64], st: &[i64], o: i64| {
+        let o = SampleArg::Int(o);
+        let layout = [SampleArg::Ints(n.to_vec()), SampleArg::Ints(st.to_vec()), o];
+        Sample::new(std::iter::once(SampleArg::f32(s)).chain(layout).collect())
+    };
+    vec![t(&[6], &[2, 2], &[3, 1], 0), t(&[4, 3], &[3, 2], &[1, 3], 2), t(&[3], &[], &[], 1)]
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"),
     doc: "A view of the input's storage with the given size, stride and offset (in elements).
@@ -56,105 +127,119 @@ Example::
             [3, 4]])",
     infer: |c, outs| {
         let x = c.t(0)?;
-        let offset = c.arg(2).int().unwrap_or(x.offset());
-        let n = x.storage().map(|s| (s.bytes() / x.dtype().size()) as i64);
-        let (size, stride) = checked(c, 0, offset, n)?;
-        outs.view(0, x, size, stride, offset)
+        view(c, outs, c.arg(2).int().unwrap_or(x.offset()))
     },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let offset = c.arg(2).int().map_or(0, |o| o - x.offset());
+        give(outs, x._as_strided(c.ints(0)?, c.ints(1)?, offset)?)
+    }),
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
+    samples: layout_samples,
+    ..VIEW
+};
+
+pub static FROM_FIRST: OpDef = OpDef {
+    sig: Sig::parse("_as_strided(Tensor(a) input, int[] size, int[] stride, int offset) -> Tensor(a)"),
+    doc: "`as_strided` whose offset counts from the input's first element.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| view(c, outs, c.t(0)?.offset() + c.int(2)?),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            // The gradient of a view of a dense tensor lies at the same places of a zero tensor.
-            let m = c.in_meta(0)?;
             let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
-            out.set(0, || {
-                let zeros = c.g()?.new_zeros(&m.sizes)?;
-                if !overlapping(size, stride) {
-                    return zeros.as_strided_scatter(c.g()?, size, stride, c.arg(2).int());
-                }
-                // Elements seen more than once gather the gradients of all their places.
-                let n = m.numel();
-                // Made from the gradient, so that they live where it does: on this device, or over its ranks.
-                let places = c.g()?.new_ones_with(&[n], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64)?;
-                let places = places.as_strided(size, stride, c.arg(2).int())?;
-                let seen: i64 = size.iter().product();
-                let sum = zeros.reshape(&[n])?.index_add(0, &places.reshape(&[seen])?, &c.g()?.reshape(&[seen])?)?;
-                sum.reshape(&m.sizes)
-            })
+            let base = c.in_meta(0)?;
+            out.set(0, || into_base(c.g()?, size, stride, c.arg(2).int().unwrap_or(0), base))
         },
     },
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
-    samples: || {
-        let t = |s: &[i64], n: &[i64], st: &[i64], o: i64| {
-            Sample::new(vec![
-                SampleArg::f32(s),
-                SampleArg::Ints(n.to_vec()),
-                SampleArg::Ints(st.to_vec()),
-                SampleArg::Int(o),
-            ])
-        };
-        vec![t(&[6], &[2, 2], &[3, 1], 0), t(&[4, 3], &[3, 2], &[1, 3], 2), t(&[3], &[], &[], 1)]
-    },
+    samples: layout_samples,
     ..VIEW
 };
+
+fn view(c: &Call<'_>, outs: &mut Outs, offset: i64) -> Result<()> {
+    let x = c.t(0)?;
+    let n = x.storage().map(|s| (s.bytes() / x.dtype().size()) as i64);
+    let (size, stride) = checked(c, 0, offset, n)?;
+    outs.view(0, x, size, stride, offset)
+}
+
+fn scatter_samples() -> Vec<Sample> {
+    let layout = [SampleArg::Ints(vec![2, 2]), SampleArg::Ints(vec![3, 1]), SampleArg::Int(1)];
+    let tensors = [SampleArg::f32(&[6]), SampleArg::f32(&[2, 2])];
+    vec![Sample::new(tensors.into_iter().chain(layout).collect())]
+}
 
 pub static SCATTER: OpDef = OpDef {
     sig: Sig::parse(
         "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     ),
     doc:
-        "A copy of `input` (dense, from its storage's start) in which the elements of the given layout come from `src`.
+        "A copy of `input`, with its strides, in which the elements of the given layout come from `src`. Strides and offset are
+those of `input`'s own storage.
 
 Example::
 
     >>> oneflow.as_strided_scatter(oneflow.zeros(4), oneflow.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])",
     faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let (x, src, size) = (c.t(0)?, c.t(1)?, c.ints(0)?);
-        if src.sizes() != size {
-            return Err(Error::runtime(format!(
-                "as_strided_scatter(): expected src to have a size equal to the slice: src {:?}, slice {size:?}",
-                src.sizes()
-            )));
-        }
-        // The input's own offset does not count in the dense copy.
-        checked(c, 0, c.arg(2).int().map_or(0, |o| o - x.offset()), Some(x.numel()))?;
-        outs.push(x.dtype(), x.device(), x.sizes())
-    },
+    compose: Some(|c, outs| {
+        let x = c.t(0)?;
+        let offset = c.arg(2).int().map_or(0, |o| o - x.offset());
+        give(outs, x._as_strided_scatter(c.t(1)?, c.ints(0)?, c.ints(1)?, offset)?)
+    }),
+    infer: |c, outs| scattered(c, outs, c.arg(2).int().map_or(0, |o| o - c.t(0).map_or(0, Tensor::offset))),
     kernel: Kernel::Prim {
         prim: &COPY,
-        lower: |c, _, l| {
-            l.init = Some(0);
-            let (size, stride) = (Dims::from_slice(c.ints(0)?), Dims::from_slice(c.ints(1)?));
-            // The input's own offset does not count in the dense copy.
-            let offset = c.arg(2).int().map_or(0, |o| o - c.t(0).map_or(0, Tensor::offset));
-            l.input(1).output_as(0, size, stride, offset);
-            Ok(())
-        },
+        lower: |c, _, l| lower_scatter(c, l, c.arg(2).int().map_or(0, |o| o - c.t(0).map_or(0, Tensor::offset))),
     },
+    grad: Grad::Compose,
+    sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
+    samples: scatter_samples,
+    ..OpDef::BASE
+};
+
+pub static SCATTER_FROM_FIRST: OpDef = OpDef {
+    sig: Sig::parse("_as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset) -> Tensor"),
+    doc: "`as_strided_scatter` whose offset counts from the input's first element.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| scattered(c, outs, c.int(2)?),
+    kernel: Kernel::Prim { prim: &COPY, lower: |c, _, l| lower_scatter(c, l, c.int(2)?) },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
             let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
-            out.set(1, || c.g()?.contiguous()?.as_strided(size, stride, c.arg(2).int()))?;
-            out.set(0, || {
-                let zeros = c.g()?.new_zeros(size)?;
-                c.g()?.as_strided_scatter(&zeros, size, stride, c.arg(2).int())
-            })
+            let offset = c.arg(2).int().unwrap_or(0);
+            let g = laid_out_as(c.g()?, &c.out_metas[0])?;
+            out.set(1, || g._as_strided(size, stride, offset))?;
+            out.set(0, || g._as_strided_scatter(&g.new_zeros(size)?, size, stride, offset))
         },
     },
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
-    samples: || {
-        vec![Sample::new(vec![
-            SampleArg::f32(&[6]),
-            SampleArg::f32(&[2, 2]),
-            SampleArg::Ints(vec![2, 2]),
-            SampleArg::Ints(vec![3, 1]),
-            SampleArg::Int(1),
-        ])]
-    },
+    samples: scatter_samples,
     ..OpDef::BASE
 };
+
+/// The result of a scatter has the strides of its input; contiguous ones where the input names an element twice.
+fn scattered(c: &Call<'_>, outs: &mut Outs, offset: i64) -> Result<()> {
+    let (x, src, size) = (c.t(0)?, c.t(1)?, c.ints(0)?);
+    if src.sizes() != size {
+        return Err(Error::runtime(format!(
+            "as_strided_scatter(): expected src to have a size equal to the slice: src {:?}, slice {size:?}",
+            src.sizes()
+        )));
+    }
+    let strides =
+        if overlapping(x.sizes(), x.strides()) { contiguous_strides(x.sizes()) } else { Dims::from_slice(x.strides()) };
+    checked(c, 0, offset, Some(end(x.sizes(), &strides, 0)))?;
+    outs.push_strided(x.dtype(), x.device(), Dims::from_slice(x.sizes()), strides)
+}
+
+fn lower_scatter(c: &Call<'_>, l: &mut Lowered, offset: i64) -> Result<()> {
+    l.init = Some(0);
+    l.input(1).output_as(0, Dims::from_slice(c.ints(0)?), Dims::from_slice(c.ints(1)?), offset);
+    Ok(())
+}
