@@ -36,7 +36,7 @@ pub use oneflow_ep as ep;
 pub use oneflow_kernels_prim as kernels;
 pub use op::{Amp, Batching, Cost, Faces, Kernel, OpDef, Sample, SampleArg, ShapeOf, Traits, no_keys};
 pub use outs::Outs;
-pub use overlap::{has_internal_overlap, overlaps};
+pub use overlap::{Overlap, has_internal_overlap, overlap, overlaps};
 pub use sbp_rule::{DimGroup, Localize, Mesh, Row, Rows, SbpRule};
 pub use sig::{Param, Return, Sig, Ty};
 pub use sparse_maker::{make_sparse, set_sparse_maker};

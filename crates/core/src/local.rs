@@ -5,7 +5,7 @@
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
 use crate::{Call, Dest, Kernel, Lowered, Operand, Slot, Tensor, Tls, Traits, bit, tls, with_tls};
-use crate::{has_internal_overlap, overlaps};
+use crate::{Overlap, has_internal_overlap, overlap, overlaps};
 use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
 use oneflow_ep::provider;
 use oneflow_kernels_prim::{COPY, Expr, Launch, Params, View};
@@ -323,6 +323,8 @@ const FEW: usize = 4;
 
 fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     let elementwise = matches!(c.op.kernel, Kernel::Elementwise(_));
+    // Ops that read and write element by element refuse what a copy could not put right in PyTorch.
+    let refuses = elementwise || matches!(c.op.kernel, Kernel::Prim { prim, .. } if std::ptr::eq(prim, &COPY));
     let mut direct = true;
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
@@ -337,21 +339,11 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
             if starts_here {
                 continue;
             }
-            if overlaps(t, d) {
-                if elementwise
-                    && !has_internal_overlap(t)
-                    && t.storage().is_some()
-                    && c.ins.iter().flatten().any(|x| x.same(d))
-                {
-                    return Err(shared_memory(c));
-                }
-                direct = false;
-            } else if !elementwise
-                && !c.op.traits.has(Traits::ALIAS_OK)
-                && t.numel() > 0
-                && t.data_ptr() == d.data_ptr()
-            {
-                direct = false;
+            match overlap(t, d) {
+                Overlap::No => {}
+                Overlap::Partial if refuses => return Err(shared_memory(c)),
+                Overlap::Partial | Overlap::Maybe => direct = false,
+                Overlap::Same => direct &= elementwise || c.op.traits.has(Traits::ALIAS_OK) || t.numel() == 0,
             }
         }
     }
