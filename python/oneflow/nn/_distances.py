@@ -13,7 +13,10 @@ from oneflow.nn._amp import in_float32
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
     """The p-norm along a dimension; its gradient at zero is zero."""
     if p == 0:
-        return (x != 0).to(x.dtype).sum(dim, keepdim)
+        # A count, with the gradient of a constant.
+        return (x != 0).to(x.dtype).sum(dim, keepdim) + x.masked_fill(oneflow.ones_like(x, dtype=oneflow.bool), 0).sum(
+            dim, keepdim
+        )
     size = x.abs()
     if p == 1:
         return size.sum(dim, keepdim)
@@ -21,9 +24,26 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
         return size.amax(dim, keepdim)
     if p == -math.inf:
         return size.amin(dim, keepdim)
-    powers = (x * x if p == 2 else size.pow(p)).sum(dim, keepdim)
+    powers = (x * x if p == 2 else _power(size, p)).sum(dim, keepdim)
     zero = powers == 0
     return powers.masked_fill(zero, 1.0).pow(1.0 / p).masked_fill(zero, 0.0) if p > 0 else powers.pow(1.0 / p)
+
+
+def _power(size: Tensor, p: float) -> Tensor:
+    """``size ** p`` whose gradient at zero is zero, where it is infinite for ``p`` below one."""
+    if not 0 < p < 1:
+        return size.pow(p)
+    zero = size == 0
+    return size.masked_fill(zero, 1.0).pow(p).masked_fill(zero, 0.0)
+
+
+def _greatest(x: Tensor, dim: int) -> Tensor:
+    """The greatest size along a dimension; each of several that are equal gets the whole gradient."""
+    size = x.abs()
+    most = size.detach().amax(dim, keepdim=True)
+    # Infinite differences cancel to NaN.
+    slope = (size - size.detach()).nan_to_num(0.0).masked_fill(size.detach() != most, 0)
+    return most.squeeze(dim) + slope.sum(dim)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
@@ -101,7 +121,8 @@ def cdist(
     many = max(x1.shape[-2], x2.shape[-2]) > 25 and compute_mode != "donot_use_mm_for_euclid_dist"
     if p == 2 and (many or compute_mode == "use_mm_for_euclid_dist"):
         return _euclidean_by_product(x1, x2)
-    return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return _greatest(apart, -1) if p == math.inf else _norm(apart, p, -1)
 
 
 def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
@@ -135,4 +156,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if n <= 1:
         return input.new_zeros((0,)) + input.sum() * 0
     first, second = beside(input, oneflow.triu_indices(n, n, 1, device=input.device)).unbind(0)
-    return _norm(input.index_select(0, first) - input.index_select(0, second), p, -1)
+    apart = input.index_select(0, first) - input.index_select(0, second)
+    return _greatest(apart, -1) if p == math.inf else _norm(apart, p, -1)

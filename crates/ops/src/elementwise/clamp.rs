@@ -102,7 +102,8 @@ pub static TENSOR: OpDef = OpDef {
             // Where each limit is the result, and where it ties with the input and they share. Of limits that cross, the
             // upper one wins; limits that are equal leave a tie to the input.
             let ordered = |strict: bool| match (lo, hi) {
-                (Some(lo), Some(hi)) => (if strict { lo.lt(hi) } else { lo.le(hi) }).map(Some),
+                (Some(lo), Some(hi)) if strict => lo.lt(hi).map(Some),
+                (Some(lo), Some(hi)) => lo.gt(hi)?.logical_not().map(Some),
                 _ => Ok(None),
             };
             let and = |m: Tensor, o: &Option<Tensor>| match o {

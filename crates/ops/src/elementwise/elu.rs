@@ -8,7 +8,7 @@ static EXPR: Expr = expr!(float "elu", |x; p| {
     L::select(x.gt(L::splat(0.0)), x * p[0], (x * p[2]).expm1() * p[1])
 });
 static BACKWARD_EXPR: Expr = expr!(float "elu_backward", |g, x; p| {
-    L::select(x.gt(L::splat(0.0)), g * p[0], g * p[1] * p[2] * (x * p[2]).exp())
+    L::select(x.le(L::splat(0.0)), g * p[1] * p[2] * (x * p[2]).exp(), g * p[0])
 });
 
 /// Of SELU: the fixed point of mean zero and variance one.

@@ -5,7 +5,7 @@ use crate::prelude::*;
 
 static TANH_EXPR: Expr = expr!(num "hardtanh", |x; p| x.maximum(p[0]).minimum(p[1]));
 static TANH_BACKWARD_EXPR: Expr = expr!(num "hardtanh_backward", |g, x; p| {
-    L::select(x.le(p[0]) | x.ge(p[1]), L::splat(0.0), g)
+    L::select(p[0].lt(x) & x.lt(p[1]), g, L::splat(0.0))
 });
 static SIGMOID_EXPR: Expr = expr!(float "hardsigmoid", |x| {
     (x + L::splat(3.0)).maximum(L::splat(0.0)).minimum(L::splat(6.0)) / L::splat(6.0)

@@ -78,7 +78,9 @@ fn grads(c: &GradCall<'_>, out: &mut Grads, inside: impl Fn(Operand<'_>) -> Resu
     let limit = c.x(1)?;
     let (kept, tie) = (inside(limit.into())?, x.eq(limit)?);
     let half = g.mul(0.5)?;
-    out.set(0, || tie.r#where(&half, &kept.r#where(g, 0.0)?))?;
+    // Where one of them is NaN both get the gradient.
+    let unordered = x.ne(x)?.logical_or(&limit.ne(limit)?)?;
+    out.set(0, || tie.r#where(&half, &kept.logical_or(&unordered)?.r#where(g, 0.0)?))?;
     out.set(1, || tie.r#where(&half, &kept.r#where(0.0, g)?))
 }
 

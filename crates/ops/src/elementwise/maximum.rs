@@ -23,8 +23,9 @@ Example::
             let (x, y) = (c.x(0)?, c.x(1)?);
             // Equal operands share the gradient.
             let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
-            out.set(0, || x.ge(y)?.r#where(&half, 0.0))?;
-            out.set(1, || y.ge(x)?.r#where(&half, 0.0))
+            // NaN is no less than anything: both get the gradient.
+            out.set(0, || x.lt(y)?.r#where(0.0, &half))?;
+            out.set(1, || y.lt(x)?.r#where(0.0, &half))
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES),

@@ -23,8 +23,9 @@ Example::
             let (x, y) = (c.x(0)?, c.x(1)?);
             // Equal operands share the gradient.
             let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
-            out.set(0, || x.le(y)?.r#where(&half, 0.0))?;
-            out.set(1, || y.le(x)?.r#where(&half, 0.0))
+            // NaN is no greater than anything: both get the gradient.
+            out.set(0, || x.gt(y)?.r#where(0.0, &half))?;
+            out.set(1, || y.gt(x)?.r#where(0.0, &half))
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES),

@@ -60,8 +60,11 @@ Example::
             })?;
             out.set(1, || {
                 let (x, y) = (c.x(0)?, c.y(0)?);
-                // 0 ** e is constant in e (for e > 0), while log 0 is not a number to multiply with.
-                let slope = x.eq(0.0)?.r#where(0.0, &y.mul(&x.log()?)?)?;
+                // 0 ** e is constant in e (for e >= 0), while log 0 is not a number to multiply with.
+                let e = c.x(1)?;
+                let e = if e.dtype().is_complex() { e.real()? } else { e.clone() };
+                let constant = x.eq(0.0)?.logical_and(&e.ge(0.0)?)?;
+                let slope = constant.r#where(0.0, &y.mul(&x.log()?)?)?;
                 c.g()?.mul(&dual(&slope)?)
             })
         },
@@ -103,7 +106,8 @@ Example::
         f: |c, out| {
             let base = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
             out.set(0, || match base.parts() {
-                (0.0, 0.0) => c.g()?.zeros_like(),
+                // 0 ** e is infinite for e < 0, and constant elsewhere.
+                (0.0, 0.0) => c.y(0)?.isfinite()?.r#where(0.0, &c.g()?.mul(&c.y(0)?.mul(f64::NEG_INFINITY)?)?),
                 (re, im) if im != 0.0 || re < 0.0 && c.y(0)?.dtype().is_complex() => {
                     let log = Scalar::Complex(re.hypot(im).ln(), im.atan2(re));
                     c.g()?.mul(&dual(&c.y(0)?.mul(log)?)?)

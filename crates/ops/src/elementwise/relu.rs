@@ -29,7 +29,7 @@ Example::
     ..unary::SAME
 };
 
-static BACKWARD_EXPR: Expr = expr!(num "threshold_backward", |g, x; p| L::select(x.gt(p[0]), g, L::splat(0.0)));
+static BACKWARD_EXPR: Expr = expr!(num "threshold_backward", |g, x; p| L::select(x.le(p[0]), L::splat(0.0), g));
 
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor"),

@@ -9,7 +9,7 @@ static SOFT_EXPR: Expr = expr!(float "softshrink", |x; p| {
     let y = L::select(p[0].lt(x), x - p[0], x * L::splat(0.0));
     L::select(x.lt(-p[0]), x + p[0], y)
 });
-static BACKWARD_EXPR: Expr = expr!(float "shrink_backward", |g, x; p| L::select(x.abs().le(p[0]), L::splat(0.0), g));
+static BACKWARD_EXPR: Expr = expr!(float "shrink_backward", |g, x; p| L::select(p[0].lt(x.abs()), g, L::splat(0.0)));
 
 fn lambda(a: Arg<'_>) -> Scalar {
     a.scalar().unwrap_or(Scalar::Float(0.5))
@@ -62,7 +62,7 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradient of hardshrink and softshrink.",
     kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &BACKWARD_EXPR, 1)),
     compose: Some(|c, outs| {
-        outs.give(c.t(1)?.abs()?.le(lambda(c.arg(0)))?.r#where(0.0, c.t(0)?)?);
+        outs.give(c.t(1)?.abs()?.gt(lambda(c.arg(0)))?.r#where(c.t(0)?, 0.0)?);
         Ok(())
     }),
     grad: Grad::Rule {

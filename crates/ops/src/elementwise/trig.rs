@@ -206,7 +206,9 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             let (y, x) = (c.x(0)?, c.x(1)?);
-            let by = c.g()?.mul(&y.square()?.add(&x.square()?)?.reciprocal()?)?;
+            // The angle of the origin is a constant.
+            let square = y.square()?.add(&x.square()?)?;
+            let by = c.g()?.mul(&square.eq(0.0)?.r#where(0.0, &square.reciprocal()?)?)?;
             out.set(0, || by.mul(x))?;
             out.set(1, || by.mul(y)?.neg())
         },

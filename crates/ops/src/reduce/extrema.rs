@@ -64,6 +64,23 @@ fn lower_among(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> 
 /// max and min of all elements.
 const WHOLE: OpDef = OpDef {
     faces: Faces::FN_METHOD_OUT,
+    infer: |c, outs| {
+        let mask = dim_mask(c.name(), Arg::None, c.t(0)?.ndim())?;
+        not_empty(c, mask)?;
+        push(c, c.t(0)?.dtype(), mask, false, outs)
+    },
+    // Equal elements share the gradient; of a NaN all NaN do.
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        fix: Fix::None,
+        f: |c, out| {
+            out.set(0, || {
+                let (x, y) = (c.x(0)?, c.y(0)?);
+                let it = x.eq(y)?.logical_or(&x.ne(x)?.logical_and(&y.ne(y)?)?)?;
+                it.r#where(&c.g()?.div(&it.sum(None, false)?)?, 0.0)
+            })
+        },
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
     ..COMPOSED
 };

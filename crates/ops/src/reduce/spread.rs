@@ -95,7 +95,7 @@ Example::
                 apart.dtype().scalar_type_name()
             )));
         }
-        give(outs, apart.vector_norm(p, None::<&[i64]>, false)?)
+        give(outs, apart.linalg_vector_norm(p, None::<&[i64]>, false)?)
     }),
     samples: || {
         let t = |p| Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[4]), SampleArg::Float(p)]);
