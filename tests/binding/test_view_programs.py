@@ -162,12 +162,17 @@ def choose(seed):
         table = {"view": VIEWS, "write": WRITES, "make": MAKES}[kind]
         name = rng.choice(list(table))
         if kind == "write":
+            expanded = any(n > 1 and st == 0 for n, st in zip(t.shape, t.stride(), strict=True))
+            if expanded and name not in ("add_", "mul_", "copy_", "addcmul_"):
+                # PyTorch writes some of these several times, and has no gradient of them.
+                continue
             other = rng.randrange(len(pool))
             # A write whose other operand lies in the same memory saves a copy here, and fails in PyTorch's backward.
             apart = pool[other].untyped_storage().data_ptr() != t.untyped_storage().data_ptr()
             args = other if apart and rng.random() < 0.5 else None
         elif kind == "make":
-            args = () if name != "matmul" or t.dim() >= 2 else None
+            # Of more dimensions PyTorch saves copies, which later writes do not reach.
+            args = () if name != "matmul" or t.dim() == 2 else None
             args = None if name == "cat" and t.dim() == 0 else args
         else:
             args = view_arguments(rng, name, t)
@@ -266,14 +271,15 @@ def test_eager(chunk):
     assert not faults, f"{len(faults)} programs differ\n" + "\n".join(faults[:5])
 
 
-def traceable(first, n):
+def traceable(first, n, contiguous=False):
     """Programs from `first` on that PyTorch runs to their end, with its values, first and second gradients."""
     found = []
     seed = first
     while len(found) < n:
         program = choose(seed)
         theirs = outcome(torch, program)
-        if len(theirs) == 4 and all(isinstance(x, list) for x in theirs):
+        wanted = not contiguous or LEAVES[program[0]](torch, program[1]).is_contiguous()
+        if wanted and len(theirs) == 4 and all(isinstance(x, list) for x in theirs):
             found.append((seed, program, theirs))
         seed += 1
     return found
@@ -288,12 +294,15 @@ def traced(fw, program, leaf):
 
 @pytest.mark.parametrize("first", [10**6, 2 * 10**6])
 def test_in_a_graph(first):
-    """Forward, gradient and second gradient, all inside one `nn.Graph` of many programs."""
+    """Forward, gradient and second gradient, all inside one `nn.Graph` of many programs.
+
+    Their leaves are captured: an input of a graph is contiguous inside, whatever it is outside.
+    """
     programs = traceable(first, max(40, N_PROGRAMS // 40))
     leaves = [LEAVES[p[0]](flow, p[1]).detach() for _, p, _ in programs]
 
     class Programs(flow.nn.Graph):
-        def build(self, *leaves):
+        def build(self):
             out = []
             for (_, program, _), x in zip(programs, leaves, strict=True):
                 x = x.clone().requires_grad_()
@@ -303,12 +312,12 @@ def test_in_a_graph(first):
                 out.append([*[t.detach().clone() for t in pool], g.detach(), gg.detach()])
             return out
 
-    check(programs, Programs()(*leaves))
+    check(programs, Programs()())
 
 
 @pytest.mark.parametrize("first", [3 * 10**6])
 def test_compiled(first):
-    programs = traceable(first, max(40, N_PROGRAMS // 40))
+    programs = traceable(first, max(40, N_PROGRAMS // 40), contiguous=True)
     leaves = [LEAVES[p[0]](flow, p[1]).detach().requires_grad_() for _, p, _ in programs]
 
     def forward(*leaves):
@@ -363,6 +372,11 @@ def test_layouts_of_a_storage(layout):
         scattered = flow.as_strided_scatter(x, src, size, stride, offset)
         assert scattered.stride() == x.stride()
         kept = flow.autograd.grad(scattered.sum(), [x, src])
-        assert kept[1].tolist() == flow.ones(size, dtype=flow.float64).tolist()
-        assert kept[0].sum().item() == x.numel() - src.numel() == (kept[0] == 1).sum().item()
+        # Places in memory: the layout may reach between the elements of a part.
+        at = torch.arange(x.untyped_storage().nbytes() // 8)
+        seen, written = (
+            at.as_strided(*layout) for layout in ((x.shape, x.stride(), x.storage_offset()), (size, stride, offset))
+        )
+        assert kept[0].tolist() == (~torch.isin(seen.contiguous(), written.contiguous())).double().tolist()
+        assert kept[1].tolist() == torch.isin(written.contiguous(), seen.contiguous()).double().tolist()
         assert (scattered.detach()[kept[0] == 1] == x.detach()[kept[0] == 1]).all()

@@ -211,7 +211,8 @@ def test_a_function_with_forward_mode_runs_under_dual_numbers_and_vmap():
 
         @staticmethod
         def jvp(ctx, t):
-            raise AssertionError("tangents are read from backward")
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * t
 
     fw_ad = oneflow.autograd.forward_ad
     with fw_ad.dual_level():

@@ -18,7 +18,7 @@ static MODE: AtomicU8 = AtomicU8::new(0);
 #[derive(Clone, Copy)]
 pub struct AnomalyHooks {
     pub whereabouts: fn() -> String,
-    pub report: fn(&str) -> Result<()>,
+    pub report: fn(&str),
 }
 
 static HOOKS: OnceLock<AnomalyHooks> = OnceLock::new();
@@ -55,10 +55,9 @@ pub(crate) fn remember(node: &Node) {
 pub(crate) fn explain(node: &Node, e: Error) -> Error {
     let Some(trace) = node.hooks.trace() else { return e };
     let text = format!("Error detected in {}. Traceback of forward call that caused the error:\n{trace}", node.name());
-    if let Some(h) = HOOKS.get()
-        && let Err(raised) = (h.report)(&text)
-    {
-        return raised;
+    // The error matters more than a warning that is made an error.
+    if let Some(h) = HOOKS.get() {
+        (h.report)(&text);
     }
     match trace.trim_end().lines().rev().find(|l| l.trim_start().starts_with("File ")) {
         Some(line) if e.kind() != ErrorKind::Pending => {

@@ -218,7 +218,14 @@ impl Engine {
                             t.sizes()
                         )));
                     }
-                    g
+                    if g.dtype().is_complex() && !t.dtype().is_complex() {
+                        return Err(Error::runtime(format!(
+                            "grad_output[{i}] is {} and output[{i}] is {}: a real tensor has no complex gradient",
+                            g.dtype(),
+                            t.dtype()
+                        )));
+                    }
+                    if g.dtype() == t.dtype() { g } else { g.to_copy_with(Some(t.dtype()), None)? }
                 }
                 (None, Root::Tensor(t)) if t.numel() == 1 => ones_like(t)?,
                 (None, Root::Tensor(_)) => {
@@ -379,8 +386,13 @@ fn fixes(node: &Node) -> Option<&[Option<Meta>]> {
     }
 }
 
+/// Whether a gradient of the first sizes is one of a tensor of the second that was broadcast.
+pub fn sums_to(sizes: &[i64], to: &[i64]) -> bool {
+    sizes.len() >= to.len() && sizes.iter().rev().zip(to.iter().rev()).all(|(n, m)| n == m || *m == 1)
+}
+
 /// Undoes broadcasting and promotion.
-fn fit(g: Tensor, meta: &Meta) -> Result<Tensor> {
+pub fn fit(g: Tensor, meta: &Meta) -> Result<Tensor> {
     let mut g = g;
     if g.sizes() != meta.sizes.as_slice() {
         let lead = g.ndim().saturating_sub(meta.sizes.len());

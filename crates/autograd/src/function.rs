@@ -1,7 +1,9 @@
 //! Functions whose backward is written by the user.
 
+use crate::hooks::Payload;
 use crate::node::{Backward, Edge, Kind, Node, Release};
 use crate::slot::{edge, link};
+use oneflow_base::Result;
 use oneflow_core::{Tensor, bit};
 use std::sync::{Arc, OnceLock};
 
@@ -24,34 +26,42 @@ pub(crate) fn ruled(ins: &[Option<&Tensor>], edges: &mut [Option<Edge>]) {
 
 /// An edge through a function of gradients alone.
 pub fn custom_edge(name: &str, to: Edge, backward: Backward) -> Edge {
-    let kind = Kind::Custom { name: name.to_owned(), backward, release: Box::new(|| ()) };
+    let kind = Kind::Custom { name: name.to_owned(), backward, release: Box::new(|| ()), owner: None };
     Edge { node: Arc::new(Node::new(kind, smallvec::smallvec![Some(to)], 1)), nr: 0 }
 }
 
 /// Records that `outs` were made from `ins` by a function whose gradient is `backward` (gradients of the outputs in, one gradient
-/// an input out). Returns the node, or `None` where no input wants a gradient.
+/// an input out). Outputs in `written` are inputs that the function wrote. Returns the node, or `None` where no input wants a
+/// gradient.
 pub fn custom_node(
     name: &str,
     ins: &[Option<&Tensor>],
     outs: &[Tensor],
+    written: &[bool],
     backward: Backward,
     release: Release,
-) -> Option<Arc<Node>> {
+    owner: Option<Payload>,
+) -> Result<Option<Arc<Node>>> {
     let mut edges: smallvec::SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
     if !crate::is_grad_enabled() || edges.iter().all(Option::is_none) {
-        return None;
+        return Ok(None);
     }
     if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) {
         ruled(ins, &mut edges);
     }
-    let kind = Kind::Custom { name: name.to_owned(), backward, release };
+    let kind = Kind::Custom { name: name.to_owned(), backward, release, owner };
     let node = Arc::new(Node::new(kind, edges, outs.len() as u32));
     for (i, t) in outs.iter().enumerate() {
-        if t.dtype().is_differentiable() {
+        if !t.dtype().is_differentiable() {
+            continue;
+        }
+        if written.get(i) == Some(&true) {
+            crate::view::rebase(t, node.clone(), i as u32)?;
+        } else {
             link(t, node.clone(), i as u32);
         }
     }
-    Some(node)
+    Ok(Some(node))
 }
 
 /// A function's saved output with its history again: kept without it, as the output owns the node.

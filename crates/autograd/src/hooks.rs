@@ -4,6 +4,7 @@ use crate::node::{Node, locked};
 use crate::slot::{edge, is_leaf, requires_grad, state, state_mut};
 use oneflow_base::{Error, Result};
 use oneflow_core::Tensor;
+use oneflow_ops::TensorOps;
 use std::any::Any;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,8 +72,13 @@ impl NodeHooks {
         }
         for (nr, t) in retained {
             if let (Some(t), Some(g)) = (t, &grads[nr as usize]) {
-                let g = g.clone();
-                t.with_slot(|s| state_mut(s).grad = Some(g));
+                // Backwards add up, as those of a leaf do; what the user may hold is not written.
+                let sum = match t.with_slot(|s| state_mut(s).grad.clone()) {
+                    Some(have) => have.add(g)?,
+                    None => g.clone(),
+                };
+                let old = t.with_slot(|s| state_mut(s).grad.replace(sum));
+                drop(old);
             }
         }
         Ok(())
@@ -124,6 +130,11 @@ impl NodeHooks {
 
     pub fn trace(&self) -> Option<String> {
         locked(&self.0).as_ref().and_then(|r| r.trace.as_deref().map(str::to_owned))
+    }
+
+    /// The tensor `id`, output `nr`, wants its gradient kept.
+    pub fn retain(&self, nr: u32, id: usize) {
+        self.add(|r| r.retained.push((nr, id)));
     }
 
     pub fn forget_retained(&self, id: usize) {
@@ -241,7 +252,7 @@ pub fn retain_grad(t: &Tensor) -> Result<()> {
         return Ok(());
     }
     if let Some(e) = edge(t) {
-        e.node.hooks.add(|r| r.retained.push((e.nr, t.id())));
+        e.node.hooks.retain(e.nr, t.id());
         t.with_slot(|s| state_mut(s).retained = Some(t.id()));
     }
     Ok(())

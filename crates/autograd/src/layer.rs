@@ -54,7 +54,7 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
                 c.name()
             )));
         }
-        if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view()) && differentiable {
+        if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) && differentiable {
             return Err(view_in_place(d));
         }
         if let Some(b) = d.base()
@@ -88,6 +88,12 @@ fn view_in_place(d: &Tensor) -> Error {
         );
     }
     let maker = crate::grad_fn(d).map_or("a function".to_owned(), |n| n.name());
+    if d.is_foreign_view() {
+        return Error::runtime(format!(
+            "Output {} of {maker} is a view and is being modified inplace. This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+            crate::output_nr(d)
+        ));
+    }
     Error::runtime(format!(
         "Output {} of {maker} is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
         crate::output_nr(d)
@@ -151,7 +157,9 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     ));
     let in_place = matches!(c.dest, Dest::Into(_));
     for (i, t) in outs.tensors().iter().enumerate() {
-        if !differentiable(c.op, i, t) {
+        // What is an input itself was made by nobody here.
+        let returned = !in_place && c.ins.iter().flatten().any(|x| x.same(t));
+        if returned || !differentiable(c.op, i, t) {
             continue;
         }
         if in_place && t.base().is_some() {

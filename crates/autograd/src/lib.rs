@@ -19,7 +19,7 @@ mod view;
 pub use anomaly::{
     AnomalyHooks, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_hooks, set_anomaly_mode,
 };
-pub use engine::{Root, backward, backward_from, grad_from, grad_of, set_accumulate_rule, set_poll};
+pub use engine::{Root, backward, backward_from, fit, grad_from, grad_of, set_accumulate_rule, set_poll, sums_to};
 pub use function::{custom_edge, custom_node, relinked, set_edge_rule};
 pub use hooks::{
     Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, leave_out_leaf_hooks, register_hook,

@@ -1,7 +1,7 @@
 //! Nodes of the tape: what a gradient needs, and where it goes next.
 
 use crate::function::relinked;
-use crate::hooks::NodeHooks;
+use crate::hooks::{NodeHooks, Payload};
 use crate::saved::Kept;
 use oneflow_base::{Attrs, Error, Meta, Result};
 use oneflow_core::{GradCall, Grads, OpDef, Tensor};
@@ -40,6 +40,8 @@ pub(crate) enum Kind {
         backward: Backward,
         /// Lets go of what was kept for backward.
         release: Release,
+        /// What the binding calls the function's context.
+        owner: Option<Payload>,
     },
 }
 
@@ -94,6 +96,14 @@ impl Node {
     /// Where gradients go next, one entry an input.
     pub fn next(&self) -> &[Option<Edge>] {
         &self.edges
+    }
+
+    /// What the binding gave with a custom function.
+    pub fn owner(&self) -> Option<&Payload> {
+        match &self.kind {
+            Kind::Custom { owner, .. } => owner.as_ref(),
+            _ => None,
+        }
     }
 
     /// The leaf of an accumulator.

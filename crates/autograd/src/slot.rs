@@ -50,7 +50,14 @@ pub fn requires_grad(t: &Tensor) -> bool {
 
 /// Whether the tensor was not made by a recorded op.
 pub fn is_leaf(t: &Tensor) -> bool {
-    !requires_grad(t) || t.with_slot(|s| state(s).is_none_or(|s| s.node.is_none()))
+    !requires_grad(t) || t.with_slot(|s| state(s).is_none_or(|s| s.node.is_none())) && !written_through_base(t)
+}
+
+/// Whether a view of memory that wanted no gradient has one now: a recorded op has written its base, or another view of it,
+/// since the view was made.
+fn written_through_base(view: &Tensor) -> bool {
+    let Some(base) = view.base().filter(|_| !view.is_no_grad_view()) else { return false };
+    requires_grad(base) && base.with_slot(|s| state(s).is_some_and(|s| s.node.is_some()))
 }
 
 /// Makes a leaf require a gradient, or not.
@@ -128,8 +135,11 @@ pub(crate) fn edge(t: &Tensor) -> Option<Edge> {
         Some((s.node.clone()?, s.nr, s.version))
     });
     match found {
-        Some((node, nr, version)) if t.base().is_none() || version == t.version() => Some(Edge { node, nr }),
+        Some((node, nr, version)) if t.base().is_none() || t.is_foreign_view() || version == t.version() => {
+            Some(Edge { node, nr })
+        }
         Some((node, nr, _)) => Some(crate::view::relink(t).unwrap_or(Edge { node, nr })),
+        None if written_through_base(t) => crate::view::relink(t),
         None => Some(Edge { node: accumulator(t), nr: 0 }),
     }
 }
@@ -146,15 +156,21 @@ pub fn accumulator(t: &Tensor) -> Arc<Node> {
     })
 }
 
-/// Makes a tensor output `nr` of a node.
+/// Makes a tensor output `nr` of a node. Where its gradient is to be kept, that of the new node's output is.
 pub(crate) fn link(t: &Tensor, node: Arc<Node>, nr: u32) {
     let version = t.version();
-    let old = t.with_slot(|s| {
+    let (old, retained) = t.with_slot(|s| {
         let s = state_mut(s);
         s.nr = nr;
         s.version = version;
-        s.node.replace(node)
+        (s.node.replace(node.clone()), s.retained)
     });
+    if let Some(id) = retained {
+        if let Some(old) = &old {
+            old.hooks.forget_retained(id);
+        }
+        node.hooks.retain(nr, id);
+    }
     t.set_key(bit::AUTOGRAD, true);
     drop(old);
 }

@@ -91,7 +91,15 @@ pub fn batch_in(t: &Tensor, dim: i64, id: u64) -> Result<Tensor> {
         [Some(g)] => Ok(vec![Some(batch_out(g, id, size)?)]),
         _ => Ok(vec![None]),
     };
-    custom_node("BatchBackward0", &[Some(&moved)], std::slice::from_ref(&out), Box::new(backward), Box::new(|| ()));
+    custom_node(
+        "BatchBackward0",
+        &[Some(&moved)],
+        std::slice::from_ref(&out),
+        &[],
+        Box::new(backward),
+        Box::new(|| ()),
+        None,
+    )?;
     Ok(out)
 }
 
@@ -105,7 +113,15 @@ pub fn batch_out(t: &Tensor, id: u64, size: i64) -> Result<Tensor> {
         [Some(g)] => Ok(vec![Some(batch_in(g, 0, id)?)]),
         _ => Ok(vec![None]),
     };
-    custom_node("UnbatchBackward0", &[Some(t)], std::slice::from_ref(&out), Box::new(backward), Box::new(|| ()));
+    custom_node(
+        "UnbatchBackward0",
+        &[Some(t)],
+        std::slice::from_ref(&out),
+        &[],
+        Box::new(backward),
+        Box::new(|| ()),
+        None,
+    )?;
     Ok(out)
 }
 

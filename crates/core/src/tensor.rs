@@ -61,6 +61,7 @@ const NO_VERSION: u8 = 1;
 const INFERENCE: u8 = 2;
 const MULTI_VIEW: u8 = 4;
 const NO_GRAD_VIEW: u8 = 8;
+const FOREIGN_VIEW: u8 = 16;
 
 // SAFETY: counts and keys are atomic, the slot has its lock, and the body is replaced only through `set_body_from`, whose
 // callers hold the language's global lock or own the only handle.
@@ -269,10 +270,23 @@ impl Tensor {
         self.0.as_ptr() as usize
     }
 
-    /// Layer bits of this tensor.
+    /// Layer bits of this tensor. A view takes part in gradients as soon as its base does.
     #[inline]
     pub fn keys(&self) -> u32 {
+        let own = self.own_keys();
+        match &self.body().base {
+            None => own,
+            Some(base) => own | self.inherited_keys(base),
+        }
+    }
+    #[inline]
+    fn own_keys(&self) -> u32 {
         self.inner().keys.load(Ordering::Relaxed)
+    }
+    #[inline]
+    fn inherited_keys(&self, base: &Tensor) -> u32 {
+        let grad = base.own_keys() & (1 << bit::AUTOGRAD);
+        if grad != 0 && self.dtype().is_differentiable() { grad } else { 0 }
     }
     pub fn set_key(&self, bit: u32, on: bool) {
         if on {
@@ -331,6 +345,14 @@ impl Tensor {
     }
     pub fn set_no_grad_view(&self) {
         self.inner().flags.fetch_or(NO_GRAD_VIEW, Ordering::Relaxed);
+    }
+
+    /// Whether the view came out of a function whose backward the user wrote (or is a view of such a one).
+    pub fn is_foreign_view(&self) -> bool {
+        self.inner().flags.load(Ordering::Relaxed) & FOREIGN_VIEW != 0
+    }
+    pub fn set_foreign_view(&self) {
+        self.inner().flags.fetch_or(FOREIGN_VIEW, Ordering::Relaxed);
     }
 
     /// A new tensor over the same data with another layout, without autograd. The layout must lie inside the storage.
@@ -446,7 +468,7 @@ impl Tensor {
         // SAFETY: exclusive by this function's contract.
         let old = unsafe { std::mem::replace(&mut *self.inner().body.get(), new) };
         drop(old);
-        let grad = self.keys() & (1 << bit::AUTOGRAD);
+        let grad = self.own_keys() & (1 << bit::AUTOGRAD);
         self.inner().keys.store(other.keys() & !(1 << bit::AUTOGRAD) | grad, Ordering::Relaxed);
     }
 
@@ -464,7 +486,7 @@ impl Tensor {
     pub unsafe fn set_ext(&self, ext: Arc<dyn Ext>, world: u32) {
         // SAFETY: exclusive by this function's contract.
         unsafe { (*self.inner().body.get()).ext = Some(ext) };
-        let keep = self.keys() & (1 << bit::AUTOGRAD);
+        let keep = self.own_keys() & (1 << bit::AUTOGRAD);
         self.inner().keys.store(keep | 1 << world, Ordering::Relaxed);
     }
 

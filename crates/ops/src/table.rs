@@ -5,6 +5,8 @@ use oneflow_core::OpDef;
 
 pub static TABLE: &[&OpDef] = &[
     &optim::amp::UNSCALE_OP,
+    &view::as_strided::FROM_FIRST,
+    &view::as_strided::SCATTER_FROM_FIRST,
     &optim::update::ADAM_OP,
     &optim::update::ADAMW,
     &optim::update::SGD_OP,
@@ -42,10 +44,8 @@ pub static TABLE: &[&OpDef] = &[
     &index::sort::ARGSORT,
     &index::flat::ARGWHERE,
     &view::as_strided::OP,
-    &view::as_strided::FROM_FIRST,
     &view::copies::AS_STRIDED,
     &view::as_strided::SCATTER,
-    &view::as_strided::SCATTER_FROM_FIRST,
     &elementwise::trig::ASIN,
     &elementwise::trig::ASINH,
     &elementwise::trig::ATAN,

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -347,6 +347,11 @@ impl PyNode {
         {
             return bound(py, t);
         }
+        // Of a custom function: what its context has.
+        if let Some(found) = crate::function::context_of(py, &self.0).map(|ctx| ctx.getattr(name)).and_then(Result::ok)
+        {
+            return Ok(found);
+        }
         Err(PyAttributeError::new_err(format!("'{}' object has no attribute '{name}'", self.0.name())))
     }
     #[getter]
@@ -434,6 +439,45 @@ fn roots(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ag::Root>> {
     o.try_iter()?.map(|item| root(&item?, what)).collect()
 }
 
+thread_local! {
+    /// Backwards under way on this thread, one inside a function of the other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs a backward, the interpreter let go. One that runs deep inside others gets a thread, and so a stack, of its own.
+fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    const MOST: u32 = 40;
+    const STACK: usize = 16 << 20;
+    struct Inside(u32);
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+        }
+    }
+    let depth = DEPTH.get();
+    if depth < MOST {
+        let _inside = Inside(DEPTH.replace(depth + 1));
+        return gate::detach(py, f);
+    }
+    let tls = oneflow_core::tls();
+    let inference = ag::is_inference_mode_enabled();
+    // The error of Python is the thread's: it is carried over as an object.
+    let work = move || {
+        let _state = oneflow_core::with_tls(tls);
+        ag::set_inference_mode(inference);
+        gate::attach(|py| gate::detach(py, f).map_err(to_py))
+    };
+    let made = gate::detach(py, || {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            thread
+                .map_err(|e| PyRuntimeError::new_err(format!("backward(): no thread for a nested backward: {e}")))
+                .and_then(|t| t.join().unwrap_or_else(|_| Err(PyRuntimeError::new_err("a nested backward panicked"))))
+        })
+    });
+    made.pend(py)
+}
+
 /// Runs the engine: into `.grad` where `accumulate`, else returns the gradients of `inputs`.
 #[pyfunction]
 fn _run_backward<'py>(
@@ -453,12 +497,12 @@ fn _run_backward<'py>(
         scale_losses(py, &mut from)?;
         run(|| {
             let go = || ag::backward_from(&from, &grads, retain_graph, create_graph, inputs.as_deref());
-            ended(py, gate::detach(py, go))
+            ended(py, nested(py, go))
         })?;
         return Ok(PyList::empty(py));
     }
     let inputs = inputs.unwrap_or_default();
-    let found = run(|| gate::detach(py, || ag::grad_from(&from, &inputs, &grads, retain_graph, create_graph)))?;
+    let found = run(|| nested(py, || ag::grad_from(&from, &inputs, &grads, retain_graph, create_graph)))?;
     let list = PyList::empty(py);
     for (i, g) in found.into_iter().enumerate() {
         match g {
@@ -579,6 +623,17 @@ fn warn(text: &str) -> Result<()> {
     })
 }
 
+/// As `warn`; where warnings are errors, to the error stream.
+fn report(text: &str) {
+    if let Err(e) = warn(text) {
+        gate::attach(|py| {
+            let raised = to_py(e);
+            let write = || py.import("sys")?.getattr("stderr")?.call_method1("write", (format!("{raised}\n"),));
+            let _ = write();
+        });
+    }
+}
+
 fn poll() -> Result<()> {
     gate::attach(gate::check_signals)
 }
@@ -602,7 +657,7 @@ fn _will_run(node: &Bound<'_, PyNode>) -> bool {
 
 /// Adds the functions that only the package itself calls.
 pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
-    ag::set_anomaly_hooks(ag::AnomalyHooks { whereabouts, report: warn });
+    ag::set_anomaly_hooks(ag::AnomalyHooks { whereabouts, report });
     ag::set_poll(poll);
     oneflow_core::set_warn(warn);
     oneflow_kernels::set_notice(warn);
@@ -643,7 +698,7 @@ thread_local! {
 /// Calls a function when the backward that runs on this thread has accumulated all gradients.
 #[pyfunction]
 fn _queue_callback(function: Py<PyAny>) -> PyResult<()> {
-    if ag::backward_number() == 0 {
+    if ag::backward_number() == 0 && !ENDING.get() {
         return Err(PyRuntimeError::new_err("Final callbacks can only be installed during backward pass."));
     }
     AFTER_BACKWARD.with_borrow_mut(|all| all.push(function));
@@ -656,9 +711,29 @@ fn ended(py: Python<'_>, done: Result<()>) -> Result<()> {
     if ag::backward_number() != 0 {
         return done;
     }
-    let queued = AFTER_BACKWARD.take();
+    let mut queued = AFTER_BACKWARD.take();
     done?;
-    queued.iter().try_for_each(|f| f.call0(py).map(drop).pend(py))
+    let _ending = Ending(ENDING.replace(true));
+    // What is called may queue more.
+    while !queued.is_empty() {
+        queued.iter().try_for_each(|f| f.call0(py).map(drop).pend(py))?;
+        queued = AFTER_BACKWARD.take();
+    }
+    Ok(())
+}
+
+thread_local! {
+    /// Whether what was queued for the end of a backward is being called.
+    static ENDING: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Ending(bool);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDING.set(self.0);
+        AFTER_BACKWARD.take();
+    }
 }
 
 /// Sets what losses go through before backward on this thread; returns what did so far.
@@ -699,7 +774,7 @@ pub fn backward(
     let mut from = [ag::Root::Tensor(t.clone())];
     scale_losses(py, &mut from).pend(py)?;
     let grads = [gradient];
-    let done = gate::detach(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()));
+    let done = nested(py, || ag::backward_from(&from, &grads, retain, create, inputs.as_deref()));
     ended(py, done)?;
     gate::check_signals(py)
 }

@@ -169,7 +169,9 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
             outs.tensors().iter().filter(|_| !viewed).for_each(Tensor::set_inference);
         }
         if !oneflow_autograd::is_grad_enabled() && outs.tensors().first().is_some_and(|t| t.base().is_some()) {
-            outs.tensors().iter().for_each(oneflow_autograd::mark_no_grad_view);
+            // An input that comes back as it is was not made here.
+            let made = outs.tensors().iter().filter(|t| !frame.ins.iter().flatten().any(|x| x.same(t)));
+            made.for_each(oneflow_autograd::mark_no_grad_view);
         }
         if o.requires_grad.is_some_and(|i| frame.args[i as usize].bool()) {
             for t in outs.tensors() {

@@ -3,11 +3,12 @@
 use crate::gate::{self, OrPending, Shared, run};
 use crate::object::{bound, get};
 use oneflow_autograd as ag;
-use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Meta, Result};
+use oneflow_core::{Tensor, bit};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
@@ -35,6 +36,9 @@ struct State {
     to_save: Vec<Option<Tensor>>,
     saved: Vec<Option<Saved>>,
     node: Weak<ag::Node>,
+    /// What `jvp` reads, and whether it runs.
+    for_forward: Vec<Option<Tensor>>,
+    in_jvp: bool,
     dirty: Vec<Tensor>,
     not_differentiable: Vec<Tensor>,
     materialize: bool,
@@ -88,15 +92,39 @@ impl Context {
         drop(old);
         Ok(())
     }
-    /// Accepted: tangents are read from what backward does, so what a `jvp` would want need not be kept.
+    /// Keeps tensors (or None) for `jvp`; there they are the `saved_tensors`.
     #[pyo3(signature = (*tensors))]
-    fn save_for_forward(&self, tensors: &Bound<'_, PyTuple>) {
-        let _ = tensors;
+    fn save_for_forward(&self, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let kept = tensors
+            .iter()
+            .map(|a| match get(&a) {
+                Some(t) => Ok(Some(t.clone())),
+                None if a.is_none() => Ok(None),
+                None => Err(PyTypeError::new_err(format!(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx (got {})",
+                    type_name(&a)
+                ))),
+            })
+            .collect::<PyResult<_>>()?;
+        let old = std::mem::replace(&mut self.state().for_forward, kept);
+        drop(old);
+        Ok(())
+    }
+    /// Says that `jvp` runs (or has ended), which reads what was kept for it; then that is let go.
+    fn _in_forward_mode(&self, on: bool) {
+        let mut state = self.state();
+        state.in_jvp = on;
+        let old = if on { Vec::new() } else { std::mem::take(&mut state.for_forward) };
+        drop(state);
+        drop(old);
     }
     #[getter]
     fn saved_tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = run(|| {
             let state = self.state();
+            if state.in_jvp {
+                return Ok(state.for_forward.clone());
+            }
             if state.freed {
                 return Err(ag::freed());
             }
@@ -178,6 +206,12 @@ impl Function {
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.",
         ))
     }
+    /// Another name of `backward`; a class defines one of them.
+    #[staticmethod]
+    #[pyo3(signature = (*_args))]
+    fn vjp(_args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Function::backward(_args)
+    }
     /// For subclasses whose `forward` takes no ctx: keeps what backward needs.
     #[staticmethod]
     fn setup_context(_ctx: &Bound<'_, PyAny>, _inputs: &Bound<'_, PyAny>, _output: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -190,17 +224,41 @@ impl Function {
     }
 }
 
+thread_local! {
+    /// Whether tangents are read from what this thread records.
+    static FORWARD_MODE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether tangents are read from what this thread records; returns what was said before.
+#[pyfunction]
+fn _forward_mode(on: bool) -> bool {
+    FORWARD_MODE.replace(on)
+}
+
+/// Whether a class has a method of its own in place of `Function`'s.
+fn overrides(class: &Bound<'_, PyType>, method: &str) -> PyResult<bool> {
+    Ok(!class.getattr(method)?.is(&class.py().get_type::<Function>().getattr(method)?))
+}
+
 fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
     let ins: Vec<Option<&Tensor>> = objects.iter().map(get).collect();
     let needs: Vec<bool> = ins.iter().map(|t| t.is_some_and(ag::requires_grad)).collect();
     let recorded = ag::is_grad_enabled() && needs.iter().any(|n| *n);
+    if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) && overrides(class, "vmap")? {
+        return py.import("oneflow.autograd._rules")?.call_method1("batched", (class, args));
+    }
+    if FORWARD_MODE.get() && recorded && overrides(class, "jvp")? {
+        return py.import("oneflow.autograd._rules")?.call_method1("with_tangents", (class, args));
+    }
     let state = State {
         needs,
         to_save: Vec::new(),
         saved: Vec::new(),
         node: Weak::new(),
+        for_forward: Vec::new(),
+        in_jvp: false,
         dirty: Vec::new(),
         not_differentiable: Vec::new(),
         materialize: true,
@@ -245,6 +303,27 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
     }
 }
 
+/// The context as a node of the tape keeps it: weakly, as the node's backward holds it.
+fn owner_of(ctx: &Bound<'_, Context>) -> ag::Payload {
+    Arc::new(ContextAt(ctx.as_ptr() as usize))
+}
+
+/// Where a context is, for as long as the node that names it lives: the node's backward owns a reference to it.
+struct ContextAt(usize);
+
+/// The context of a node that a custom function made.
+pub fn context_of<'py>(py: Python<'py>, node: &ag::Node) -> Option<Bound<'py, PyAny>> {
+    let at = node.owner()?.downcast_ref::<ContextAt>()?;
+    // SAFETY: the node's backward owns a reference, and the node is alive.
+    Some(unsafe { Bound::from_borrowed_ptr(py, at.0 as *mut pyo3::ffi::PyObject) })
+}
+
+/// The input whose memory an output shares as a view of it, if it is one.
+fn viewed<'a>(t: &Tensor, ins: &[Option<&'a Tensor>]) -> Option<&'a Tensor> {
+    let same_base = |x: &Tensor| t.base().is_some_and(|b| b.same(x) || x.base().is_some_and(|of| of.same(b)));
+    ins.iter().flatten().copied().find(|x| x.same(t) || same_base(x))
+}
+
 fn kept(tensor: Tensor) -> Result<Saved> {
     let history = ag::gradient_edge(&tensor);
     Ok(Saved { kept: ag::Kept::new(tensor)?, output: None, history })
@@ -265,11 +344,13 @@ fn record(
     // Per tensor output: what is linked. One without a gradient is stood in for, so that numbers agree.
     let mut linked: Vec<Tensor> = Vec::new();
     let mut places: Vec<Option<usize>> = Vec::new();
+    let mut written: Vec<bool> = Vec::new();
     for o in outputs {
         let Some(t) = get(o) else {
             results.push(None);
             places.push(None);
             linked.push(Tensor::empty(oneflow_core::base::DType::Bool, oneflow_core::base::Device::CPU, &[0])?);
+            written.push(false);
             continue;
         };
         let dirty = state.dirty.iter().any(|d| d.same(t));
@@ -281,8 +362,17 @@ fn record(
             t.bump_version();
         }
         let result = if !dirty && (is_input || ag::requires_grad(t)) { t.shallow() } else { t.clone() };
+        if !dirty
+            && let Some(x) = viewed(t, ins)
+            && t.storage().is_some()
+            && !result.same(t)
+        {
+            result.set_base(x);
+            result.set_foreign_view();
+        }
         let differentiable = !state.not_differentiable.iter().any(|d| d.same(t));
         linked.push(if differentiable { result.clone() } else { t.shallow() });
+        written.push(dirty && differentiable);
         places.push(Some(linked.len() - 1));
         results.push(Some(result));
     }
@@ -307,7 +397,15 @@ fn record(
         })
     });
     // The closure above holds the context, whose lock is free again when backward runs.
-    let node = ag::custom_node(&name, ins, &linked, backward, Box::new(move || release(&released)));
+    let node = ag::custom_node(
+        &name,
+        ins,
+        &linked,
+        &written,
+        backward,
+        Box::new(move || release(&released)),
+        Some(owner_of(ctx)),
+    )?;
     if let Some(n) = &node {
         state.node = Arc::downgrade(n);
     }
@@ -369,7 +467,14 @@ fn call_backward(
                 None => py.None().into_bound(py),
             });
         }
-        let out = class.bind(py).call_method1("backward", PyTuple::new(py, args)?)?;
+        let own = class.bind(py).cast::<PyType>()?.clone();
+        let vjp = overrides(&own, "vjp")?;
+        if vjp && overrides(&own, "backward")? {
+            return Err(PyRuntimeError::new_err(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.",
+            ));
+        }
+        let out = own.call_method1(if vjp { "vjp" } else { "backward" }, PyTuple::new(py, args)?)?;
         Ok(match out.cast::<PyTuple>() {
             Ok(t) => t.iter().collect(),
             Err(_) => vec![out],
@@ -403,17 +508,18 @@ fn gradient(o: &Bound<'_, PyAny>, wanted: Option<&Meta>, i: usize, name: &str) -
             i + 1
         )));
     };
-    if g.sizes() != m.sizes.as_slice() {
+    if !ag::sums_to(g.sizes(), &m.sizes) {
         return Err(Error::runtime(format!(
             "Function {name} returned an invalid gradient at index {i} - got {:?} but expected shape compatible with {:?}",
             g.sizes(),
             m.sizes.as_slice()
         )));
     }
-    Ok(Some(g.clone()))
+    ag::fit(g.clone(), m).map(Some)
 }
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Context>()?;
-    m.add_class::<Function>()
+    m.add_class::<Function>()?;
+    m.setattr("_forward_mode", wrap_pyfunction!(_forward_mode, m)?)
 }

@@ -2,8 +2,8 @@
 
 There is no second set of derivative rules. A dual tensor records as any tensor that wants a gradient does, and a
 tangent is read by differentiating a backward, which is linear in what it is given (Townsend, "A new trick for
-calculating Jacobian vector products", 2017). So a tangent costs about two backwards, whatever is computed under
-``no_grad`` has none, and :meth:`~oneflow.autograd.Function.jvp` of one's own functions is not called.
+calculating Jacobian vector products", 2017). So a tangent costs about two backwards, and whatever is computed under
+``no_grad`` has none. :meth:`~oneflow.autograd.Function.jvp` of one's own functions is called where they are applied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow.autograd._engine import grad
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -60,6 +60,7 @@ def enter_dual_level() -> int:
     if _level.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _level.duals = []
+    _oneflow._forward_mode(True)
     return 0
 
 
@@ -77,6 +78,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if _level.duals is None or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
     _level.duals = None
+    _oneflow._forward_mode(False)
 
 
 class dual_level:

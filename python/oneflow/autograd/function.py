@@ -85,22 +85,18 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
-class _Missing:
-    """What a Function does not offer, with the reason."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(self.text)
-
-
-_oneflow.Function.vmap = staticmethod(  # type: ignore[attr-defined]
-    _Missing("autograd.Function needs no vmap here: what forward and backward are made of runs on batches by itself")
-)
-_oneflow.Function.jvp = staticmethod(  # type: ignore[attr-defined]
-    _Missing(
-        "You must implement the jvp function for custom autograd.Function to use it with forward mode AD, "
-        "which oneflow does not have: use autograd.functional.jvp"
+def _no_vmap(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        "autograd.Function needs no vmap here: what forward and backward are made of runs on batches by itself"
     )
-)
+
+
+def _no_jvp(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+    )
+
+
+_oneflow.Function.vmap = staticmethod(_no_vmap)  # type: ignore[attr-defined]
+_oneflow.Function.jvp = staticmethod(_no_jvp)  # type: ignore[attr-defined]
+_oneflow.Function.generate_vmap_rule = False  # type: ignore[attr-defined]

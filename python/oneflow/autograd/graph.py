@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from oneflow import _oneflow
-from oneflow._oneflow import Node, Tensor
+from oneflow._oneflow import FunctionCtx, Tensor
 
 __all__ = [
     "GradientEdge",
@@ -25,6 +25,26 @@ __all__ = [
 ]
 
 _C = _oneflow._C
+
+
+class _NodeType(type):
+    """Nodes are compiled; this says of any object or class whether it is one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, (_oneflow.Node, FunctionCtx))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is cls or issubclass(subclass, (_oneflow.Node, FunctionCtx))
+
+
+class Node(metaclass=_NodeType):
+    """What all nodes of the recorded graph are instances of, the contexts of custom functions among them.
+
+    Example::
+
+        >>> isinstance((oneflow.ones(1, requires_grad=True) * 2).grad_fn, oneflow.autograd.graph.Node)
+        True
+    """
 
 
 class GradientEdge(NamedTuple):

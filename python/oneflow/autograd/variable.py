@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 class _VariableType(type):
     def __instancecheck__(cls, other: Any) -> bool:
         return isinstance(other, Tensor)
+
+
+class _Engine:
+    """The engine as libraries ask it: something to be called when a backward has ended."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], Any]) -> None:
+        """Call ``callback`` when the backward that runs on this thread has ended."""
+        _oneflow._C._queue_callback(callback)
 
 
 class Variable(metaclass=_VariableType):
@@ -20,6 +30,8 @@ class Variable(metaclass=_VariableType):
         >>> oneflow.autograd.Variable(oneflow.ones(1), requires_grad=True).requires_grad
         True
     """
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
         tensor = data.detach()

@@ -11,13 +11,23 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-# How many calls of vmap this thread is in.
-_levels = threading.local()
+
+class _Levels(threading.local):
+    # Per call of vmap that this thread is in: its number, how many samples it has, what random ops do.
+    open: tuple[tuple[int, int, str], ...] = ()
+
+
+_levels = _Levels()
 
 
 def is_batching() -> bool:
     """Whether this thread is inside vmap, where tensors of one sample have no memory of their own."""
-    return getattr(_levels, "count", 0) > 0
+    return bool(_levels.open)
+
+
+def innermost(tensors: list[Tensor]) -> tuple[int, int, str]:
+    """The innermost call of vmap that one of these is a sample of: its number, number of samples, randomness."""
+    return next(level for level in reversed(_levels.open) if any(_oneflow._vmap_is_in(t, level[0]) for t in tensors))
 
 
 Function = Callable[..., Any]
@@ -136,7 +146,7 @@ def _run(
     kwargs: dict[str, Any],
 ) -> Any:
     level = _oneflow._vmap_enter(size, randomness)
-    _levels.count = getattr(_levels, "count", 0) + 1
+    _levels.open = (*_levels.open, (level, size, randomness))
     try:
         slices = [
             leaf if dim is None else _oneflow._vmap_in(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
@@ -150,7 +160,7 @@ def _run(
             whole.append(_whole(func, t, dim, level, size))
     finally:
         _oneflow._vmap_leave(level)
-        _levels.count -= 1
+        _levels.open = _levels.open[:-1]
     return tree_unflatten(whole, out_spec)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow.autograd import grad as _grad
 from oneflow.func._batching import vmap
 from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -257,7 +257,11 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         for x, v in zip(inputs, directions, strict=True):
             if x.shape != v.shape:
                 raise RuntimeError(f"jvp: a tangent of shape {list(v.shape)} for a primal of shape {list(x.shape)}")
-        result, aux = _split_aux(func(*given), has_aux, "jvp(f, primals, tangents)")
+        before = _oneflow._forward_mode(True)
+        try:
+            result, aux = _split_aux(func(*given), has_aux, "jvp(f, primals, tangents)")
+        finally:
+            _oneflow._forward_mode(before)
         outputs, out_spec = _checked_tensors(result, "jvp(f, primals, tangents)", "f(*primals)")
         # The backward is linear in the cotangents: its own backward is the forward product.
         ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]

@@ -32,15 +32,10 @@ Example::
 
     >>> oneflow.conj(oneflow.tensor([1 + 2j]))
     tensor([1.-2.j])",
-    infer: |c, outs| {
-        let x = c.t(0)?;
-        if x.dtype().is_complex() {
-            return unary::same(c, outs);
-        }
-        outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
-    },
+    infer: unary::same,
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.conj_physical()?);
+        let x = c.t(0)?;
+        outs.give(if x.dtype().is_complex() { x.conj_physical()? } else { x.clone() });
         Ok(())
     }),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
@@ -93,11 +88,13 @@ Example::
     faces: Faces::FN,
     infer: |c, outs| {
         let x = c.t(0)?;
-        if x.dtype().is_complex() {
-            return part(x, 0, outs);
-        }
-        outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
+        if x.dtype().is_complex() { part(x, 0, outs) } else { unary::same(c, outs) }
     },
+    // A real tensor itself.
+    compose: Some(|c, outs| {
+        outs.give(c.t(0)?.clone());
+        Ok(())
+    }),
     grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,

@@ -5,12 +5,6 @@ use crate::prelude::*;
 
 fn sizes_of(c: &Call<'_>) -> Result<Dims> {
     let (x, size) = (c.t(0)?, c.ints(0)?);
-    let bad = || {
-        Error::runtime(format!(
-            "expand(): the expanded size {size:?} must match the existing size {:?} at non-singleton dimensions",
-            x.sizes()
-        ))
-    };
     if size.len() < x.ndim() {
         return Err(Error::runtime(format!(
             "expand({:?}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
@@ -25,13 +19,27 @@ fn sizes_of(c: &Call<'_>) -> Result<Dims> {
         let have = i.checked_sub(lead).map(|k| x.sizes()[k]);
         *s = match (have, *s) {
             (Some(h), -1) => h,
-            (None, s) if s < 0 => return Err(bad()),
-            (Some(h), s) if h != 1 && h != s => return Err(bad()),
-            (_, s) if s < 0 => return Err(bad()),
+            (None, -1) => {
+                return Err(Error::runtime(format!(
+                    "expand({:?}, size={size:?}): The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}",
+                    x.sizes()
+                )));
+            }
+            (Some(h), s) if h != 1 && h != s || s < 0 => return Err(unlike(x, size, i, h)),
+            (None, s) if s < 0 => return Err(unlike(x, size, i, 1)),
             (_, s) => s,
         };
     }
     Ok(out)
+}
+
+#[cold]
+fn unlike(x: &Tensor, size: &[i64], i: usize, have: i64) -> Error {
+    Error::runtime(format!(
+        "expand(): The expanded size of the tensor ({}) must match the existing size ({have}) at non-singleton dimension {i}. Target sizes: {size:?}. Tensor sizes: {:?}",
+        size[i],
+        x.sizes()
+    ))
 }
 
 pub static OP: OpDef = OpDef {

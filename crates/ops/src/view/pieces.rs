@@ -38,6 +38,12 @@ fn has_dims(name: &str, x: &Tensor, at_least: usize) -> Result<()> {
     if x.ndim() >= at_least {
         return Ok(());
     }
+    if name == "tensor_split" {
+        return Err(Error::runtime(format!(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with {} dims",
+            x.ndim()
+        )));
+    }
     Err(Error::runtime(format!(
         "{name} requires a tensor with at least {at_least} dimension, but got a tensor with {} dimensions!",
         x.ndim()

@@ -84,10 +84,10 @@ pub static DTYPE: OpDef = OpDef {
             Error::runtime(format!("self.{name} must be divisible by {ratio} {}, but got {n}", what()))
         };
         sizes[last] = rescale.apply(sizes[last]).ok_or_else(|| uneven("size(-1)", x.sizes()[last]))?;
+        let offset = rescale.apply(x.offset()).ok_or_else(|| uneven("storage_offset()", x.offset()))?;
         for (d, s) in strides[..last].iter_mut().enumerate() {
             *s = rescale.apply(*s).ok_or_else(|| uneven(&format!("stride({d})"), *s))?;
         }
-        let offset = rescale.apply(x.offset()).ok_or_else(|| uneven("storage_offset()", x.offset()))?;
         outs.view_as(0, x, to, sizes, strides, offset)
     },
     grad: Grad::Never,

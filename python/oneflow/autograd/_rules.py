@@ -1,0 +1,124 @@
+"""What :meth:`Function.apply` does for a class that says itself how it runs on a batch or what its tangents are.
+
+``vmap`` of the class is called with the tensors of all samples. ``jvp`` is linear in the tangents, so the transpose of
+what it computes is the backward that tangents are read from: both directions follow from the one method.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._oneflow import Function
+from oneflow.autograd._engine import grad
+from oneflow.utils._pytree import tree_flatten, tree_unflatten
+
+
+class VmapInfo(NamedTuple):
+    """What ``vmap`` of a class is told of the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+def batched(cls: Any, args: tuple[Any, ...]) -> Any:
+    """Apply ``cls`` to tensors of a sample, by its own ``vmap``."""
+    from oneflow.func._batching import _broadcast, innermost
+
+    if getattr(cls, "generate_vmap_rule", False):
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "
+            "staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid "
+            "ambiguity. For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+        )
+    leaves, spec = tree_flatten(args)
+    level, size, randomness = innermost([t for t in leaves if isinstance(t, Tensor)])
+    inside = [isinstance(t, Tensor) and _oneflow._vmap_is_in(t, level) for t in leaves]
+    every = [_oneflow._vmap_out(t, level, size) if is_in else t for t, is_in in zip(leaves, inside, strict=True)]
+    in_dims = tree_unflatten([0 if is_in else None for is_in in inside], spec)
+    result = cls.vmap(VmapInfo(size, randomness), in_dims, *tree_unflatten(every, spec))
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(
+            f"Expected the vmap staticmethod of {cls.__name__} to have two returns, an output and out_dims with pytree "
+            "structure compatible with the output."
+        )
+    output, out_dims = result
+    outputs, out_spec = tree_flatten(output)
+    dims = _broadcast(out_dims, output, f"{cls.__name__}.vmap: out_dims {out_dims} do not fit the output")
+    samples = [
+        t if dim is None or not isinstance(t, Tensor) else _oneflow._vmap_in(t, dim % t.dim(), level)
+        for t, dim in zip(outputs, dims, strict=True)
+    ]
+    return tree_unflatten(samples, out_spec)
+
+
+def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
+    """Apply ``cls`` where tangents are computed: the backward is the transpose of its ``jvp``."""
+    contexts: list[Any] = []
+    default: Any = Function
+    body: dict[str, Any] = {"jvp": default.jvp, "vjp": default.vjp, "backward": staticmethod(_transposed)}
+    if cls.setup_context is default.setup_context:
+
+        def forward(ctx: Any, *given: Any) -> Any:
+            contexts.append(ctx)
+            return cls.forward(ctx, *given)
+
+        body["forward"] = staticmethod(forward)
+    else:
+
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            contexts.append(ctx)
+            cls.setup_context(ctx, inputs, output)
+
+        body["setup_context"] = staticmethod(setup_context)
+    transposed: Any = type(cls.__name__, (cls,), body)
+    output = transposed.apply(*args)
+    (ctx,) = contexts
+    with oneflow.enable_grad():
+        directions = [_direction(x) for x in args]
+        ctx._in_forward_mode(True)
+        try:
+            found = cls.jvp(ctx, *directions)
+        finally:
+            ctx._in_forward_mode(False)
+    tangents = found if isinstance(found, tuple) else (found,)
+    outputs = output if isinstance(output, tuple) else (output,)
+    if len(tangents) != len(outputs):
+        raise RuntimeError(
+            f"Function {cls.__name__}Backward returned an incorrect number of tangents (expected {len(outputs)}, got "
+            f"{len(tangents)})"
+        )
+    for i, (t, y) in enumerate(zip(tangents, outputs, strict=True)):
+        if t is not None and t.shape != y.shape:
+            raise RuntimeError(
+                f"{cls.__name__}.jvp: tangent {i} has shape {list(t.shape)}, its output has shape {list(y.shape)}"
+            )
+    ctx._linear = (directions, tangents)
+    return output
+
+
+def _direction(x: Any) -> Tensor | None:
+    """A tangent of the input that what ``jvp`` computes is recorded from."""
+    if not isinstance(x, Tensor) or not x.requires_grad:
+        return None
+    tangent = oneflow.autograd.forward_ad.unpack_dual(x).tangent
+    return (oneflow.zeros_like(x) if tangent is None else tangent.detach().clone()).requires_grad_()
+
+
+def _transposed(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    directions, tangents = ctx._linear
+    pairs = [(t, g) for t, g in zip(tangents, grads, strict=True) if t is not None and t.requires_grad]
+    wanted = [v for v in directions if v is not None]
+    if not pairs or not wanted:
+        return (None,) * len(directions)
+    made = grad(
+        [t for t, _ in pairs],
+        wanted,
+        [g for _, g in pairs],
+        create_graph=True,
+        retain_graph=True,
+        allow_unused=True,
+    )
+    found = iter(made)
+    return tuple(None if v is None else next(found) for v in directions)
