@@ -133,8 +133,10 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View, put: &(dyn Fn(usize, T::Acc, 
                     };
                     let x = row.read(x.at(i as isize * down), scratch.cast());
                     let wt = if w.at(0).is_null() { T::Acc::splat(1.0) } else { *w.at(t as isize) };
-                    *lse = dispatch(isa, LogSumExp { x, n: c });
-                    let mut v = s.target * wt * (*lse - (*x.add(t as usize)).get());
+                    let (top, rest) = dispatch(isa, LogSumExp { x, n: c });
+                    *lse = top + rest;
+                    // Far from zero the difference to the greatest logit keeps the digits that `lse` rounds away.
+                    let mut v = s.target * wt * (rest - ((*x.add(t as usize)).get() - top));
                     if smooth != 0.0 {
                         v = v + s.class * (s.sum * *lse - dispatch(isa, WeightedSum { x, w: w.at(0), n: c }));
                     }
@@ -152,9 +154,10 @@ struct LogSumExp<T> {
 }
 
 impl<T: Float> WithSimd for LogSumExp<T> {
-    type Output = T::Acc;
+    /// The greatest element, and the logarithm of the sum of exponentials relative to it.
+    type Output = (T::Acc, T::Acc);
     #[inline(always)]
-    fn run<S: Simd>(self) -> T::Acc {
+    fn run<S: Simd>(self) -> Self::Output {
         let least = T::Acc::splat(f64::NEG_INFINITY);
         let (mut max, mut sum, mut from) = (least, T::Acc::splat(0.0), 0);
         while from < self.n {
@@ -184,7 +187,7 @@ impl<T: Float> WithSimd for LogSumExp<T> {
             }
             from += len;
         }
-        max + sum.log()
+        (max, sum.log())
     }
 }
 

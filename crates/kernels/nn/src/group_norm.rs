@@ -5,6 +5,7 @@
 
 use crate::channel_rows::{ApplyRow, BackwardRow, Moments, RowMoments, RowSums, Rows, Sums, step, write};
 use crate::mem::{Acc, Float, Run, by_float, with_scratch};
+use crate::row::blocks;
 use oneflow_base::Result;
 use oneflow_kernels_prim::rows::{Shared, split};
 use oneflow_kernels_prim::{Launch, View, dispatch, isa};
@@ -33,7 +34,10 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 unsafe {
                     let mut m = Moments::NONE;
                     for c in from..from + each {
-                        m = m.and(dispatch(isa, RowMoments { x: xs.read(n, c, xt), n: s, lines: 1, down: 0 }));
+                        let x = xs.read(n, c, xt);
+                        for (at, len) in blocks(s) {
+                            m = m.and(dispatch(isa, RowMoments { x: x.add(at), n: len, lines: 1, down: 0 }));
+                        }
                     }
                     let r = 1.0 / (m.m2 / m.n + eps).sqrt();
                     let (mu, r) = (T::Acc::of(m.mean), T::Acc::of(r));

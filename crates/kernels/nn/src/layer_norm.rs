@@ -6,7 +6,7 @@
 use crate::mem::{
     Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, load, masked, store, total, with_scratch,
 };
-use crate::row::Row;
+use crate::row::{Row, blocks};
 use oneflow_base::Result;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
@@ -109,31 +109,40 @@ impl<T: Float> WithSimd for Forward<T> {
     fn run<S: Simd>(self) -> Self::Output {
         let Forward { x, y, w, b, n, eps, rms, stream } = self;
         let stream = stream && aligned(y) && n.is_multiple_of(Reg::<S, T>::WIDTH);
-        let scale = T::Acc::splat(1.0 / n as f64);
         // SAFETY: the row and the parameters hold n elements.
         unsafe {
             let mut mean = T::Acc::splat(0.0);
             if !rms {
-                let mut acc = [Reg::<S, T>::splat(0.0); 4];
-                by_register!(Reg<S, T>, n, |i, k, u| {
-                    acc[u] = acc[u] + T::load::<S>(x.add(i), k);
-                });
-                mean = total(acc) * scale;
+                let mut sum = 0.0;
+                for (at, len) in blocks(n) {
+                    let x = x.add(at);
+                    let mut acc = [Reg::<S, T>::splat(0.0); 4];
+                    by_register!(Reg<S, T>, len, |i, k, u| {
+                        acc[u] = acc[u] + T::load::<S>(x.add(i), k);
+                    });
+                    sum += total(acc).wide();
+                }
+                mean = T::Acc::of(sum / n as f64);
             }
             let m = Reg::<S, T>::all_of(mean);
-            let mut acc = [Reg::<S, T>::splat(0.0); 4];
-            by_register!(Reg<S, T>, n, |i, k, u| {
-                let mut d = T::load::<S>(x.add(i), k);
-                if !rms {
-                    d = d - m;
-                }
-                if k < Reg::<S, T>::WIDTH && !rms {
-                    // The lanes beyond the row would count as -mean.
-                    d = masked(d, k);
-                }
-                acc[u] = d.fma(d, acc[u]);
-            });
-            let var = total(acc) * scale;
+            let mut squares = 0.0;
+            for (at, len) in blocks(n) {
+                let x = x.add(at);
+                let mut acc = [Reg::<S, T>::splat(0.0); 4];
+                by_register!(Reg<S, T>, len, |i, k, u| {
+                    let mut d = T::load::<S>(x.add(i), k);
+                    if !rms {
+                        d = d - m;
+                    }
+                    if k < Reg::<S, T>::WIDTH && !rms {
+                        // The lanes beyond the row would count as -mean.
+                        d = masked(d, k);
+                    }
+                    acc[u] = d.fma(d, acc[u]);
+                });
+                squares += total(acc).wide();
+            }
+            let var = T::Acc::of(squares / n as f64);
             let rstd = T::Acc::splat(1.0) / (var + T::Acc::splat(eps)).sqrt();
             let s = Reg::<S, T>::all_of(rstd);
             by_register!(Reg<S, T>, n, |i, k, _u| {
@@ -277,27 +286,34 @@ impl<T: Float> WithSimd for Backward<T> {
         let Backward { g, x, gx, residual, w, gw, gb, mean, rstd, n, rms, stream } = self;
         let stream = stream && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH);
         let (m, s) = (Reg::<S, T>::all_of(mean), Reg::<S, T>::all_of(rstd));
+        let (with_sums, with_weight) = (!gw.is_null(), !w.is_null());
         // SAFETY: rows, parameters and sums hold n elements.
         unsafe {
-            let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
-            by_register!(Reg<S, T>, n, |i, k, u| {
-                let gv = T::load::<S>(g.add(i), k);
-                let xhat = (T::load::<S>(x.add(i), k) - m) * s;
-                if !gw.is_null() {
-                    store(gv.fma(xhat, load::<Reg<S, T>>(gw.add(i), k)), gw.add(i), k);
-                    store(gv + load::<Reg<S, T>>(gb.add(i), k), gb.add(i), k);
-                }
-                // Zero in the lanes beyond the row, as g is.
-                let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
-                a[u] = a[u] + gv;
-                b[u] = gv.fma(xhat, b[u]);
-            });
+            let mut sums = [0.0; 2];
+            for (at, len) in blocks(n) {
+                let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); 4], [Reg::<S, T>::splat(0.0); 4]);
+                let (g, x) = (g.add(at), x.add(at));
+                // Those that are null are not read.
+                let (w, gw, gb) = (w.wrapping_add(at), gw.wrapping_add(at), gb.wrapping_add(at));
+                by_register!(Reg<S, T>, len, |i, k, u| {
+                    let gv = T::load::<S>(g.add(i), k);
+                    let xhat = (T::load::<S>(x.add(i), k) - m) * s;
+                    if with_sums {
+                        store(gv.fma(xhat, load::<Reg<S, T>>(gw.add(i), k)), gw.add(i), k);
+                        store(gv + load::<Reg<S, T>>(gb.add(i), k), gb.add(i), k);
+                    }
+                    // Zero in the lanes beyond the row, as g is.
+                    let gv = if with_weight { gv * load::<Reg<S, T>>(w.add(i), k) } else { gv };
+                    a[u] = a[u] + gv;
+                    b[u] = gv.fma(xhat, b[u]);
+                });
+                sums = [sums[0] + total(a).wide(), sums[1] + total(b).wide()];
+            }
             if gx.is_null() {
                 return;
             }
-            let scale = T::Acc::splat(1.0 / n as f64);
-            let a = Reg::<S, T>::all_of(if rms { T::Acc::splat(0.0) } else { total(a) * scale });
-            let b = Reg::<S, T>::all_of(total(b) * scale);
+            let mean_of = |sum: f64| Reg::<S, T>::all_of(T::Acc::of(sum / n as f64));
+            let (a, b) = (mean_of(if rms { 0.0 } else { sums[0] }), mean_of(sums[1]));
             by_register!(Reg<S, T>, n, |i, k, _u| {
                 let gv = T::load::<S>(g.add(i), k);
                 let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };

@@ -4,6 +4,15 @@ use crate::mem::Float;
 use oneflow_kernels_prim::View;
 use oneflow_kernels_prim::rows::Grid;
 
+/// Elements of a row that are summed in the format itself; the sums of such blocks are added in f64.
+const BLOCK: usize = 8192;
+
+/// The blocks of a row: start and length.
+#[inline(always)]
+pub fn blocks(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n.div_ceil(BLOCK)).map(move |b| (b * BLOCK, BLOCK.min(n - b * BLOCK)))
+}
+
 /// The trailing part of a tensor that makes one row.
 pub struct Row {
     grid: Grid<1>,

@@ -57,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 ro
                 lse_out = z;
                 const C w = weight ? get<C>(weight + t * weight_stride) : (C)1;
                 row_weight = w;
-                value = w * (z - get<C>(x + t * stride));
+                // Far from zero the difference to the greatest logit keeps the digits that z rounds away.
+                value = w * (LN(s.sum) - (get<C>(x + t * stride) - s.max));
                 if (smoothing != (C)0)
                     value = ((C)1 - smoothing) * value + smoothing / (C)c * (s.weights * z - s.all);
             }
