@@ -2,6 +2,7 @@
 
 use crate::gate::{self, OrPending, checked, pending_set};
 use crate::object::{is_tensor, tensor_of, wrap};
+use crate::old_order::old_order;
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
@@ -32,20 +33,27 @@ pub unsafe fn call_op(
     given: Given,
 ) -> Result<*mut PyObject> {
     let mut frame = Frame::new();
+    frame.tensors_first = overloads.len() > 1;
     let mut why = Misfit::TooMany;
-    for o in overloads {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match frame.parse(py, o, form, slf, given)? {
-                Ok(()) if o.makes && placed::is_default() && !frame.ins.iter().flatten().any(is_global) => {
-                    let call = |g: Given| call_op(py, overloads, form, slf, g);
-                    return placed::by_default(py, o.op.sig.name, given, call);
+    loop {
+        for o in overloads {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match frame.parse(py, o, form, slf, given)? {
+                    Ok(()) if o.makes && placed::is_default() && !frame.ins.iter().flatten().any(is_global) => {
+                        let call = |g: Given| call_op(py, overloads, form, slf, g);
+                        return placed::by_default(py, o.op.sig.name, given, call);
+                    }
+                    Ok(()) if frame.answering.is_empty() && !has_modes() => return finish(py, o, form, &mut frame),
+                    Ok(()) => return ask(py, Function::Op(o.op.sig.name, form), slf, given, &frame.answering),
+                    Err(w) => why = w,
                 }
-                Ok(()) if frame.answering.is_empty() && !has_modes() => return finish(py, o, form, &mut frame),
-                Ok(()) => return ask(py, Function::Op(o.op.sig.name, form), slf, given, &frame.answering),
-                Err(w) => why = w,
             }
         }
+        if !std::mem::take(&mut frame.passed_over) {
+            break;
+        }
+        frame.tensors_first = false;
     }
     // SAFETY: the caller's promise.
     unsafe {
@@ -55,6 +63,10 @@ pub unsafe fn call_op(
                 true => ask(py, Function::Op(name, form), slf, given, &[]),
                 false => placed::made(py, name, given, false, |g| call_op(py, overloads, form, slf, g)),
             };
+        }
+        // The arguments are those of the call, which its caller keeps alive; the names live as long as `old`.
+        if let Some(old) = old_order(py, overloads, form, given)? {
+            return call_op(py, overloads, form, slf, old.given());
         }
         match forms::call(py, overloads[0].op.sig.name, form, slf, given)? {
             Some(result) => Ok(result),

@@ -31,6 +31,7 @@ mod loaded;
 mod methods;
 mod numpy;
 mod object;
+mod old_order;
 mod operators;
 mod overload;
 mod overrides;

@@ -4,7 +4,7 @@
 
 use crate::gate::{OrPending, pending_set};
 use crate::generator::PyGenerator;
-use crate::object::tensor_of;
+use crate::object::{is_tensor, tensor_of};
 use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
 use crate::overrides::answers;
 use crate::{classes, scalar, value};
@@ -64,6 +64,10 @@ pub struct Frame<'a> {
     made: Vec<Box<Tensor>>,
     rng: Option<(u8, Option<Generator>)>,
     pub out: *mut PyObject,
+    /// A 0-dim tensor is no number: an overload that takes a tensor there goes first.
+    pub tensors_first: bool,
+    /// That made an overload be passed over.
+    pub passed_over: bool,
     /// Arguments whose classes answer the call themselves.
     pub answering: Vec<*mut PyObject>,
 }
@@ -83,6 +87,8 @@ impl<'a> Frame<'a> {
             made: Vec::new(),
             rng: None,
             out: null_mut(),
+            tensors_first: false,
+            passed_over: false,
             answering: Vec::new(),
         }
     }
@@ -349,6 +355,10 @@ impl<'a> Frame<'a> {
                 Ty::Int => value::int(py, object)?.map(Arg::Int),
                 Ty::Bool => value::boolean(py, object)?.map(Arg::Bool),
                 Ty::Float => value::float(py, object)?.map(Arg::Float),
+                Ty::Scalar if self.tensors_first && is_tensor(object) => {
+                    self.passed_over = true;
+                    None
+                }
                 Ty::Scalar => value::scalar(py, object)?.map(Arg::from),
                 Ty::Ints => return self.int_list(py, p, object),
                 Ty::Floats => return self.float_list(py, p, object),
