@@ -139,10 +139,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
     for name, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
             raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(value).__name__}")
-    if input.dtype != other.dtype:
-        raise RuntimeError(
-            f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument #2 'other'"
-        )
     return input.shape == other.shape and bool((input == other).all().item())
 
 

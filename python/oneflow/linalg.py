@@ -448,6 +448,8 @@ def solve_triangular(
         tensor([[1.],
                 [2.]])
     """
+    if B.dtype != A.dtype and (A.is_complex() or not B.is_complex()):
+        B = B.to(A.dtype)
     return _given(_C.linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular), out)
 
 

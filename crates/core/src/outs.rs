@@ -47,6 +47,10 @@ impl Outs {
         self.alias_of = Some(input as u8);
         Ok(())
     }
+    /// All outputs, of which there may be none, are views of this input.
+    pub fn views_of(&mut self, input: usize) {
+        self.alias_of = Some(input as u8);
+    }
     /// The input that all outputs are views of.
     #[inline]
     pub fn alias_of(&self) -> Option<usize> {

@@ -18,6 +18,7 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
             dim, keepdim
         )
     size = x.abs()
+    x = size if x.is_complex() else x
     if p == 1:
         return size.sum(dim, keepdim)
     if p == math.inf:

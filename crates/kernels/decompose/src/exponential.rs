@@ -52,7 +52,8 @@ const THETA: f64 = 5.371920351148152;
 fn exponential<T: Field>(a: MatRef<'_, T>) -> Mat<T> {
     let n = a.nrows();
     let norm = (0..n).map(|j| (0..n).map(|i| abs(&a[(i, j)]).to_f64()).sum::<f64>()).fold(0.0, f64::max);
-    let squarings = if norm > THETA { (norm / THETA).log2().ceil() as i32 } else { 0 };
+    // Beyond the exponents of f64 nothing is left to halve, and a norm may overflow.
+    let squarings = if norm > THETA { (norm / THETA).log2().ceil().min(1100.0) as i32 } else { 0 };
     let a = scaled(a, 0.5f64.powi(squarings));
     let times = |x: &Mat<T>, y: &Mat<T>| {
         let mut out = Mat::<T>::zeros(n, n);

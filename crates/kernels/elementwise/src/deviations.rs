@@ -50,6 +50,7 @@ impl Moments {
 
 trait Real: Copy + Send + Sync {
     fn of(v: f64) -> Self;
+    fn to_f64(self) -> f64;
     /// # Safety
     /// `p` is valid for `n` reads.
     unsafe fn block<S: Simd>(p: *const Self, n: usize) -> Moments;
@@ -60,6 +61,9 @@ macro_rules! real {
         impl Real for $t {
             fn of(v: f64) -> $t {
                 v as $t
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
             }
             #[inline(always)]
             unsafe fn block<S: Simd>(p: *const $t, n: usize) -> Moments {
@@ -99,8 +103,24 @@ unsafe fn block<R: Register>(p: *const R::Elem, n: usize, wide: impl Fn(R::Elem)
         let mut first = [R::Elem::default(); 16];
         centre.store(first.as_mut_ptr());
         let off = mean - wide(first[0]);
-        Moments { n: n as f64, mean, deviations: (around - n as f64 * off * off).max(0.0) }
+        let exact = around - n as f64 * off * off;
+        let deviations = match off.is_finite() {
+            true if exact < 0.0 => 0.0,
+            true => exact,
+            // Numbers that are not finite, or whose sum overflows the format.
+            false => return far(p, n, wide),
+        };
+        Moments { n: n as f64, mean, deviations }
     }
+}
+
+/// The moments of a block whose sum is not finite in its own format, in f64. NaN and infinity stay what they are.
+#[cold]
+unsafe fn far<E: Copy>(p: *const E, n: usize, wide: impl Fn(E) -> f64) -> Moments {
+    // SAFETY: the caller's block.
+    let values = || (0..n).map(|i| wide(unsafe { *p.add(i) }));
+    let mean = values().sum::<f64>() / n as f64;
+    Moments { n: n as f64, mean, deviations: values().map(|v| (v - mean) * (v - mean)).sum() }
 }
 
 /// Pieces `units` of runs of `n` elements, `n_pieces` each.
@@ -159,7 +179,11 @@ unsafe fn run<T: Real>(x: &View<'_>, out: &View<'_>) -> Result<()> {
     });
     let mut walk = kept.walk(0, 0);
     for pieces in all.chunks(n_pieces) {
-        let joined = pieces.iter().fold(Moments::default(), |a, b| a.join(*b));
+        let mut joined = pieces.iter().fold(Moments::default(), |a, b| a.join(*b));
+        // One result of all elements goes through their sum in the elements' own format, as PyTorch's does.
+        if n_out == 1 && !T::of(joined.mean * joined.n).to_f64().is_finite() {
+            joined.deviations += f64::INFINITY;
+        }
         // SAFETY: the output of this kept position.
         unsafe { *out.ptr.cast::<T>().offset(walk.offsets[1]) = T::of(joined.deviations) };
         walk.next();

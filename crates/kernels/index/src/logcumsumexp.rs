@@ -34,14 +34,16 @@ unsafe fn scan<T: Copy>(x: &View, out: &View, dim: usize, up: fn(T) -> f64, down
                 // SAFETY: position k lies inside the row of both views; rows are disjoint.
                 unsafe {
                     let v = up(*x.at(i + k * xs));
-                    if v <= top {
+                    if top.is_nan() {
+                        // What follows NaN is NaN.
+                    } else if v <= top {
                         // Equal infinities differ by nothing.
                         sum += if v == top { 1.0 } else { (v - top).exp() };
                     } else {
                         sum = if top == f64::NEG_INFINITY { 1.0 } else { sum * (top - v).exp() + 1.0 };
                         top = v;
                     }
-                    *out.at(o + k * os) = down(if sum == 0.0 || top.is_infinite() { top } else { top + sum.ln() });
+                    *out.at(o + k * os) = down(if sum == 0.0 || !top.is_finite() { top } else { top + sum.ln() });
                 }
             }
         });

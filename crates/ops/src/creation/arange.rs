@@ -111,17 +111,17 @@ Example::
         if n < 0 {
             return Err(Error::runtime("linspace(): number of steps must be non-negative"));
         }
-        super::push(c, &[n], c.arg(3), c.arg(4), outs)
+        super::push(c, &[n], Arg::DType(super::ranges::dtype_of(c, 3)?), c.arg(4), outs)
     },
     compose: Some(|c, outs| {
         let n = c.int(2)?;
         if n < 0 {
             return Err(Error::runtime("linspace(): number of steps must be non-negative"));
         }
-        let dtype = c.arg(3).dtype().unwrap_or(default_dtype());
-        let exact = |i: usize| f::full_with(&[], c.float(i)?, Some(DType::F64), None, false);
+        let dtype = super::ranges::dtype_of(c, 3)?;
+        let exact = |i: usize| super::ranges::exact(c.arg(i).scalar().unwrap_or(Scalar::Int(0)));
         let values = super::ranges::between(&exact(0)?, &exact(1)?, n, dtype, c.arg(4).device())?;
-        outs.give(if dtype == DType::F64 { values } else { values.to_copy_with(Some(dtype), None)? });
+        outs.give(if values.dtype() == dtype { values } else { values.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),
     sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),

@@ -3,15 +3,40 @@
 use super::{COMPOSED, WHERE_IT_LIES, give};
 use crate::prelude::*;
 
-/// The numbers of a 0-dim tensor or a number, as float64 tensors that keep the gradient.
+/// The dtype of a sequence: what was asked for, else complex where an end is, else the default float.
+pub fn dtype_of(c: &Call<'_>, arg: usize) -> Result<DType> {
+    let numbers = [c.arg(0), c.arg(1)].into_iter().filter_map(|a| a.scalar());
+    let is_complex = numbers.clone().any(|s| s.category() == Category::Complex)
+        || c.ins.iter().flatten().any(|t| t.dtype().is_complex());
+    let found = if is_complex { default_dtype().to_complex() } else { default_dtype() };
+    match c.arg(arg).dtype() {
+        Some(d) if is_complex && !d.is_complex() => Err(Error::runtime(format!(
+            "{}(): inferred dtype {found} can't be safely cast to passed dtype {d}",
+            c.name()
+        ))),
+        Some(d) => Ok(d),
+        None => Ok(found),
+    }
+}
+
+/// The numbers of a 0-dim tensor or a number, in double precision; tensors keep the gradient.
 fn end(c: &Call<'_>, input: usize, arg: usize, name: &str) -> Result<Tensor> {
     match c.opt(input) {
         Some(t) if t.ndim() > 0 => {
             Err(Error::runtime(format!("{}(): {name} must be a 0-dim tensor, got {:?}", c.name(), t.sizes())))
         }
-        Some(t) => t.to_copy_with(Some(DType::F64), None),
-        None => f::full_with(&[], c.arg(arg).scalar().unwrap_or(Scalar::Int(0)), Some(DType::F64), None, false),
+        Some(t) => t.to_copy_with(Some(double(t.dtype().is_complex())), None),
+        None => exact(c.arg(arg).scalar().unwrap_or(Scalar::Int(0))),
     }
+}
+
+/// A number in double precision.
+pub fn exact(s: Scalar) -> Result<Tensor> {
+    f::full_with(&[], s, Some(double(s.category() == Category::Complex)), None, false)
+}
+
+fn double(is_complex: bool) -> DType {
+    if is_complex { DType::C128 } else { DType::F64 }
 }
 
 fn steps(c: &Call<'_>, n: i64) -> Result<i64> {
@@ -49,7 +74,7 @@ pub static LINSPACE: OpDef = OpDef {
     compose: Some(|c, outs| {
         let n = steps(c, c.int(2)?)?;
         let device = c.arg(4).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let dtype = c.dtype_or(3, default_dtype());
+        let dtype = dtype_of(c, 3)?;
         let values = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
         give(outs, cast(values, dtype)?)
     }),
@@ -70,7 +95,7 @@ Example::
     compose: Some(|c, outs| {
         let n = steps(c, c.int(2)?)?;
         let device = c.arg(5).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let dtype = c.dtype_or(4, default_dtype());
+        let dtype = dtype_of(c, 4)?;
         let logs = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
         give(outs, cast(f::pow_scalar(c.float(3)?, &logs)?, dtype)?)
     }),

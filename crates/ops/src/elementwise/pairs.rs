@@ -3,7 +3,8 @@
 use super::{binary, two_tensors, unary};
 use crate::prelude::*;
 
-static LOGADDEXP_EXPR: Expr = expr!(float "logaddexp", |x, y| special::logaddexp(x, y));
+static LOGADDEXP_EXPR: Expr = expr!(float "logaddexp", |x, y| special::logaddexp(x, y))
+    .complex(complex!(|x, y| special::logaddexp_complex(x, y)));
 static LOGADDEXP2_EXPR: Expr = expr!(float "logaddexp2", |x, y| special::logaddexp2(x, y));
 static HYPOT_EXPR: Expr = expr!(float "hypot", |x, y| Cx::new(x, y).abs());
 static COPYSIGN_EXPR: Expr = expr!(float "copysign", |x, y| x.copysign(y));
@@ -43,6 +44,15 @@ fn float_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     binary::infer(c, outs)
 }
 
+/// As `float_only`, complex numbers too.
+fn differentiable_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let d = binary::common(c);
+    if !d.is_differentiable() {
+        return Err(unary::not_implemented(c, d));
+    }
+    binary::infer(c, outs)
+}
+
 fn to_real_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let d = binary::common(c);
     if d.is_complex() {
@@ -60,13 +70,13 @@ Example::
     >>> oneflow.logaddexp(oneflow.tensor([0.]), oneflow.tensor([0.]))
     tensor([0.6931])",
     faces: Faces::FN_METHOD_OUT,
-    infer: float_only,
+    infer: differentiable_only,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOGADDEXP_EXPR)),
     grad: Grad::Rule {
         save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let apart = c.x(1)?.sub(c.x(0)?)?;
+            let apart = super::dual(&c.x(1)?.sub(c.x(0)?)?)?;
             out.set(0, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
             out.set(1, || c.g()?.mul(&apart.sigmoid()?))
         },
@@ -266,7 +276,7 @@ Example::
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     samples: positive_second,
-    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
+    traits: Traits::ALIAS_OK,
     ..binary::ARITH
 };
 
@@ -570,6 +580,11 @@ pub static REMAINDER_SELF: OpDef = OpDef {
     ..NUMBER_FIRST
 };
 
+/// The dtype of two to the power of `y`, as a factor of `x`.
+fn power_dtype(x: &Tensor, y: &Tensor) -> DType {
+    if y.dtype().is_int() && x.dtype().is_differentiable() { x.dtype() } else { promote::to_float(y.dtype()) }
+}
+
 pub static LDEXP: OpDef = OpDef {
     sig: Sig::parse("ldexp(Tensor input, Tensor other) -> Tensor"),
     doc: "`input * 2 ** other`.
@@ -579,9 +594,9 @@ Example::
     >>> oneflow.ldexp(oneflow.tensor([1.]), oneflow.tensor([3]))
     tensor([8.])",
     infer: |c, outs| {
-        // Two to an integer is the default float, to a float that float.
+        // Two to an integer is of the input's float dtype, or the default one; to a float, of that one.
         let (x, y) = (c.t(0)?, c.t(1)?);
-        let power = promote::to_float(y.dtype());
+        let power = power_dtype(x, y);
         let (mut dim, mut zero) = (None, None);
         for (t, d) in [(x, x.dtype()), (y, power)] {
             let slot: &mut Option<DType> = if t.ndim() > 0 { &mut dim } else { &mut zero };
@@ -590,8 +605,10 @@ Example::
         super::push_broadcast(c, promote::combine(dim, zero, None), outs)
     },
     compose: Some(|c, outs| {
-        let power = f::pow_scalar(Scalar::Float(2.0), c.t(1)?)?;
-        outs.give(c.t(0)?.mul(&power)?);
+        let (x, y) = (c.t(0)?, c.t(1)?);
+        let d = power_dtype(x, y);
+        let y = if y.dtype() == d { y.clone() } else { y.to_copy_with(Some(d), None)? };
+        outs.give(x.mul(&f::pow_scalar(Scalar::Float(2.0), &y)?)?);
         Ok(())
     }),
     grad: Grad::Compose,

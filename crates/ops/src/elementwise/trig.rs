@@ -160,8 +160,11 @@ Example::
         fix: Fix::None,
         f: |c, out| {
             out.set(0, || {
-                // Two roots: of complex numbers the product of the square roots has the right sign.
                 let x = c.x(0)?;
+                if !x.dtype().is_complex() {
+                    return c.g()?.mul(&x.square()?.sub(1.0)?.rsqrt()?);
+                }
+                // Two roots: of complex numbers the product of the square roots has the right sign.
                 c.g()?.mul(&dual(&x.sub(1.0)?.rsqrt()?.mul(&x.add(1.0)?.rsqrt()?)?)?)
             })
         },

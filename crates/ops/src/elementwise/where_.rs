@@ -39,7 +39,7 @@ Example::
 
     >>> oneflow.where(oneflow.tensor([True, False]), 1., 0.)
     tensor([1., 0.])",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let condition = c.t(0)?.dtype();
         if !is_mask(condition) {
@@ -90,6 +90,24 @@ static FILL: Expr = expr!(num "masked_fill", |x, m, v| L::select(m.is_true(), v,
 static FILL_SCALAR: Expr = expr!(num "masked_fill_scalar", |x, m; p| L::select(m.is_true(), p[0], x))
     .complex(complex!(|x, m; p| Cx::select(m.is_true(), p[0], x)));
 
+/// Whether a number can be cast to the dtype: an integer wraps to an unsigned one of its width, fractions are cut.
+fn holds(dtype: DType, s: Scalar) -> bool {
+    let v = s.to_f64();
+    let within = |limit: f64| v.abs() <= limit;
+    match dtype {
+        DType::Bool | DType::C64 | DType::C128 => true,
+        _ if s.category() == Category::Complex => false,
+        DType::U8 => within(255.0),
+        DType::I8 => v == -128.0 || within(127.0),
+        DType::I16 => v == -32768.0 || within(32767.0),
+        DType::I32 => v == -2147483648.0 || within(2147483647.0),
+        DType::I64 => within(2f64.powi(63)),
+        DType::F16 => within(65504.0) || !v.is_finite(),
+        DType::BF16 => within(3.3895313892515355e38) || !v.is_finite(),
+        DType::F32 | DType::F64 => true,
+    }
+}
+
 pub static MASKED_FILL: OpDef = OpDef {
     sig: Sig::parse("masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"),
     doc: "`input` with `value` (a number or a 0-dim tensor) where `mask` is true.
@@ -115,11 +133,10 @@ Example::
                 v.ndim()
             )));
         }
-        // A number is cast if the dtype can hold it; a tensor only within its category.
+        // A number is cast if the dtype can hold it; of a tensor that depends on data, unless it is complex.
         let fits = match (c.arg(0).scalar(), c.opt(2)) {
-            (Some(s), _) if x.dtype().is_int() => s.to_f64().abs() <= 2f64.powi(63) && s.category() <= Category::Float,
-            (Some(s), _) => s.category() <= Category::Float || x.dtype().category() == Category::Complex,
-            (None, v) => v.is_none_or(|v| v.dtype().category() <= x.dtype().category()),
+            (Some(s), _) => holds(x.dtype(), s),
+            (None, v) => v.is_none_or(|v| x.dtype().is_complex() || !v.dtype().is_complex()),
         };
         if !fits {
             return Err(Error::runtime(format!(

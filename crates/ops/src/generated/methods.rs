@@ -2866,6 +2866,8 @@ pub trait TensorOps {
     fn vsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
+    fn where_out<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `where.places(Tensor condition) -> Tensor[]`
     fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `xlog1py_pair(Tensor input, Tensor other) -> Tensor`
@@ -13942,6 +13944,19 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn where_out<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
+        let (input, input_scalar) = split(input);
+        let (other, other_scalar) = split(other);
+        let call = Call {
+            op: &crate::elementwise::where_::OP,
+            ins: &[Some(self), input, other],
+            args: &[input_scalar, other_scalar],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]

@@ -46,13 +46,6 @@ Example::
                 v.sizes()
             )));
         }
-        if s.dtype() != v.dtype() {
-            return Err(Error::runtime(format!(
-                "torch.searchsorted(): input value tensor and boundary tensor should have same dtype, but got input {} and boundary {}",
-                v.dtype().scalar_type_name(),
-                s.dtype().scalar_type_name()
-            )));
-        }
         if let Some(o) = c.opt(2) {
             if o.sizes() != s.sizes() {
                 return Err(Error::runtime(format!(
@@ -73,6 +66,9 @@ Example::
     kernel: Kernel::Prim {
         prim: &SEARCHSORTED,
         lower: |c, _, l| {
+            if c.t(0)?.dtype() != c.t(1)?.dtype() {
+                return Err(Error::not_implemented("searchsorted: values of another dtype are cast first"));
+            }
             l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0).param(is_right(c)?);
             Ok(())
         },
@@ -80,6 +76,12 @@ Example::
     // By counting the smaller elements.
     compose: Some(|c, outs| {
         let (s, v) = (c.t(0)?, c.t(1)?);
+        let common = promote::result_type([s, v].into_iter(), None);
+        if s.dtype() != v.dtype() {
+            let cast = |t: &Tensor| if t.dtype() == common { Ok(t.clone()) } else { t.to_copy_with(Some(common), None) };
+            let found = cast(s)?.searchsorted_with(&cast(v)?, c.bool(0), c.bool(1), c.arg(2).str(), c.opt(2))?;
+            return give(outs, found);
+        }
         let s = match c.opt(2) {
             Some(o) => s.gather(-1, o)?,
             None => s.clone(),

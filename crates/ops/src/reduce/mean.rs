@@ -29,6 +29,7 @@ Example::
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
             let mask = dim_mask("mean", c.arg(0), c.t(0)?.ndim())?;
+            no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::Mean, mask)
         },
     },
@@ -77,12 +78,16 @@ fn var(c: &Call<'_>) -> Result<Tensor> {
     let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
-    let sum = x.square_deviations(dims.as_slice(), c.bool(2))?;
+    let sum = match x.dtype().is_complex() {
+        // The squared sizes of the deviations: those of both parts, added.
+        true => x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(2))?.sum(&[-1], false)?,
+        false => x.square_deviations(dims.as_slice(), c.bool(2))?,
+    };
     sum.div((n as f64 - correction(c)).max(0.0))
 }
 
 fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
-    let dtype = c.t(0)?.dtype();
+    let dtype = c.t(0)?.dtype().to_real();
     if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
 

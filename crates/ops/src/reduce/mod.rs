@@ -53,6 +53,29 @@ pub fn push(c: &Call<'_>, dtype: DType, mask: u64, keepdim: bool, outs: &mut Out
     outs.push(dtype, x.device(), &sizes)
 }
 
+/// Whether elements must be cast to the result's dtype before they are reduced, since the cast loses something of them.
+pub fn casts_first(x: DType, out: DType) -> bool {
+    x != out && (out == DType::Bool || (x.is_differentiable() && oneflow_base::promote(x, out) != out))
+}
+
+/// Declines a kernel for a call whose elements are cast first: `after_cast` serves it.
+pub fn no_cast_first(c: &Call<'_>, outs: &Outs) -> Result<()> {
+    let (x, out) = (c.t(0)?.dtype(), outs[0].dtype());
+    if casts_first(x, out) {
+        return Err(Error::not_implemented(format!("{}: {x} is cast to {out} before it is reduced", c.name())));
+    }
+    Ok(())
+}
+
+/// The input in the dtype that argument `arg` names, for an op that reduces it there.
+pub fn after_cast(c: &Call<'_>, arg: usize) -> Result<(Tensor, DType)> {
+    let x = c.t(0)?;
+    match c.arg(arg).dtype() {
+        Some(d) if d != x.dtype() => Ok((x.to_copy_with(Some(d), None)?, d)),
+        _ => Err(Error::not_implemented(format!("{}: no kernel for {}", c.name(), x.dtype()))),
+    }
+}
+
 /// Lowers to REDUCE: the output is seen with its reduced dims kept.
 pub fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind, mask: u64) -> Result<()> {
     let sizes = kept_sizes(c.t(0)?.sizes(), mask);

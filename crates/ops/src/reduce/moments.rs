@@ -157,14 +157,14 @@ Example::
                 total.sub(&w.mul(a)?.sum(all, false)?.mul(correction)?.div(total)?)?
             }
             (_, Some(total), _) => total.sub(correction)?,
-            _ => rows.new_full_with(&[], (n - correction) as f64, Some(mean.dtype()), None, false)?,
+            _ => rows.new_full_with(&[], (n - correction) as f64, Some(mean.dtype().to_real()), None, false)?,
         };
         let norm = norm.clamp(Some(Scalar::Int(0)), None)?;
         let centred = rows.sub(&mean)?;
         let other = w.as_ref().map_or_else(|| Ok(centred.clone()), |w| centred.mul(w))?;
         let dtype = promote::to_float(oneflow_base::promote(centred.dtype(), other.dtype()));
         let cast = |t: &Tensor| if t.dtype() == dtype { Ok(t.clone()) } else { t.to_copy_with(Some(dtype), None) };
-        let product = cast(&centred)?.mm(&cast(&other)?.t()?)?.div(&norm)?;
+        let product = cast(&centred)?.mm(&crate::elementwise::dual(&cast(&other)?.t()?)?)?.div(&norm)?;
         give(outs, if product.numel() == 1 { product.reshape(&[])? } else { product })
     }),
     samples: || {
@@ -198,9 +198,12 @@ Example::
         if m.ndim() == 0 {
             return give(outs, m.div(&m)?);
         }
-        let s = m.diagonal(0, 0, 1)?.sqrt()?;
+        let is_complex = m.dtype().is_complex();
+        let variances = if is_complex { m.real()? } else { m.clone() };
+        let s = variances.diagonal(0, 0, 1)?.sqrt()?;
         let r = m.div(&s.unsqueeze(1)?)?.div(&s.unsqueeze(0)?)?;
-        give(outs, r.clamp(Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.0)))?)
+        let limited = |t: &Tensor| t.clamp(Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.0)));
+        give(outs, if is_complex { limited(&r.real()?)?.complex(&limited(&r.imag()?)?)? } else { limited(&r)? })
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 6])])],
     ..COMPOSED

@@ -24,9 +24,14 @@ Example::
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
             let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
+            no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::Prod, mask)
         },
     },
+    compose: Some(|c, outs| {
+        let (x, d) = after_cast(c, 2)?;
+        give(outs, x.prod_with(c.arg(0).int(), c.bool(1), Some(d))?)
+    }),
     grad: Grad::Rule {
         save: &[Save::In(0, 1)],
         fix: Fix::Broadcast,
@@ -62,7 +67,8 @@ Example::
     ..super::REDUCE
 };
 
-pub fn lower_scan(c: &Call<'_>, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
+pub fn lower_scan(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
+    no_cast_first(c, outs)?;
     let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
     l.input(0).output(0).param(kind as u64).param(dim as i64);
     Ok(())
@@ -96,7 +102,11 @@ Example::
 
     >>> oneflow.cumsum(oneflow.tensor([1., 2., 3.]), 0)
     tensor([1., 3., 6.])",
-    kernel: Kernel::Prim { prim: &SCAN, lower: |c, _, l| lower_scan(c, l, ReduceKind::Sum) },
+    kernel: Kernel::Prim { prim: &SCAN, lower: |c, outs, l| lower_scan(c, outs, l, ReduceKind::Sum) },
+    compose: Some(|c, outs| {
+        let (x, d) = after_cast(c, 1)?;
+        give(outs, x.cumsum_with(c.int(0)?, Some(d))?)
+    }),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::Broadcast,
@@ -119,7 +129,11 @@ Example::
 
     >>> oneflow.cumprod(oneflow.tensor([1., 2., 3.]), 0)
     tensor([1., 2., 6.])",
-    kernel: Kernel::Prim { prim: &SCAN, lower: |c, _, l| lower_scan(c, l, ReduceKind::Prod) },
+    kernel: Kernel::Prim { prim: &SCAN, lower: |c, outs, l| lower_scan(c, outs, l, ReduceKind::Prod) },
+    compose: Some(|c, outs| {
+        let (x, d) = after_cast(c, 1)?;
+        give(outs, x.cumprod_with(c.int(0)?, Some(d))?)
+    }),
     grad: Grad::Rule {
         save: &[Save::In(0, 1), Save::Out(0, 1)],
         fix: Fix::Broadcast,
@@ -163,7 +177,7 @@ Example::
             outs.give(x.exp()?.sum(dims, c.bool(1))?.log()?);
             return Ok(());
         }
-        let top = x.amax(dims, true)?;
+        let top = if x.dtype().is_complex() { x.real()? } else { x.clone() }.amax(dims, true)?;
         // An infinite maximum is the answer itself: subtracting it would give NaN.
         let top = top.isfinite()?.r#where(&top, 0.0)?;
         let sum = x.sub(&top)?.exp()?.sum(dims, true)?.log()?.add(&top)?;
@@ -196,6 +210,10 @@ pub static NORM: OpDef = OpDef {
             Some(d) if d != x.dtype() => x.to_copy_with(Some(d), None)?,
             _ => x.clone(),
         };
+        // Complex numbers count by their sizes. The squares of half types are summed before they are rounded.
+        let x = &if x.dtype().is_complex() { x.abs()? } else { x.clone() };
+        let (given, wide) = (x.dtype(), x.dtype().compute());
+        let x = &if wide == given || !given.is_float() { x.clone() } else { x.to_copy_with(Some(wide), None)? };
         let dims = c.arg(1).ints();
         let ord = c.arg(0).scalar().map_or(2.0, Scalar::to_f64);
         let keep = c.bool(2);
@@ -212,7 +230,7 @@ pub static NORM: OpDef = OpDef {
         } else {
             x.abs()?.pow(ord)?.sum(dims, keep)?.pow(1.0 / ord)?
         };
-        outs.give(out);
+        outs.give(if out.dtype() == given { out } else { out.to_copy_with(Some(given), None)? });
         Ok(())
     }),
     grad: Grad::Compose,

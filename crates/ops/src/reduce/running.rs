@@ -15,7 +15,7 @@ pub static EXTREME: OpDef = OpDef {
     },
     kernel: Kernel::Prim {
         prim: &SCAN,
-        lower: |c, _, l| lower_scan(c, l, if c.bool(1) { ReduceKind::Max } else { ReduceKind::Min }),
+        lower: |c, outs, l| lower_scan(c, outs, l, if c.bool(1) { ReduceKind::Max } else { ReduceKind::Min }),
     },
     sbp: SbpRule::of(Rows::Batch { not_axes }),
     samples: || {
@@ -129,11 +129,7 @@ Example::
         let (d, mut step) = (d as i64, 1);
         while step < n {
             let (a, b) = (x.slice(d, Some(step), None, 1)?, x.slice(d, Some(0), Some(n - step), 1)?);
-            let (top, low) = (a.maximum(&b)?, a.minimum(&b)?);
-            let gap = low.sub(&top)?;
-            let sum = top.add(&gap.exp()?.log1p()?)?;
-            // Equal infinities have no difference.
-            let sum = low.eq(&top)?.r#where(&top.add(std::f64::consts::LN_2)?, &sum)?;
+            let sum = b.logaddexp(&a)?;
             x = f::cat([&x.slice(d, Some(0), Some(step), 1)?, &sum], d)?;
             step *= 2;
         }
@@ -147,6 +143,10 @@ Example::
                 let (g, x, y, d) = (c.g()?, c.x(0)?, c.y(0)?, c.arg(0).int().unwrap_or(0));
                 if g.ndim() == 0 {
                     return Ok(g.clone());
+                }
+                if g.dtype().is_complex() {
+                    let logs = g.conj()?.log()?.sub(y)?;
+                    return logs.flip(&[d])?.logcumsumexp(d)?.flip(&[d])?.add(x)?.exp()?.conj_physical();
                 }
                 // sum over the later places of g * exp(x - y), by the logarithms of both signs of g.
                 let size = g.abs()?.log()?;

@@ -217,7 +217,7 @@ fn whole(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (area, d) = areas(c)?;
     let y = c.t(0)?;
     match area {
-        Some(a) => give(outs, a.sum(&[d], false)?.div(2.0)?),
+        Some(a) => give(outs, a.div(2.0)?.sum(&[d], false)?),
         None => give(outs, y.sum(&[d], false)?),
     }
 }
@@ -225,7 +225,7 @@ fn whole(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 fn running(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (area, d) = areas(c)?;
     match area {
-        Some(a) => give(outs, a.cumsum(d)?.div(2.0)?),
+        Some(a) => give(outs, a.div(2.0)?.cumsum(d)?),
         None => give(outs, c.t(0)?.cloned()?),
     }
 }

@@ -24,9 +24,14 @@ Example::
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
             let mask = dim_mask("sum", c.arg(0), c.t(0)?.ndim())?;
+            no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::Sum, mask)
         },
     },
+    compose: Some(|c, outs| {
+        let (x, d) = after_cast(c, 2)?;
+        give(outs, x.sum_with(c.arg(0).ints(), c.bool(1), Some(d))?)
+    }),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::Broadcast,

@@ -182,6 +182,7 @@ Example::
             return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
         }
         let d = wrap_dim(c.int(0)?, x.ndim())?;
+        outs.views_of(0);
         for i in 0..x.sizes()[d] {
             let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
             sizes.remove(d);

@@ -118,8 +118,8 @@ impl<L: Lanes> Cx<L> {
         let (a, b) = (self.re.abs(), self.im.abs());
         let swap = a.lt(b);
         let (big, small) = (L::select(swap, b, a), L::select(swap, a, b));
-        let zero = L::splat(0.0);
-        let ratio = L::select(big.eq(zero), zero, small / big);
+        // Beside a zero the other part is zero, or NaN.
+        let ratio = L::select(big.eq(L::splat(0.0)), small, small / big);
         let m = big * ratio.fma(ratio, L::splat(1.0)).sqrt();
         L::select(a.is_inf() | b.is_inf(), L::splat(f64::INFINITY), m)
     }

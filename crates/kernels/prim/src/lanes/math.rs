@@ -262,7 +262,8 @@ fn quadrants<R: Register>(x: R) -> Option<(R, R, R)> {
         )
     };
     let one = R::splat(1.0);
-    let sine = (z * r).fma(s, r);
+    // The reduction loses the sign of zero.
+    let sine = R::select(x.eq(R::splat(0.0)), x, (z * r).fma(s, r));
     let half = R::splat(0.5) * z;
     let w = one - half;
     let cosine = w + (z * z).fma(c, (one - w) - half);

@@ -3,7 +3,7 @@
 //! They are exact to single precision, and to some 1e-14 in double. Unlike `Lanes`' own functions they are no intrinsic of any
 //! device, so a symbol writes them out. Infinities and poles are those of SciPy.
 
-use super::Lanes;
+use super::{Cx, Lanes};
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
 /// The Chebyshev series `c` at `t` in [-1, 1] (Clenshaw).
@@ -236,6 +236,19 @@ pub fn logaddexp<L: Lanes>(a: L, b: L) -> L {
     let m = a.maximum(b);
     let y = m + (-(a - b).abs()).exp().log1p();
     L::select(a.is_inf() & a.eq(b), a, y)
+}
+
+/// The same of complex numbers, from the one with the greater real part; its branch is that number's.
+#[inline(always)]
+pub fn logaddexp_complex<L: Lanes>(a: Cx<L>, b: Cx<L>) -> Cx<L> {
+    let is_less = a.re.lt(b.re);
+    let (top, low) = (Cx::select(is_less, b, a), Cx::select(is_less, a, b));
+    let y = top + (low - top).exp().log1p();
+    // Equal infinities have no difference: of two zeros the logarithm is that of one.
+    let infinite = a.re.is_inf() & a.re.eq(b.re);
+    let at_infinity = Cx::select(a.re.lt(L::splat(0.0)), low, (a.exp() + b.exp()).log());
+    let nan = L::splat(f64::NAN);
+    Cx::select(a.is_nan() | b.is_nan(), Cx::new(nan, nan), Cx::select(infinite, at_infinity, y))
 }
 
 /// `log2(2^a + 2^b)`.
