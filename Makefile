@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model lint docs suites wheel test-gpu bench-gpu cubins
+.PHONY: help demo test bench model races lint docs suites wheel test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -27,6 +27,10 @@ model:  ## try very many orders of the threads' steps on the actors' protocol (t
 suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or OneFlow, ARGS="test_torch.py -k name"
 	@.ci/build
 	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites "$(SOURCE)" $(ARGS)
+
+races:  ## resize and replace tensors under running ops, on threads, for minutes (ARGS=--seconds N for each pair)
+	@.ci/build
+	@PYTHONPATH=python "$$(.ci/venv)/bin/python" tests/races $(ARGS)
 
 lint:  ## formats, lints, types, house rules
 	@.ci/lint

@@ -216,3 +216,81 @@ def test_resize_set_and_new_tensor():
     assert z.set_(x) is z and z.data_ptr() == x.data_ptr() and z.shape == (4, 3)
     n = flow.ones(1, dtype=flow.float64).new_tensor([1, 2])
     assert n.dtype is flow.float64 and n.tolist() == [1, 2]
+
+
+def exports():
+    yield "numpy", lambda t: t.numpy()
+    yield "__array__", np.asarray
+    yield "dlpack", lambda t: np.from_dlpack(t)
+    yield "storage", lambda t: t.untyped_storage()[:4]
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("export", [f for _, f in exports()], ids=[n for n, _ in exports()])
+def test_memory_that_others_see_is_not_resized(export):
+    t = flow.arange(4.0)
+    seen = export(t)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        t.resize_(1000)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        t.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        flow.ones(1000, out=t)
+    with pytest.raises(RuntimeError, match=r"not resizable|out of bounds"):
+        t.set_(t.untyped_storage(), 0, (1000,))
+    assert t.resize_(2).tolist() == [0, 1] and len(seen) == 4
+    t.share_memory_()
+    assert bytes(np.asarray(seen).tobytes())[4:] != b"" and t.tolist() == [0, 1]
+
+
+USES = {
+    "elementwise": lambda t: t + 1,
+    "in-place": lambda t: t.fill_(1.0),
+    "out": lambda t: flow.ones(4, out=t),
+    "reduction": lambda t: t.sum(),
+    "product": lambda t: t @ t,
+    "copy": lambda t: t.clone(),
+    "cast": lambda t: t.double(),
+    "numbers": lambda t: t.tolist(),
+    "item": lambda t: t[3].item(),
+    "numpy": lambda t: t.numpy(),
+    "dlpack": lambda t: np.from_dlpack(t),
+    "index": lambda t: t[flow.tensor([3])],
+    "random": lambda t: t.normal_(),
+    "cat": lambda t: flow.cat([t, t]),
+    "print": repr,
+    "backward": lambda t: (flow.ones(4, requires_grad=True) * t).sum().backward(),
+}
+
+
+@pytest.mark.parametrize("left", [0, 8])
+@pytest.mark.parametrize("use", USES)
+def test_a_storage_made_smaller_than_its_tensors(use, left):
+    t = flow.arange(4.0)
+    t.untyped_storage().resize_(left)
+    with pytest.raises(RuntimeError, match=r"not allocated|out of bounds"):
+        USES[use](t)
+    assert t.shape == (4,) and t.view(2, 2).shape == (2, 2)
+    # What still has its memory works, and so does all when there is room again.
+    assert t[: left // 4].tolist() == [0, 1][: left // 4]
+    t.untyped_storage().resize_(16)
+    assert t.fill_(3).tolist() == [3] * 4
+
+
+@pytest.mark.parametrize("make", ["empty_strided", "new_empty_strided", "as_strided", "set_", "resize_", "meta"])
+@pytest.mark.parametrize(
+    "size, stride", [((3,), (2**60,)), ((3, 3), (2**62, 2**62)), ((2,), (2**63 - 1,)), ((2**62,), (4,))]
+)
+def test_sizes_beyond_the_address_space(make, size, stride):
+    t = flow.zeros(4, dtype=flow.float64)
+    calls = {
+        "empty_strided": lambda: flow.empty_strided(size, stride, dtype=flow.float64),
+        "new_empty_strided": lambda: t.new_empty_strided(size, stride),
+        "as_strided": lambda: t.as_strided(size, stride),
+        "set_": lambda: t.set_(t.untyped_storage(), 0, size, stride),
+        "resize_": lambda: t.resize_(2**62, 4),
+        "meta": lambda: flow.empty_strided(size, stride, dtype=flow.float64, device="meta").resize_(2**62, 4),
+    }
+    with pytest.raises(RuntimeError, match=r"overflow|too large|out of bounds|memory"):
+        calls[make]()
+    assert t.tolist() == [0] * 4

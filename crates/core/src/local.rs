@@ -4,19 +4,23 @@
 
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
-use crate::{Call, Dest, Kernel, Lowered, Operand, Slot, Tensor, Tls, Traits, bit, tls, with_tls};
+use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
+use crate::{Call, Dest, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
 use crate::{Overlap, has_internal_overlap, overlap, overlaps};
 use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
 use oneflow_ep::provider;
-use oneflow_kernels_prim::{COPY, Expr, Launch, Params, View};
+use oneflow_kernels_prim::{COPY, Expr, FILL, Launch, Params, View};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// Runs a call on local or meta tensors.
 pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
     let device = check_devices(c)?;
+    if matches!(c.op.kernel, Kernel::View) {
+        return view(c, outs);
+    }
+    check_memory(c)?;
     match c.op.kernel {
-        Kernel::View => return view(c, outs),
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
             let _guard = with_tls(local_only());
             f(c, outs)?;
@@ -63,6 +67,16 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
             }
             Ok(())
         }
+    }
+}
+
+/// An error where a storage was made smaller than what the call uses of it.
+#[inline]
+fn check_memory(c: &Call<'_>) -> Result<()> {
+    c.ins.iter().flatten().try_for_each(|t| t.check_memory())?;
+    match c.dest {
+        Dest::Into(dest) => dest.iter().try_for_each(|t| t.check_memory()),
+        Dest::Fresh => Ok(()),
     }
 }
 
@@ -129,6 +143,7 @@ fn into_dest_by_copy(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     if let Dest::Into(dest) = c.dest {
         for (i, d) in dest.iter().enumerate() {
             prepare_dest(c, &outs[i], d)?;
+            check_apart(c, dest, i)?;
             copy_into(d, &outs[i])?;
             d.bump_version();
             outs.set(i, (*d).clone());
@@ -162,6 +177,8 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             }
             Ok(())
         }
+        // A list of no views: the pieces of a dimension of size 0.
+        None if c.op.compose.is_none() && outs.is_empty() => Ok(()),
         None => compose(c, {
             outs.clear();
             outs
@@ -301,14 +318,17 @@ fn resized(d: &Tensor, shell: &Tensor) -> String {
 pub(crate) fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
     let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
     if let Some(s) = t.storage() {
-        let need = (t.offset() as usize + shell.numel() as usize) * t.dtype().size();
-        if need > s.bytes() {
-            // SAFETY: `out=` and `resize_` run under the language's global lock, and no pointer into the storage is kept across ops.
+        let need = (t.offset() as usize).checked_add(shell.numel() as usize);
+        let need = need.and_then(|n| n.checked_mul(t.dtype().size()));
+        let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
+        if need > s.bytes() && shell.numel() > 0 {
+            // SAFETY: `out=` and `resize_` run under the language's global lock, which is released only around launches; these pin
+            // what they use, and no other pointer into the storage is kept.
             unsafe { s.resize(need)? };
         }
         shell.adopt(t, t.offset());
     }
-    // SAFETY: as above; the caller re-reads the sizes afterwards.
+    // SAFETY: under the same lock; the caller re-reads the sizes afterwards.
     unsafe { t.set_body_from(&shell) };
     Ok(())
 }
@@ -318,8 +338,33 @@ fn can_cast(from: DType, to: DType) -> bool {
     from.category() <= to.category() || (from.is_int() && to.is_int())
 }
 
+/// Kernels that write to any strides.
+fn any_layout(kernel: Kernel) -> bool {
+    match kernel {
+        Kernel::Elementwise(_) => true,
+        Kernel::Prim { prim, .. } => std::ptr::eq(prim, &COPY) || std::ptr::eq(prim, &FILL),
+        _ => false,
+    }
+}
+
+/// Whether two tensors of the same sizes lie in memory alike. Dimensions of size one may have any stride.
+fn same_layout(a: &Tensor, b: &Tensor) -> bool {
+    let strides = a.strides().iter().zip(b.strides());
+    a.sizes().iter().zip(strides).all(|(n, (x, y))| *n == 1 || x == y)
+}
+
 /// No op returns more tensors, lists apart.
 const FEW: usize = 4;
+
+/// Refuses a destination that overlaps one before it. An update of lists writes its inputs, and may be given one twice.
+fn check_apart(c: &Call<'_>, dest: &[&Tensor], i: usize) -> Result<()> {
+    let d = dest[i];
+    let is_out = || dest.len() <= FEW && d.numel() > 0 && !c.ins.iter().flatten().any(|t| t.same(d));
+    if i > 0 && is_out() && dest[..i].iter().any(|o| o.data_ptr() == d.data_ptr() || overlaps(o, d)) {
+        return Err(Error::value(format!("{}(): the out= tensors must not overlap.", c.name())));
+    }
+    Ok(())
+}
 
 fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     let elementwise = matches!(c.op.kernel, Kernel::Elementwise(_));
@@ -328,12 +373,10 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     let mut direct = true;
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
-        // An update of lists writes its inputs, and may be given one twice.
-        let is_out = || dest.len() <= FEW && d.numel() > 0 && !c.ins.iter().flatten().any(|t| t.same(d));
-        if i > 0 && is_out() && dest[..i].iter().any(|o| o.data_ptr() == d.data_ptr() || overlaps(o, d)) {
-            return Err(Error::value(format!("{}(): the out= tensors must not overlap.", c.name())));
-        }
+        check_apart(c, dest, i)?;
         direct &= elementwise || outs[i].dtype() == d.dtype();
+        // A kernel fills the layout that `infer` gave its result, or that of the input which it changes in place.
+        direct &= any_layout(c.op.kernel) || same_layout(&outs[i], d) || c.ins.iter().flatten().any(|t| t.same(d));
         for (slot, t) in c.ins.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
             let starts_here = slot == 0 && c.op.traits.has(Traits::STARTS_AS_FIRST) && t.same(d);
             if starts_here {
@@ -426,7 +469,10 @@ fn elementwise(c: &Call<'_>, expr: &'static Expr, params: &Params, out: &Tensor)
     let queue = provider(device.kind)?.queue(device.index);
     // SAFETY: the views lie inside live storages of this device (checked when the tensors were made), and `infer` has checked
     // that shapes and dtypes fit the primitive's contract.
-    unsafe { prim(&Launch { outs: &outs, ins: &ins, params, expr: Some(expr), queue }) }
+    unsafe {
+        let launch = Launch { outs: &outs, ins: &ins, params, expr: Some(expr), queue };
+        run_kernel(prim, &launch, c.ins.iter().copied().flatten().chain([out]))
+    }
 }
 
 /// Runs a lowered call on real tensors.
@@ -489,7 +535,7 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     let queue = provider(device.kind)?.queue(device.index);
     let launch = Launch { outs: &out_views, ins: &in_views, params: &l.params, expr: l.expr, queue };
     // SAFETY: operands lie inside live storages of this device; `lower` made layouts within them, following the contract.
-    unsafe { l.prim.on(device.kind)?(&launch) }
+    unsafe { run_kernel(l.prim.on(device.kind)?, &launch, ins.iter().copied().flatten().chain(outs)) }
 }
 
 /// An operand of another device as a dense copy on `device`; a number stays one element.
@@ -527,7 +573,10 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     let outs = [Some(View { ptr: dst.data_ptr(), dtype: dst.dtype(), sizes: dst.sizes(), strides: dst.strides() })];
     let queue = provider(device.kind)?.queue(device.index);
     // SAFETY: both views lie inside live storages of this device and have the same sizes.
-    unsafe { COPY.on(device.kind)?(&Launch { outs: &outs, ins: &ins, params: &[], expr: None, queue }) }
+    unsafe {
+        let launch = Launch { outs: &outs, ins: &ins, params: &[], expr: None, queue };
+        run_kernel(COPY.on(device.kind)?, &launch, [src, dst].into_iter())
+    }
 }
 
 fn contiguous(t: &Tensor) -> Result<Tensor> {
@@ -563,8 +612,16 @@ fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
         (false, false) => return transfer(&to_device(src, Device::CPU)?, out),
     };
     let p = provider(at.kind)?;
+    let (queue, to, from) = (p.queue(at.index), out.data_ptr(), src.data_ptr());
     // SAFETY: both tensors are contiguous and hold `bytes` bytes, on the sides `how` says.
-    unsafe { p.copy(p.queue(at.index), how, out.data_ptr(), src.data_ptr(), bytes) }
+    let copy = || unsafe { p.copy(queue, how, to, from, bytes) };
+    if src.numel() < LONG_WORK || !may_release() {
+        return copy();
+    }
+    let _pins = [src.storage().map(Storage::pin), out.storage().map(Storage::pin)];
+    let mut result = Ok(());
+    without_lock(&mut || result = copy());
+    result
 }
 
 /// The elements on the host, row-major.
@@ -579,6 +636,7 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
             "vmap: It looks like you're calling .item() on a Tensor, or using its values in some data-dependent control flow. We don't support vmap over calling .item() on a Tensor, please try to rewrite what you're doing with other operations.",
         ));
     }
+    t.check_memory()?;
     if t.storage().is_none() {
         return Err(Error::not_implemented(format!(
             "Cannot copy out of {} tensor; no data!",

@@ -1,12 +1,12 @@
 //! Shared memory of tensors: a block of a device, its owner and its version.
 
 use crate::watch::watch_memory;
-use oneflow_base::{Device, Result};
+use oneflow_base::{Device, Error, Result};
 use oneflow_ep::{Block, provider};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// A counted reference to storage. Views share it.
 #[derive(Clone)]
@@ -16,7 +16,18 @@ struct Inner {
     device: Device,
     memory: UnsafeCell<Memory>,
     version: AtomicU32,
+    /// Launches under way without the language's lock.
+    pins: AtomicU32,
+    /// `EXPORTED`, `CUT`.
+    flags: AtomicU8,
+    /// Memory that was replaced while a launch or another library used it; freed when nobody can use it any more.
+    replaced: UnsafeCell<Vec<Memory>>,
 }
+
+/// Another library has the address of the memory.
+const EXPORTED: u8 = 1;
+/// The memory was once made smaller, so tensors may reach beyond it.
+const CUT: u8 = 2;
 
 struct Memory {
     ptr: *mut u8,
@@ -29,10 +40,13 @@ enum Owner {
     Block(Block),
     /// Somebody else's memory (NumPy, DLPack, a plan's arena), kept alive by this value.
     Foreign { _keep: Box<dyn Any + Send + Sync> },
+    /// No memory: the size of a meta tensor's storage, or what is left of a storage that is being freed.
+    Nobody,
 }
 
-// SAFETY: the memory is reached only through raw pointers whose users order their accesses; `memory` itself changes only in
-// `resize`, whose contract demands that nobody else uses the storage meanwhile.
+// SAFETY: the memory is reached only through raw pointers whose users order their accesses; `memory` and `replaced` change only
+// in `resize` and `move_into`, whose contract demands the language's lock. Launches that run without the lock hold a `Pin` and
+// addresses that were read under it.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -40,6 +54,9 @@ unsafe impl Sync for Inner {}
 impl Storage {
     /// New, uninitialised memory.
     pub fn new(device: Device, bytes: usize) -> Result<Storage> {
+        if device.is_meta() {
+            return Ok(Self::make(device, Memory { ptr: std::ptr::null_mut(), bytes, owner: Owner::Nobody }));
+        }
         let block = provider(device.kind)?.alloc(device.index, bytes)?;
         watch_memory(device, block.ptr as usize, block.bytes as i64);
         Ok(Self::make(device, Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) }))
@@ -54,12 +71,19 @@ impl Storage {
     }
 
     fn make(device: Device, memory: Memory) -> Storage {
-        Storage(Arc::new(Inner { device, memory: UnsafeCell::new(memory), version: AtomicU32::new(0) }))
+        Storage(Arc::new(Inner {
+            device,
+            memory: UnsafeCell::new(memory),
+            version: AtomicU32::new(0),
+            pins: AtomicU32::new(0),
+            flags: AtomicU8::new(0),
+            replaced: UnsafeCell::new(Vec::new()),
+        }))
     }
 
     #[inline]
     fn memory(&self) -> &Memory {
-        // SAFETY: mutated only by `resize`, whose caller guarantees that no other use is under way.
+        // SAFETY: mutated only by `replace`, whose caller holds the lock under which all others read.
         unsafe { &*self.0.memory.get() }
     }
     #[inline]
@@ -95,24 +119,52 @@ impl Storage {
         Arc::strong_count(&self.0)
     }
 
-    /// Grows (or shrinks) the memory, keeping the common prefix.
+    /// Keeps the present memory for as long as the pin lives, whatever becomes of the storage.
+    pub fn pin(&self) -> Pin {
+        self.0.pins.fetch_add(1, Ordering::Relaxed);
+        Pin(self.clone())
+    }
+
+    /// Notes that another library got the address, so that the memory can no longer be exchanged.
+    pub fn set_exported(&self) {
+        self.0.flags.fetch_or(EXPORTED, Ordering::Relaxed);
+    }
+
+    /// Whether the memory was once made smaller: tensors over it may reach beyond its end.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.0.flags.load(Ordering::Relaxed) & CUT != 0
+    }
+
+    /// Grows (or shrinks) the memory, keeping the common prefix. An error where the memory is not this storage's own, or
+    /// where another library uses it.
     ///
     /// # Safety
-    /// No other thread uses this storage, and nobody keeps a pointer into it.
+    /// The caller holds the language's lock (or the only handle), and nobody keeps a pointer into the storage but launches
+    /// that hold a `Pin`.
     pub unsafe fn resize(&self, bytes: usize) -> Result<()> {
+        if !self.is_resizable() {
+            return Err(Error::runtime("Trying to resize storage that is not resizable"));
+        }
         let d = self.device();
+        if d.is_meta() {
+            // SAFETY: exclusive by this function's contract.
+            unsafe { self.replace(Memory { ptr: std::ptr::null_mut(), bytes, owner: Owner::Nobody }) };
+            return Ok(());
+        }
         let p = provider(d.kind)?;
         let block = p.alloc(d.index, bytes)?;
         watch_memory(d, block.ptr as usize, block.bytes as i64);
         let old = self.memory();
+        if bytes < old.bytes {
+            self.0.flags.fetch_or(CUT, Ordering::Relaxed);
+        }
         // SAFETY: both blocks are valid for the smaller of the two sizes and belong to the same device.
         unsafe {
             p.copy(p.queue(d.index), oneflow_ep::Copy::DeviceToDevice, block.ptr, old.ptr, old.bytes.min(bytes))?
         };
-        let new = Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) };
         // SAFETY: exclusive by this function's contract.
-        let old = unsafe { std::mem::replace(&mut *self.0.memory.get(), new) };
-        release(d, old);
+        unsafe { self.replace(Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) }) };
         Ok(())
     }
 
@@ -126,15 +178,44 @@ impl Storage {
             // SAFETY: two blocks of host memory of this size, by this function's contract.
             unsafe { std::ptr::copy_nonoverlapping(from, ptr, bytes) };
         }
-        let new = Memory { ptr, bytes, owner: Owner::Foreign { _keep: keep } };
         // SAFETY: exclusive by this function's contract.
-        let old = unsafe { std::mem::replace(&mut *self.0.memory.get(), new) };
-        release(self.device(), old);
+        unsafe { self.replace(Memory { ptr, bytes, owner: Owner::Foreign { _keep: keep } }) };
+    }
+
+    /// Exchanges the memory. The old one is freed at once unless a launch or another library may still use it.
+    ///
+    /// # Safety
+    /// As for `resize`.
+    unsafe fn replace(&self, new: Memory) {
+        // SAFETY: exclusive by this function's contract.
+        let (old, replaced) =
+            unsafe { (std::mem::replace(&mut *self.0.memory.get(), new), &mut *self.0.replaced.get()) };
+        let exported = self.0.flags.load(Ordering::Relaxed) & EXPORTED != 0;
+        // Acquire: what a launch that has dropped its pin did to the memory comes before it is freed.
+        let in_use = self.0.pins.load(Ordering::Acquire) > 0;
+        if in_use || exported {
+            return replaced.push(old);
+        }
+        replaced.drain(..).chain([old]).for_each(|m| release(self.device(), m));
     }
 
     /// Whether the memory is a provider's, not somebody else's.
     pub fn is_own(&self) -> bool {
-        matches!(self.memory().owner, Owner::Block(_))
+        matches!(self.memory().owner, Owner::Block(_) | Owner::Nobody)
+    }
+
+    /// Whether `resize` may exchange the memory: it is this storage's own, and no other library uses it.
+    pub fn is_resizable(&self) -> bool {
+        self.is_own() && self.0.flags.load(Ordering::Relaxed) & EXPORTED == 0
+    }
+}
+
+/// Holds the memory that a storage has now for a launch that runs without the language's lock.
+pub struct Pin(Storage);
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.0.pins.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -150,13 +231,8 @@ fn release(device: Device, memory: Memory) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Owner::Block(block) = &self.memory.get_mut().owner {
-            let block = *block;
-            if let Ok(p) = provider(self.device.kind) {
-                watch_memory(self.device, block.ptr as usize, -(block.bytes as i64));
-                // SAFETY: the block came from this provider's `alloc`, and no handle is left.
-                unsafe { p.free(self.device.index, block) };
-            }
-        }
+        let nothing = Memory { ptr: std::ptr::null_mut(), bytes: 0, owner: Owner::Nobody };
+        release(self.device, std::mem::replace(self.memory.get_mut(), nothing));
+        self.replaced.get_mut().drain(..).for_each(|m| release(self.device, m));
     }
 }

@@ -64,7 +64,8 @@ const NO_GRAD_VIEW: u8 = 8;
 const FOREIGN_VIEW: u8 = 16;
 
 // SAFETY: counts and keys are atomic, the slot has its lock, and the body is replaced only through `set_body_from`, whose
-// callers hold the language's global lock or own the only handle.
+// callers hold the language's global lock or own the only handle. Threads that run without that lock own the tensors they
+// read, or read copies that were made under it (`release.rs`).
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
 unsafe impl Sync for Tensor {}
@@ -146,11 +147,21 @@ impl Tensor {
         if b.device.is_meta() || b.storage.is_some() {
             return Ok(());
         }
-        let bytes = span(&b.sizes, &b.strides)? * b.dtype.size();
-        let storage = Storage::new(b.device, bytes)?;
+        let storage = Storage::new(b.device, self.end_of_bytes()?)?;
         // SAFETY: a shell is not shared yet.
         unsafe { (*self.inner().body.get()).storage = Some(storage) };
         Ok(())
+    }
+
+    /// Bytes from the start of the storage to the end of the last element.
+    pub fn end_of_bytes(&self) -> Result<usize> {
+        let b = self.body();
+        let elements = match span(&b.sizes, &b.strides)? {
+            0 => Some(0),
+            n => n.checked_add(b.offset as usize),
+        };
+        let bytes = elements.and_then(|n| n.checked_mul(b.dtype.size())).filter(|n| i64::try_from(*n).is_ok());
+        bytes.ok_or_else(|| size_overflow(&b.sizes, &b.strides))
     }
 
     /// A tensor over existing storage. The view must lie inside it.
@@ -160,27 +171,48 @@ impl Tensor {
         // SAFETY: the tensor was made here and is not shared yet.
         let b = unsafe { &mut *t.inner().body.get() };
         b.offset = offset;
-        b.storage = Some(storage);
+        // A meta tensor has sizes and no storage.
+        b.storage = Some(storage).filter(|s| !s.device().is_meta());
         Ok(t)
     }
 
     fn check_inside(&self, storage: &Storage, offset: i64) -> Result<()> {
         let b = self.body();
-        let item = b.dtype.size() as i64;
-        let (mut lo, mut hi) = (offset, offset);
-        for (n, s) in b.sizes.iter().zip(&b.strides) {
-            let reach = (n - 1).max(0).checked_mul(*s).ok_or_else(|| outside(self, storage, offset))?;
-            if reach < 0 {
-                lo += reach
-            } else {
-                hi = hi.checked_add(reach).ok_or_else(|| outside(self, storage, offset))?
+        let reach = || -> Option<(i64, i64)> {
+            let (mut lo, mut hi) = (offset, offset);
+            for (n, s) in b.sizes.iter().zip(&b.strides) {
+                let reach = (n - 1).max(0).checked_mul(*s)?;
+                if reach < 0 { lo = lo.checked_add(reach)? } else { hi = hi.checked_add(reach)? }
             }
-        }
-        let end = hi.checked_add(1).and_then(|e| e.checked_mul(item)).ok_or_else(|| outside(self, storage, offset))?;
-        if b.numel > 0 && (lo < 0 || end > storage.bytes() as i64) || offset < 0 {
+            Some((lo, hi.checked_add(1)?.checked_mul(b.dtype.size() as i64)?))
+        };
+        let inside = |(lo, end): (i64, i64)| b.numel == 0 || lo >= 0 && end <= storage.bytes() as i64;
+        if offset < 0 || !reach().is_some_and(inside) {
             return Err(outside(self, storage, offset));
         }
         Ok(())
+    }
+
+    /// An error where the storage has been made too small for this tensor (`untyped_storage().resize_(0)`).
+    #[inline]
+    pub fn check_memory(&self) -> Result<()> {
+        match self.storage() {
+            Some(s) if s.is_cut() => self.check_cut(s),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check_cut(&self, s: &Storage) -> Result<()> {
+        self.check_inside(s, self.offset()).map_err(|_| {
+            Error::runtime(format!(
+                "The tensor has a non-zero number of elements, but its data is not allocated: shape {:?} of {} at storage offset {} does not fit the {} bytes to which its storage was resized",
+                self.sizes(),
+                self.dtype(),
+                self.offset(),
+                s.bytes()
+            ))
+        })
     }
 
     /// A contiguous host tensor with a copy of these elements.
@@ -571,13 +603,14 @@ fn span(sizes: &[i64], strides: &[i64]) -> Result<usize> {
     if sizes.contains(&0) {
         return Ok(0);
     }
-    let mut last = 0i64;
-    for (n, s) in sizes.iter().zip(strides) {
-        last = (n - 1).checked_mul(*s).and_then(|x| x.checked_add(last)).ok_or_else(|| {
-            Error::runtime(format!("storage size overflows for sizes {sizes:?} and strides {strides:?}"))
-        })?;
-    }
-    Ok((last + 1).max(0) as usize)
+    let add = |end: i64, (n, s): (&i64, &i64)| (n - 1).checked_mul(*s)?.checked_add(end);
+    let end = sizes.iter().zip(strides).try_fold(1i64, add);
+    end.map(|n| n.max(0) as usize).ok_or_else(|| size_overflow(sizes, strides))
+}
+
+#[cold]
+fn size_overflow(sizes: &[i64], strides: &[i64]) -> Error {
+    Error::runtime(format!("Storage size calculation overflowed with sizes={sizes:?} and strides={strides:?}"))
 }
 
 #[cold]

@@ -3,8 +3,8 @@
 use crate::gate::{self, OrPending, Shared, run, to_py};
 use crate::object::{bound, get, hooks_of, self_tensor, wrap};
 use oneflow_autograd as ag;
-use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
+use oneflow_core::{MayRelease, Tensor};
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -444,7 +444,7 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs a backward, the interpreter let go. One that runs deep inside others gets a thread, and so a stack, of its own.
+/// Runs a backward. One that runs deep inside others gets a thread, and so a stack, of its own.
 fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     const MOST: u32 = 40;
     const STACK: usize = 16 << 20;
@@ -457,7 +457,7 @@ fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Resu
     let depth = DEPTH.get();
     if depth < MOST {
         let _inside = Inside(DEPTH.replace(depth + 1));
-        return gate::detach(py, f);
+        return engine(py, f);
     }
     let tls = oneflow_core::tls();
     let inference = ag::is_inference_mode_enabled();
@@ -635,6 +635,7 @@ fn report(text: &str) {
 }
 
 fn poll() -> Result<()> {
+    gate::breathe();
     gate::attach(gate::check_signals)
 }
 
@@ -752,6 +753,16 @@ fn scale_losses(py: Python<'_>, from: &mut [ag::Root]) -> PyResult<()> {
         }
     }
     Ok(())
+}
+
+/// Runs the engine. Its long launches, and a pause now and then, let other Python threads run. Where there are other ranks, it
+/// may wait for them, which may be threads of this process: then all of it runs without the interpreter.
+fn engine<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
+    if oneflow_comm::world().size() > 1 {
+        return gate::detach(py, f);
+    }
+    let _may = MayRelease::new(true);
+    f()
 }
 
 /// `x.backward(...)`.

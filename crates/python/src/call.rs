@@ -8,7 +8,7 @@ use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, forms, placed, value};
 use oneflow_core::base::{Arg, Error, Result};
-use oneflow_core::{Call, Dest, Faces, OpDef, Outs, Tensor, Traits, bit, dispatch};
+use oneflow_core::{Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, bit, dispatch, may_release};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -17,9 +17,6 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::Mutex;
-
-/// From this many elements on, other Python threads may run meanwhile: such a call takes tens of microseconds at least.
-const LONG_WORK: i64 = 1 << 17;
 
 /// Calls an op by its overloads: the first whose parameters take the arguments.
 ///
@@ -154,6 +151,7 @@ unsafe fn ask_binary(
 unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>) -> Result<*mut PyObject> {
     if let (Some(i), Some(device)) = (o.made_on, crate::default_device::get())
         && matches!(frame.args[i as usize], Arg::None)
+        && frame.out.is_null()
     {
         frame.args[i as usize] = Arg::Device(device);
     }
@@ -172,6 +170,9 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
     } else if !frame.out.is_null() {
         // SAFETY: the object is an argument of the call.
         let dest = unsafe { out_tensors(o, frame.out)? };
+        if let (Some(made_as), [out]) = (o.made_as, &dest[..]) {
+            make_like_out(o, made_as, out, &mut frame.args)?;
+        }
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&dest) }, &mut outs)?;
     } else {
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Fresh }, &mut outs)?;
@@ -194,6 +195,23 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
     results(py, o.op, outs)
 }
 
+/// A factory fills `out` with numbers of its dtype on its device; other ones named beside it are refused.
+fn make_like_out(o: &Overload, (dtype, device): (u8, u8), out: &Tensor, args: &mut [Arg<'_>]) -> Result<()> {
+    let name = o.op.sig.name;
+    let refused = |what: &str, given: &dyn std::fmt::Display, of: &dyn std::fmt::Display| {
+        Error::runtime(format!("{name}(): {what} {given} does not match {what} of out parameter ({of})"))
+    };
+    match args[dtype as usize].dtype() {
+        Some(d) if d != out.dtype() => return Err(refused("dtype", &d, &out.dtype())),
+        _ => args[dtype as usize] = Arg::DType(out.dtype()),
+    }
+    match args[device as usize].device() {
+        Some(d) if d != out.device() => return Err(refused("device", &d, &out.device())),
+        _ => args[device as usize] = Arg::Device(out.device()),
+    }
+    Ok(())
+}
+
 /// Dispatches, with the interpreter let go if the work is long or other ranks must be waited for.
 #[inline]
 pub fn run(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -205,13 +223,16 @@ pub fn run(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     }
     let waits = keys & (1 << bit::GLOBAL) != 0 || c.op.traits.has(Traits::COLLECTIVE);
     if (elements < LONG_WORK && !waits) || keys & (1 << bit::LAZY) != 0 {
+        // Of borrowed tensors nothing may change while the call runs, so the interpreter is kept throughout.
+        let _kept = may_release().then(|| MayRelease::new(false));
         return dispatch(c, outs);
     }
-    run_detached(py, c, outs)
+    run_long(py, c, waits, outs)
 }
 
+/// A long call: its launches run without the interpreter. One that waits for other ranks does without it from the start.
 #[cold]
-fn run_detached(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+fn run_long(py: Python<'_>, c: &Call<'_>, waits: bool, outs: &mut Outs) -> Result<()> {
     // Handles of our own: a clone of a borrowed one may touch the wrapper's reference count.
     let own = |t: &Tensor| t.clone();
     let ins: SmallVec<[Option<Tensor>; 8]> = c.ins.iter().map(|t| t.map(own)).collect();
@@ -223,7 +244,12 @@ fn run_detached(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let dest_refs: SmallVec<[&Tensor; 2]> = dest.iter().collect();
     let dest = if dest.is_empty() { Dest::Fresh } else { Dest::Into(&dest_refs) };
     let call = Call { op: c.op, ins: &in_refs, args: c.args, dest };
-    gate::detach(py, || dispatch(&call, outs))?;
+    if waits {
+        gate::detach(py, || dispatch(&call, outs))?;
+    } else {
+        let _may = MayRelease::new(true);
+        dispatch(&call, outs)?;
+    }
     gate::check_signals(py)
 }
 

@@ -117,7 +117,9 @@ unsafe fn shared(py: Python<'_>, data: *mut PyObject, dtype: Option<DType>, devi
 }
 
 fn is_foreign(o: &Bound<'_, PyAny>) -> bool {
-    o.hasattr("__dlpack__").unwrap_or(false) && o.hasattr("__dlpack_device__").unwrap_or(false)
+    // SAFETY: a live object.
+    let is_capsule = unsafe { ffi::PyCapsule_CheckExact(o.as_ptr()) } != 0;
+    is_capsule || o.hasattr("__dlpack__").unwrap_or(false) && o.hasattr("__dlpack_device__").unwrap_or(false)
 }
 
 unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyObject> {
@@ -137,7 +139,8 @@ unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyO
             return Err(Error::value("can't alias arbitrary sequence into a tensor."));
         }
         let t = if copy == Some(true) { from_data(py, obj, dtype, device)? } else { shared(py, obj, dtype, device)? };
-        if copy == Some(false) {
+        // Without a cast or a move it is the object's own memory; a capsule can be read only once.
+        if copy == Some(false) && (dtype.is_some() || device.is_some()) {
             let from = shared(py, obj, None, None)?;
             if t.data_ptr() != from.data_ptr() {
                 return Err(Error::value("can't alias tensor with another dtype or on another device"));
@@ -182,8 +185,13 @@ pub unsafe fn from_data(
                 let t = numpy::readable(&b)?;
                 return copied(py, &t, dtype, device);
             }
-            if ffi::PyLong_Check(data) == 0 && value::scalar(py, data)?.is_none() && is_foreign(&b) {
-                return copied(py, &dlpack::from_dlpack(&b)?, dtype, device);
+            if ffi::PyLong_Check(data) == 0 && value::scalar(py, data)?.is_none() {
+                if let Some(t) = crate::storage::elements(py, data, dtype)? {
+                    return copied(py, &t, dtype, device);
+                }
+                if is_foreign(&b) {
+                    return copied(py, &dlpack::from_dlpack(&b)?, dtype, device);
+                }
             }
         }
         let mut shape = Dims::new();

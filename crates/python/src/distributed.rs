@@ -5,7 +5,7 @@ use crate::object::get;
 use oneflow_comm::{DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, rendezvous};
 use oneflow_comm::{set_process_group, set_thread_group, world};
 use oneflow_core::base::Error;
-use oneflow_core::{Tensor, bit, default_generator, set_thread_generator};
+use oneflow_core::{Storage, Tensor, bit, default_generator, set_thread_generator};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -70,6 +70,7 @@ fn tensor<'a>(o: &'a Bound<'_, PyAny>, what: &str) -> PyResult<&'a Tensor> {
     if !t.is_contiguous() {
         return Err(PyValueError::new_err(format!("{what} must be contiguous")));
     }
+    t.check_memory().map_err(to_py)?;
     Ok(t)
 }
 
@@ -180,13 +181,12 @@ impl PyGroup {
             Kind::Recv => Request::Recv { data: span(out), dtype, src: peer, tag },
             Kind::Barrier => Request::Barrier,
         };
-        // SAFETY: the work keeps the tensors until it is complete; that nobody writes to them meanwhile is the user's part of
+        // SAFETY: the work keeps the tensors and their memory until it is complete; that nobody writes to them meanwhile is the user's part of
         // the contract of a collective, as in torch.
+        let kept = |t: &Tensor| Box::new((t.clone(), t.storage().map(Storage::pin)));
+        let kept = [Some(kept(out)), inp.map(kept)];
         let work = run(|| unsafe { self.0.issue(request) })?;
-        work.keep_alive(Box::new(out.clone()));
-        if let Some(i) = inp {
-            work.keep_alive(Box::new(i.clone()));
-        }
+        kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
         if !matches!(kind, Kind::Send | Kind::Barrier) {
             out.bump_version();
         }

@@ -97,6 +97,9 @@ struct Owned<S> {
 fn describe(t: &Tensor, sizes: &mut [i64], strides: &mut [i64]) -> Result<DlTensor> {
     let (code, bits) = code(t.dtype());
     let (device_type, device_id) = device_code(t.device())?;
+    t.check_memory()?;
+    // The structure keeps the address.
+    t.storage().iter().for_each(|s| s.set_exported());
     Ok(DlTensor {
         data: t.data_ptr().cast(),
         device_type,
@@ -308,8 +311,10 @@ unsafe fn import(d: &DlTensor, keep: Foreign) -> Result<Tensor> {
     if strides.iter().any(|s| *s < 0) {
         return Err(Error::value("from_dlpack(): negative strides are not supported"));
     }
-    let last: i64 = sizes.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s).sum();
-    let bytes = if sizes.contains(&0) { 0 } else { (last + 1) as usize * dtype.size() };
+    let reach = |end: i64, (n, s): (&i64, &i64)| (n - 1).max(0).checked_mul(*s)?.checked_add(end);
+    let bytes = sizes.iter().zip(&strides).try_fold(1, reach).and_then(|n| n.checked_mul(dtype.size() as i64));
+    let bytes = bytes.ok_or_else(|| Error::runtime(format!("from_dlpack(): sizes {sizes:?} are too large")))?;
+    let bytes = if sizes.contains(&0) { 0 } else { bytes as usize };
     let ptr = d.data.cast::<u8>().wrapping_add(d.byte_offset as usize);
     // SAFETY: the producer's memory covers its elements until the deleter runs.
     let storage = unsafe { Storage::foreign(device, ptr, bytes, Box::new(keep)) };

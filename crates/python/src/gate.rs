@@ -201,8 +201,38 @@ struct Here<F>(F);
 // SAFETY: `detach` runs the closure on the calling thread; `Send` is only PyO3's way to keep `Python` tokens out.
 unsafe impl<F> Send for Here<F> {}
 
-/// Lets other Python threads run during long work. The closure touches no Python object, and handles that it clones are not
-/// borrowed from a wrapper alone.
+/// Runs a kernel without the interpreter, where this thread holds it (`set_release`). Nothing dropped meanwhile is given back
+/// here, as that may run Python code in the middle of a call.
+pub fn release(f: &mut dyn FnMut()) {
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            ATTACHED.set(true);
+        }
+    }
+    if !ATTACHED.get() {
+        return f();
+    }
+    // SAFETY: `ATTACHED` says so.
+    let py = unsafe { Python::assume_attached() };
+    let here = Here(f);
+    let _back = Back;
+    py.detach(move || {
+        let here = here;
+        ATTACHED.set(false);
+        (here.0)()
+    })
+}
+
+/// Lets others run for a moment during work that holds the interpreter for long.
+pub fn breathe() {
+    if oneflow_core::may_release() {
+        release(&mut || {});
+    }
+}
+
+/// Lets other Python threads run during long work that waits for others or owns the tensors that it reads. The closure touches
+/// no Python object, and handles that it clones are not borrowed from a wrapper alone.
 pub fn detach<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
     struct Back;
     impl Drop for Back {

@@ -256,7 +256,8 @@ impl CompiledGraph {
     /// Runs the step once.
     fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let inputs = tensors(inputs)?;
-        let inputs: Vec<Tensor> = inputs.iter().filter_map(shard_of).cloned().collect();
+        // The program reads them without the interpreter: copies of the handles, which no other thread can resize.
+        let inputs: Vec<Tensor> = inputs.iter().filter_map(shard_of).map(Tensor::shallow).collect();
         let mut poll = || gate::attach(gate::check_signals);
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         self.results(py, outputs)

@@ -21,7 +21,8 @@ impl LoadedProgram {
     }
     /// Runs the program once.
     fn run<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
-        let tensor = |o: Bound<'_, PyAny>| get(&o).cloned().ok_or_else(|| to_py(Error::type_("expected a Tensor")));
+        let tensor =
+            |o: Bound<'_, PyAny>| get(&o).map(Tensor::shallow).ok_or_else(|| to_py(Error::type_("expected a Tensor")));
         let inputs = inputs.iter().map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
         let mut poll = || gate::attach(gate::check_signals);
         let outputs = run(|| gate::detach(py, || self.0.lend()?.run_polled(&inputs, &mut poll)))?;

@@ -496,6 +496,7 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
 /// # Safety
 /// The interpreter is held.
 unsafe fn list_of(t: &Tensor) -> Result<*mut PyObject> {
+    t.check_memory()?;
     let host = if t.device().is_cpu() && t.storage().is_some() { t.clone() } else { copy_to_host(t)? };
     // SAFETY: the elements of a host tensor lie at its pointer, in its strides.
     unsafe { nested(host.data_ptr(), &host, 0) }

@@ -164,7 +164,8 @@ fn over(a: &Bound<'_, PyAny>, i: Interface) -> Result<Tensor> {
             ));
         }
         strides.push(s / item);
-        bytes += (n - 1).max(0) * s;
+        let reach = (n - 1).max(0).checked_mul(*s).and_then(|r| r.checked_add(bytes));
+        bytes = reach.ok_or_else(|| Error::value("the given numpy array is larger than the memory can be"))?;
     }
     if i.sizes.contains(&0) {
         return Tensor::from_storage(Storage::new(Device::CPU, 0)?, i.dtype, i.sizes, strides, 0);
@@ -266,6 +267,9 @@ fn array<'py>(py: Python<'py>, t: &Tensor) -> Result<Bound<'py, PyAny>> {
     let Some(typestr) = typestr(t.dtype()) else {
         return Err(Error::type_(format!("Got unsupported ScalarType {}", t.dtype().scalar_type_name())));
     };
+    t.check_memory()?;
+    // The array keeps the address.
+    t.storage().iter().for_each(|s| s.set_exported());
     let make = || -> PyResult<Bound<'py, PyAny>> {
         let item = t.dtype().size() as i64;
         if t.data_ptr().is_null() {

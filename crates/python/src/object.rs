@@ -5,7 +5,7 @@
 
 use crate::gate;
 use oneflow_core::base::{Error, Result};
-use oneflow_core::{PyHooks, Tensor, set_py_hooks};
+use oneflow_core::{PyHooks, Tensor, set_py_hooks, set_release};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -36,6 +36,7 @@ pub fn tensor_type() -> *mut PyTypeObject {
 pub fn set_tensor_type(t: *mut PyTypeObject) {
     TYPE.store(t, Ordering::Release);
     set_py_hooks(PyHooks { incref: gate::incref, decref: gate::decref });
+    set_release(gate::release);
 }
 
 /// Whether an object is a tensor (of the class or a subclass).

@@ -263,6 +263,30 @@ unsafe extern "C" fn ipow3(a: *mut PyObject, b: *mut PyObject, _modulo: *mut PyO
     unsafe { ipower(a, b) }
 }
 
+/// A comparison. NumPy would compare element by element through objects, so an array is read as a tensor.
+///
+/// # Safety
+/// The operands of a slot call.
+unsafe fn compare_by(op: &Operator, a: *mut PyObject, b: *mut PyObject) -> *mut PyObject {
+    enter(null_mut(), |py| {
+        // SAFETY: the operands of a slot call.
+        let other = unsafe { pyo3::Bound::from_borrowed_ptr(py, b) };
+        // SAFETY: as above.
+        let plain = unsafe { is_tensor(b) };
+        if plain || !crate::numpy::is_array(&other) {
+            // SAFETY: as above.
+            return Ok(unsafe { binary(op, a, b) });
+        }
+        let array = crate::object::wrap(py, crate::numpy::readable(&other)?)?;
+        // SAFETY: `array` is a reference of our own.
+        unsafe {
+            let result = binary(op, a, array);
+            ffi::Py_DECREF(array);
+            Ok(result)
+        }
+    })
+}
+
 unsafe extern "C" fn compare(a: *mut PyObject, b: *mut PyObject, how: c_int) -> *mut PyObject {
     static OPS: [Operator; 6] = [
         Operator::new("lt"),
@@ -274,7 +298,7 @@ unsafe extern "C" fn compare(a: *mut PyObject, b: *mut PyObject, how: c_int) -> 
     ];
     match OPS.get(how as usize) {
         // SAFETY: the operands of a slot call.
-        Some(op) => unsafe { binary(op, a, b) },
+        Some(op) => unsafe { compare_by(op, a, b) },
         None => not_implemented(),
     }
 }

@@ -66,6 +66,8 @@ pub struct Overload {
     pub requires_grad: Option<u8>,
     /// The argument `device` of a function without tensors: left out, it is the thread's default.
     pub made_on: Option<u8>,
+    /// The arguments `dtype` and `device` of a factory: with `out=`, they are those of the tensor that is filled.
+    pub made_as: Option<(u8, u8)>,
     pub takes_out: bool,
     /// The plain case of two operands and defaults: position of the scalar among the arguments.
     pub binary: Option<u8>,
@@ -150,6 +152,7 @@ impl Overload {
             }
             _ => None,
         };
+        let find = |ty: Ty| params.iter().find(|p| p.ty == ty).map(|p| p.arg);
         // Several named results can always be written into a tuple of tensors.
         let named = sig.returns().len() > 1
             && sig.returns().iter().all(|r| !r.name.is_empty() && !r.list)
@@ -164,8 +167,9 @@ impl Overload {
             factory: has(Ty::DType) && has(Ty::Device),
             made_on: match sig.params().iter().any(|p| p.is_input()) {
                 true => None,
-                false => params.iter().find(|p| p.ty == Ty::Device).map(|p| p.arg),
+                false => find(Ty::Device),
             },
+            made_as: find(Ty::DType).zip(find(Ty::Device)),
             requires_grad: params.iter().find(|p| p.name == "requires_grad").map(|p| p.arg),
             takes_out: form == Form::Function && (op.faces.has(oneflow_core::Faces::OUT) || named),
             binary,

@@ -10,6 +10,7 @@ pub fn read(t: &Tensor) -> Result<Scalar> {
         return Err(Error::runtime(format!("a Tensor with {} elements cannot be converted to Scalar", t.numel())));
     }
     if t.device().is_cpu() && t.storage().is_some() {
+        t.check_memory()?;
         // SAFETY: a host tensor with one element.
         return Ok(unsafe { load(t.data_ptr(), t.dtype()) });
     }

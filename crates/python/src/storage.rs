@@ -10,8 +10,10 @@ use crate::{autograd, value};
 use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, contiguous_strides};
 use oneflow_core::{Storage, Tensor};
+use oneflow_ops::TensorOps;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 
 /// The bytes that tensors share.
 ///
@@ -25,26 +27,44 @@ pub struct PyStorage(Storage);
 
 /// The storage of a tensor.
 pub fn of<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Bound<'py, PyStorage>> {
-    let s = run(|| {
-        t.storage().cloned().ok_or_else(|| Error::not_implemented("Cannot access storage of a tensor without data"))
+    let s = run(|| match t.storage() {
+        Some(s) => Ok(s.clone()),
+        None if t.device().is_meta() => Storage::new(t.device(), t.end_of_bytes()?),
+        None => Err(Error::not_implemented("Cannot access storage of a tensor without data")),
     })?;
     Bound::new(py, PyStorage(s))
 }
 
 #[pymethods]
 impl PyStorage {
-    /// Memory of `size` bytes, not initialised.
+    /// Memory of `size` bytes, not initialised; or with the given bytes, where `size` is a sequence of them.
     #[new]
-    #[pyo3(signature = (size=0, *, device=None))]
-    fn new(size: i64, device: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
+    #[pyo3(signature = (size=None, *, device=None))]
+    fn new(size: Option<&Bound<'_, PyAny>>, device: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
         let device = match device {
             Some(d) => crate::classes::device_of(d)?.unwrap_or(Device::CPU),
             None => Device::CPU,
         };
+        let bytes = match size {
+            Some(s) if s.cast::<PyList>().is_ok() || s.cast::<PyTuple>().is_ok() => Some(s.extract::<Vec<u8>>()?),
+            _ => None,
+        };
+        let size = match (&bytes, size) {
+            (Some(b), _) => b.len() as i64,
+            (None, Some(s)) => s.extract::<i64>()?,
+            (None, None) => 0,
+        };
         run(|| {
             let size = usize::try_from(size)
                 .map_err(|_| Error::runtime(format!("UntypedStorage: the size must not be negative, got {size}")))?;
-            Ok(PyStorage(Storage::new(device, size)?))
+            let Some(bytes) = bytes else { return Ok(PyStorage(Storage::new(device, size)?)) };
+            if device.is_meta() {
+                return Ok(PyStorage(Storage::new(device, size)?));
+            }
+            // SAFETY: any bytes are numbers of this type.
+            let host = unsafe { Tensor::from_host(&bytes, DType::U8, &[size as i64])? };
+            let made = if device.is_cpu() { host } else { host.to_copy_with(None, Some(device))? };
+            made.storage().cloned().map(PyStorage).ok_or_else(|| Error::runtime("UntypedStorage: there is no memory"))
         })
     }
     /// `size` bytes of host memory at `address`, which `keep` owns.
@@ -84,12 +104,8 @@ impl PyStorage {
         run(|| {
             let size = usize::try_from(size)
                 .map_err(|_| Error::runtime(format!("resize_(): the size must not be negative, got {size}")))?;
-            let s = &slf.get().0;
-            if !s.is_own() {
-                return Err(Error::runtime("Trying to resize storage that is not resizable"));
-            }
-            // SAFETY: the interpreter is held, no op runs on this storage, and pointers are not kept across calls.
-            unsafe { s.resize(size) }
+            // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
+            unsafe { slf.get().0.resize(size) }
         })?;
         Ok(slf)
     }
@@ -110,6 +126,10 @@ impl PyStorage {
         // SAFETY: the package calls this with an address of as many bytes that `keep` owns; the interpreter is held.
         unsafe { self.0.move_into(address as *mut u8, Box::new(keep)) };
         Ok(())
+    }
+    /// Whether `resize_` may exchange the memory: it is the storage's own, and no other library uses it.
+    fn resizable(&self) -> bool {
+        self.0.is_resizable()
     }
     #[getter]
     fn _is_own(&self) -> bool {
@@ -190,6 +210,25 @@ unsafe fn storage_of(py: Python<'_>, o: *mut PyObject, dtype: DType) -> Result<O
     Ok(inner.cast::<PyStorage>().ok().map(|s| s.get().0.clone()))
 }
 
+/// The elements of a storage over its memory: of a typed one in its dtype, of bytes in the given one. `None` for other objects.
+///
+/// # Safety
+/// An argument of a call.
+pub unsafe fn elements(py: Python<'_>, o: *mut PyObject, dtype: Option<DType>) -> Result<Option<Tensor>> {
+    // SAFETY: by this function's contract.
+    let object = unsafe { Bound::from_borrowed_ptr(py, o) };
+    let typed = || object.getattr_opt("_untyped_storage").ok().flatten().is_some();
+    if object.cast::<PyStorage>().is_err() && !typed() {
+        return Ok(None);
+    }
+    let theirs = object.getattr_opt("dtype").ok().flatten().and_then(|d| crate::classes::dtype_of(&d));
+    let dtype = dtype.or(theirs).unwrap_or_else(oneflow_core::default_dtype);
+    // SAFETY: as above.
+    let Some(storage) = (unsafe { storage_of(py, o, dtype)? }) else { return Ok(None) };
+    let n = (storage.bytes() / dtype.size()) as i64;
+    Tensor::from_storage(storage, dtype, Dims::from_slice(&[n]), contiguous_strides(&[n]), 0).map(Some)
+}
+
 struct Layout {
     offset: Option<*mut PyObject>,
     size: Option<*mut PyObject>,
@@ -227,7 +266,7 @@ impl Layout {
             let need = reach.and_then(|r| r.checked_add(1)).and_then(|n| n.checked_mul(dtype.size() as i64));
             let need = need.ok_or_else(|| Error::runtime(format!("set_(): sizes {sizes:?} are too large")))?;
             if need > storage.bytes() as i64 && !sizes.contains(&0) && storage.is_own() {
-                // SAFETY: the interpreter is held, no op runs on this storage, and pointers are not kept across calls.
+                // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
                 storage.resize(need as usize)?;
             }
             Tensor::from_storage(storage, dtype, Dims::from_slice(&sizes), strides, offset)
@@ -267,13 +306,11 @@ pub fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
     }
     let storage = t.storage().ok_or_else(|| Error::not_implemented("resize_(): the tensor has no data"))?;
     let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
-    let need = (t.offset() as usize + shell.numel() as usize).checked_mul(t.dtype().size());
+    let need = (t.offset() as usize).checked_add(shell.numel() as usize);
+    let need = need.and_then(|n| n.checked_mul(t.dtype().size()));
     let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
     if need > storage.bytes() && shell.numel() > 0 {
-        if !storage.is_own() {
-            return Err(Error::runtime("Trying to resize storage that is not resizable"));
-        }
-        // SAFETY: the interpreter is held and no op runs on this storage; pointers are not kept across calls.
+        // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
         unsafe { storage.resize(need)? };
     }
     let (dims, strides) = (Dims::from_slice(sizes), contiguous_strides(sizes));

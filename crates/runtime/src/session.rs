@@ -21,7 +21,7 @@ use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Meta, Result};
 use oneflow_core::kernels::mt19937;
-use oneflow_core::{Storage, Tensor, Traits, copy_to_host, default_generator};
+use oneflow_core::{Pin, Storage, Tensor, Traits, copy_to_host, default_generator};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -56,6 +56,9 @@ impl Drop for Session {
 struct Pending {
     inputs: Vec<(Tensor, Option<Tensor>)>,
     storages: Vec<Storage>,
+    /// Keep the memory of inputs and variables, should somebody resize them meanwhile.
+    #[expect(dead_code, reason = "held until the run has ended")]
+    pins: Vec<Pin>,
     random: (u64, u64),
 }
 
@@ -270,7 +273,9 @@ impl Session {
         }
         let (seed, offset) = generator.take(self.plan.n_rng);
         let kept = |(t, original): &(Tensor, Option<&Tensor>)| (t.clone(), original.cloned());
-        let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, random: (seed, offset) };
+        let used = inputs.iter().filter_map(|t| t.0.storage()).chain(&self.variables);
+        let pins = used.map(Storage::pin).collect();
+        let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, pins, random: (seed, offset) };
         let args = RunArgs {
             inputs: inputs.iter().map(|t| t.0.data_ptr() as usize).collect(),
             variables: self.variables.iter().map(|s| s.ptr() as usize).collect(),
@@ -376,6 +381,7 @@ impl Session {
             if t.storage().is_none() {
                 return Err(Error::runtime(format!("{}: input {i} has no data", self.plan.name)));
             }
+            t.check_memory()?;
             if t.is_contiguous() {
                 out.push((t.clone(), None));
             } else if t.device().is_cpu() {
