@@ -99,13 +99,22 @@ class Listed:
         self.call = call
 
 
-def check_key(key: Any, depth: int = 0) -> Any:
-    """Return ``key`` if it may be a dictionary key: hashing deep nests of tuples would overflow the C stack."""
-    if isinstance(key, tuple):
-        if depth > 8 or len(key) > 1000:
-            raise pickle.UnpicklingError("a dictionary key in the file is nested too deeply")
-        for item in key:
-            check_key(item, depth + 1)
+def check_key(key: Any) -> Any:
+    """Return ``key`` if it may be a dictionary key.
+
+    Hashing deep nests of tuples would overflow the C stack; where tuples hold one tuple several times, it visits every
+    path, so that a few bytes of a file could keep it busy for ever.
+    """
+    visits, level = 0, [key] if isinstance(key, tuple) else []
+    for _ in range(8):
+        if not level:
+            return key
+        visits += sum(map(len, level))
+        if visits > 10_000:
+            raise pickle.UnpicklingError("a dictionary key in the file has too many parts")
+        level = [item for part in level for item in part if isinstance(item, tuple)]
+    if level:
+        raise pickle.UnpicklingError("a dictionary key in the file is nested too deeply")
     return key
 
 

@@ -309,3 +309,17 @@ def test_a_file_is_replaced_when_the_new_one_is_whole(tmp_path, monkeypatch):
 
 def _full_disk(archive, name, data):
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("width, depth", [(2, 60), (40, 7), (2, 9)])
+def test_a_key_that_would_be_hashed_for_ever(width, depth):
+    # A tuple that holds one tuple several times, and so on: small in the file, without an end to hash.
+    nest = b")" + (b"q\x000(" + b"h\x00" * width + b"t") * depth
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}" + nest + b"K\x01s.")
+        archive.writestr("archive/version", "3\n")
+        archive.writestr("archive/byteorder", "little")
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="a dictionary key in the file"):
+        oneflow.load(file)

@@ -142,11 +142,11 @@ fn conv_sizes(c: &Call<'_>, w: &Window<'_>) -> Result<Dims> {
     w.check()?;
     check_weight(x, weight, w.groups)?;
     let (xs, ws) = (x.sizes(), weight.sizes());
-    if xs[1] != ws[1] * w.groups {
+    if Some(xs[1]) != ws[1].checked_mul(w.groups) {
         return Err(Error::runtime(format!(
             "Given groups={}, weight of size {ws:?}, expected input{xs:?} to have {} channels, but got {} channels instead",
             w.groups,
-            ws[1] * w.groups,
+            ws[1].saturating_mul(w.groups),
             xs[1]
         )));
     }
@@ -285,7 +285,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         let (g, weight, sizes, w) = (c.t(0)?, c.t(1)?, c.ints(0)?, Window::of(c, 1)?);
         w.check()?;
         check_weight(g, weight, w.groups)?;
-        check_bias(c.opt(2), weight.sizes()[1] * w.groups, weight)?;
+        check_bias(c.opt(2), size::channels(c.name(), weight.sizes()[1], w.groups)?, weight)?;
         check_dtypes(c)?;
         w.check_gradient("conv_backward_input", sizes, weight.sizes(), g.sizes())?;
         only_numbers(c)?;

@@ -34,6 +34,11 @@ pub(crate) fn transposed(input: i64, stride: i64, padding: i64, extent: i128, ex
     (i128::from(input) - 1) * i128::from(stride) - 2 * i128::from(padding) + extent + i128::from(extra)
 }
 
+/// Channels of all groups together.
+pub(crate) fn channels(name: &str, of_one: i64, groups: i64) -> Result<i64> {
+    fits(name, of_one as i128 * groups as i128)
+}
+
 /// A size as the number it must be.
 pub(crate) fn fits(name: &str, size: i128) -> Result<i64> {
     i64::try_from(size).map_err(|_| Error::runtime(format!("{name}: the output size {size} does not fit an integer")))

@@ -44,7 +44,7 @@ fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
             dilation.as_slice()
         )));
     }
-    let mut sizes = Dims::from_slice(&[xs[0], ws[1] * groups]);
+    let mut sizes = Dims::from_slice(&[xs[0], size::channels(name, ws[1], groups)?]);
     for d in 0..spatial {
         let extent = size::extent(ws[d + 2], dilation[d]);
         sizes.push(size::fits(name, size::transposed(xs[d + 2], stride[d], padding[d], extent, extra[d]))?);

@@ -136,6 +136,21 @@ Example::
     ..COMPOSED
 };
 
+/// Entries on and below a diagonal of a matrix, or (not `lower`) on and above it; `None` beyond an int64.
+fn entries(rows: i64, cols: i64, diagonal: i64, lower: bool) -> Option<i64> {
+    // Columns of row i below the diagonal: i + start, cut to 0..=cols.
+    let start = diagonal as i128 + lower as i128;
+    let positive = |shift: i128| {
+        let first = (-shift).clamp(0, rows as i128);
+        let n = rows as i128 - first;
+        // Of an arithmetic series: the number of its terms by the sum of the first and the last.
+        n.checked_mul(2 * shift + first + rows as i128 - 1).map(|twice| twice / 2)
+    };
+    let below = positive(start)?.checked_sub(positive(start - cols as i128)?)?;
+    let all = rows as i128 * cols as i128;
+    i64::try_from(if lower { below } else { all - below }).ok()
+}
+
 /// Rows and columns of a triangle, row by row. `lower` or upper.
 fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
     let (rows, cols, at) = (c.int(0)?, c.int(1)?, c.int(2)?);
@@ -149,9 +164,14 @@ fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
     }
     // How many entries the rows above hold says which row an entry is in.
     let device = c.arg(4).device();
+    let total = entries(rows, cols, at, lower)
+        .ok_or_else(|| Error::runtime(format!("{}(): {rows} rows and {cols} columns are too many", c.name())))?;
+    if total == 0 {
+        return f::zeros_with(&[2, 0], Some(dtype), device, false);
+    }
     let row = f::arange_with(rows, Some(DType::I64), device, false)?;
     let number = |v: i64| Some(Scalar::Int(v));
-    let diagonal = row.add(at)?;
+    let diagonal = row.add(at.clamp(-rows, cols))?;
     let (first, length) = if lower {
         (row.zeros_like()?, diagonal.add(1i64)?.clamp(number(0), number(cols))?)
     } else {
@@ -159,11 +179,6 @@ fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
         let length = first.rsub(cols)?;
         (first, length)
     };
-    let length_of = |i: i64| {
-        let d = i.saturating_add(at);
-        if lower { d.saturating_add(1).clamp(0, cols) } else { cols - d.clamp(0, cols) }
-    };
-    let total = (0..rows).map(length_of).sum::<i64>();
     let ends = length.cumsum(0)?;
     let i = f::arange_with(total, Some(DType::I64), device, false)?;
     let of = ends.searchsorted_with(&i, false, true, None, None)?;

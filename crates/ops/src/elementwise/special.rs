@@ -257,11 +257,9 @@ Example::
         let d = promote::to_float(x.dtype());
         let x = if d == x.dtype() { x.clone() } else { x.to_copy_with(Some(d), None)? };
         // A constant in p, and lgamma at x, x - 1/2, ...
-        let mut sum = x.lgamma()?.add(p as f64 * (p - 1) as f64 / 4.0 * PI.ln())?;
-        for k in 1..p {
-            sum = sum.add(&x.sub(k as f64 / 2.0)?.lgamma()?)?;
-        }
-        outs.give(sum);
+        let halves = f::arange_with(p, Some(d), Some(x.device()), false)?.div(2.0)?;
+        let sum = x.unsqueeze(-1)?.sub(&halves)?.lgamma()?.sum(&[-1], false)?;
+        outs.give(sum.add(p as f64 * (p - 1) as f64 / 4.0 * PI.ln())?);
         Ok(())
     }),
     grad: Grad::Compose,

@@ -2441,6 +2441,8 @@ pub trait TensorOps {
     fn select_copy_out(&self, dim: i64, index: i64, out: &Tensor) -> Result<()>;
     /// `select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor`
     fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor>;
+    /// `select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor`
+    fn select_scatter_out(&self, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()>;
     /// `selu(Tensor input) -> Tensor`
     fn selu(&self) -> Result<Tensor>;
     /// `selu(Tensor input) -> Tensor`
@@ -2503,6 +2505,16 @@ pub trait TensorOps {
     fn slice_copy_out(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64, out: &Tensor) -> Result<()>;
     /// `slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
     fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
+    /// `slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
+    fn slice_scatter_out(
+        &self,
+        src: &Tensor,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+        out: &Tensor,
+    ) -> Result<()>;
     /// `slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet)`
     fn slogdet(&self) -> Result<[Tensor; 2]>;
     /// `smooth_absolute_difference(Tensor input, Tensor target, float beta) -> Tensor`
@@ -12114,6 +12126,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn select_scatter_out(&self, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::view::scatter::SELECT,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Int(dim), Arg::Int(index)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn selu(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::elu::SELU, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -12342,6 +12365,25 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn slice_scatter_out(
+        &self,
+        src: &Tensor,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::view::scatter::SLICE,
+            ins: &[Some(self), Some(src)],
+            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]

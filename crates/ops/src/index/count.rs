@@ -206,7 +206,9 @@ pub static INTERLEAVE_BY: OpDef = OpDef {
         let mut wide: Dims = Dims::from_slice(x.sizes());
         wide.insert(d + 1, n);
         let mut sizes = Dims::from_slice(x.sizes());
-        sizes[d] *= n;
+        sizes[d] = sizes[d].checked_mul(n).ok_or_else(|| {
+            Error::runtime(format!("repeat_interleave: {n} repeats of size {} are too many", sizes[d]))
+        })?;
         if c.arg(2).int().is_some_and(|s| s != sizes[d]) {
             return Err(Error::runtime(format!(
                 "repeat_interleave: Invalid output_size, expected {} but got {:?}",

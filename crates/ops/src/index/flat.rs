@@ -223,7 +223,7 @@ Example::
         let place = set.new_ones_with(&[total], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64)?;
         let mut columns = Vec::with_capacity(x.ndim());
         let mut below = 1;
-        let fill = place.new_full(&[n + 1], c.int(1)?)?;
+        let fill = place.new_full(&[n.saturating_add(1)], c.int(1)?)?;
         for &s in x.sizes().iter().rev() {
             let at = place.div_with(below, Some("floor"))?.remainder(s.max(1))?;
             columns.push(fill.scatter_src(0, &rank, &at)?.slice(0, Some(0), Some(n), 1)?);

@@ -143,7 +143,8 @@ Example::
         let n = x.ndim() + 1;
         let (d1, d2) = dims(c.name(), n, c.int(1)?, c.int(2)?)?;
         let last = *x.sizes().last().ok_or_else(|| Error::runtime("diag_embed(): input must have a dimension"))?;
-        let side = last + at.abs();
+        let side = at.checked_abs().and_then(|at| at.checked_add(last));
+        let side = side.ok_or_else(|| Error::runtime(format!("diag_embed(): offset {at} is too large")))?;
         let mut sizes = Dims::from_slice(&x.sizes()[..n - 2]);
         sizes.insert(d1.min(d2), side);
         sizes.insert(d1.max(d2), side);

@@ -30,6 +30,7 @@ fn in_sections(x: &Tensor, sections: i64, dim: i64) -> Result<Parts> {
         return Err(Error::runtime(format!("number of sections must be larger than 0, got {sections}")));
     }
     let n = x.sizes()[wrap_dim(dim, x.ndim())?];
+    let sections = super::split::part_count("tensor_split", sections)? as i64;
     let lengths: Vec<i64> = (0..sections).map(|i| n / sections + (i < n % sections) as i64).collect();
     x.split_sizes(&lengths, dim)
 }

@@ -129,7 +129,7 @@ Example::
         if x.ndim() < 2 {
             return Err(Error::runtime(format!("expected total dims >= 2, but got total dims = {}", x.ndim())));
         }
-        let same = |a: i64, b: i64| a == b || (a - b).abs() == x.ndim() as i64;
+        let same = |a: i64, b: i64| a == b || a.abs_diff(b) == x.ndim() as u64;
         if same(a, b) {
             return Err(Error::runtime(format!(
                 "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"

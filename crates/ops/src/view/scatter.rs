@@ -64,8 +64,9 @@ fn sliced(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(D
     let to = at(c.arg(2).int().unwrap_or(n)).max(from);
     let start = start + from * strides[d];
     let (mut sizes, mut strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
-    sizes[d] = (to - from + step - 1) / step;
-    strides[d] *= step;
+    sizes[d] = super::slice::slice_len(from, to, step);
+    // A step beyond the end leaves one element, whose stride does not matter.
+    strides[d] = strides[d].saturating_mul(step);
     Ok((sizes, strides, start))
 }
 
@@ -91,7 +92,7 @@ Example::
     >>> oneflow.select_scatter(oneflow.zeros(2, 2), oneflow.ones(2), 0, 1)
     tensor([[0., 0.],
             [1., 1.]])",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| infer(c, selected, outs),
     kernel: Kernel::Prim { prim: &COPY, lower: |c, outs, l| into_part(c, selected, outs, l) },
     grad: Grad::Rule {
@@ -122,7 +123,7 @@ Example::
 
     >>> oneflow.slice_scatter(oneflow.zeros(4), oneflow.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| infer(c, sliced, outs),
     kernel: Kernel::Prim { prim: &COPY, lower: |c, outs, l| into_part(c, sliced, outs, l) },
     grad: Grad::Rule {

@@ -65,6 +65,11 @@ Example::
     ..VIEW
 };
 
+/// Elements of `start:end:step` with a positive step.
+pub(super) fn slice_len(start: i64, end: i64, step: i64) -> i64 {
+    if end > start { (end - start - 1) / step + 1 } else { 0 }
+}
+
 /// Start, length and dim of a slice, clamped as Python does.
 fn range(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
     let x = c.t(0)?;
@@ -83,7 +88,7 @@ fn range(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
     };
     let start = at(c.arg(1).int(), 0);
     let end = at(c.arg(2).int(), n).max(start);
-    Ok((d, start, (end - start + step - 1) / step, step))
+    Ok((d, start, slice_len(start, end, step), step))
 }
 
 pub static OP: OpDef = OpDef {
@@ -96,7 +101,8 @@ pub static OP: OpDef = OpDef {
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let offset = x.offset() + start * strides[d];
         sizes[d] = len;
-        strides[d] *= step;
+        // A step beyond the end leaves one element, whose stride does not matter.
+        strides[d] = strides[d].saturating_mul(step);
         outs.view(0, x, sizes, strides, offset)
     },
     grad: Grad::Rule {

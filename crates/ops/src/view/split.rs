@@ -15,6 +15,17 @@ fn push_parts(c: &Call<'_>, dim: usize, lengths: &[i64], outs: &mut Outs) -> Res
     Ok(())
 }
 
+/// The number of parts that a call makes: each is a tensor of its own, so that millions of them are a mistake.
+pub(super) fn part_count(name: &str, n: i64) -> Result<usize> {
+    const MOST: i64 = 1 << 24;
+    if n > MOST {
+        return Err(Error::runtime(format!(
+            "{name}(): the result would be {n} tensors, more than the limit of {MOST}"
+        )));
+    }
+    Ok(n.max(0) as usize)
+}
+
 /// The dimension and the lengths of the parts.
 fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
     let x = c.t(0)?;
@@ -25,7 +36,7 @@ fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
     let n = x.sizes()[dim];
     match c.arg(0) {
         Arg::Ints(lengths) => {
-            if lengths.iter().any(|l| *l < 0) || lengths.iter().sum::<i64>() != n {
+            if lengths.iter().any(|l| *l < 0) || lengths.iter().fold(0i64, |a, l| a.saturating_add(*l)) != n {
                 return Err(Error::runtime(format!(
                     "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={lengths:?}"
                 )));
@@ -45,7 +56,8 @@ fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
                     "split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
                 )));
             }
-            let count = if size == 0 { 1 } else { ((n + size - 1) / size).max(1) };
+            let count = if size == 0 || n == 0 { 1 } else { (n - 1) / size + 1 };
+            let count = part_count(c.name(), count)? as i64;
             Ok((dim, (0..count).map(|i| (n - i * size).min(size)).collect()))
         }
     }
@@ -133,9 +145,10 @@ Example::
             return Err(Error::runtime(format!("chunk expects `chunks` to be greater than 0, got: {chunks}")));
         }
         let n = x.sizes()[wrap_dim(c.int(1)?, x.ndim())?];
-        let size = (n + chunks - 1) / chunks;
-        let parts =
-            if size == 0 { x.split_sizes(&vec![0; chunks as usize], c.int(1)?)? } else { x.split(size, c.int(1)?)? };
+        let parts = match n {
+            0 => x.split_sizes(&vec![0; part_count("chunk", chunks)?], c.int(1)?)?,
+            n => x.split((n - 1) / chunks + 1, c.int(1)?)?,
+        };
         parts.into_iter().for_each(|t| outs.give(t));
         Ok(())
     }),
@@ -183,7 +196,7 @@ Example::
         }
         let d = wrap_dim(c.int(0)?, x.ndim())?;
         outs.views_of(0);
-        for i in 0..x.sizes()[d] {
+        for i in 0..part_count("unbind", x.sizes()[d])? as i64 {
             let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
             sizes.remove(d);
             let stride = strides.remove(d);
