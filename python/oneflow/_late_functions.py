@@ -105,7 +105,17 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return oneflow.outer(input, vec2) if out is None else oneflow.outer(input, vec2, out=out)
 
 
-def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
+def range(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Numbers from ``start`` to ``end``, which counts too; :func:`oneflow.arange` leaves it out.
 
     Example::
@@ -125,10 +135,13 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     if (end - start) / step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((end - start) / step) + 1
-    options.setdefault("dtype", oneflow.get_default_dtype())
-    return (oneflow.arange(count, device=options.get("device"), dtype=oneflow.float64) * step + start).to(
-        options["dtype"]
-    )
+    if layout not in (None, oneflow.strided):
+        raise NotImplementedError(f"range(): only layout=strided is supported, got {layout}")
+    if out is not None:
+        dtype, device = dtype or out.dtype, device or out.device
+    numbers = oneflow.arange(count, device=device, dtype=oneflow.float64) * step + start
+    numbers = numbers.to(dtype or oneflow.get_default_dtype())
+    return numbers.requires_grad_(requires_grad) if out is None else oneflow.alias_copy(numbers, out=out)
 
 
 def _sample_dirichlet(concentration: Tensor) -> Tensor:

@@ -117,7 +117,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 
 
 def triangular_solve(
-    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """The solution of ``A X = input`` with a triangular ``A``, and a copy of ``A``.
 
@@ -129,6 +135,9 @@ def triangular_solve(
     matrix = A.mT if transpose else A
     solution = linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     copy = A.expand(*solution.shape[:-2], *A.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
+    if out is not None:
+        places = zip((solution, copy), out, strict=True)
+        return _TriangularSolve(*(oneflow.alias_copy(x, out=place) for x, place in places))
     return _TriangularSolve(solution, copy)
 
 

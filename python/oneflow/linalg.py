@@ -208,7 +208,9 @@ def _permutation(pivots: Tensor, rows: int, dtype: DType) -> Tensor:
     return unit[order].mT.contiguous()
 
 
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
+) -> Any:
     """The factors ``P, L, U`` of a packed LU factorisation.
 
     Example::
@@ -221,6 +223,10 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     nothing = LU_data.new_empty((0,))
     lower, upper = _unpack(LU_data) if unpack_data else (nothing, nothing)
     permutation = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else nothing
+    if out is not None:
+        return _LU(
+            *(_oneflow.alias_copy(x, out=place) for x, place in zip((permutation, lower, upper), out, strict=True))
+        )
     return _LU(permutation, lower, upper)
 
 

@@ -57,7 +57,7 @@ fn lower_arange(c: &Call<'_>, outs: &Outs, l: &mut Lowered) -> Result<()> {
 }
 
 const ARANGE_BASE: OpDef = OpDef {
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: infer_arange,
     kernel: Kernel::Prim { prim: &ARANGE, lower: lower_arange },
     sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
@@ -105,7 +105,7 @@ Example::
 
     >>> oneflow.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let n = c.int(2)?;
         if n < 0 {
@@ -140,7 +140,7 @@ Example::
     >>> oneflow.eye(2)
     tensor([[1., 0.],
             [0., 1.]])",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let n = c.int(0)?;
         super::push(c, &[n, c.arg(1).int().unwrap_or(n)], c.arg(2), c.arg(3), outs)
@@ -151,6 +151,9 @@ Example::
         if n < 0 || m < 0 {
             return Err(Error::runtime(format!("eye(): n and m must be greater or equal to 0, got {n} and {m}")));
         }
+        // Refuses what no memory can hold before anything is made.
+        (c.op.infer)(c, outs)?;
+        outs.clear();
         let device = c.arg(3).device();
         let range = |k: i64| f::arange_with(k, None, device, false);
         let same = range(n)?.unsqueeze(1)?.eq(&range(m)?)?;

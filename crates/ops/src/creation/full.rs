@@ -8,7 +8,7 @@ fn size_samples() -> Vec<Sample> {
 }
 
 const SIZED: OpDef = OpDef {
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| super::push(c, c.ints(0)?, c.arg(1), c.arg(2), outs),
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }).with(Localize::Sizes(0)),
     samples: size_samples,

@@ -11,7 +11,7 @@ Example::
     >>> oneflow.zeros(2, 3)
     tensor([[0., 0., 0.],
             [0., 0., 0.]])",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| super::push(c, c.ints(0)?, c.arg(1), c.arg(2), outs),
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0] }).with(Localize::Sizes(0)),

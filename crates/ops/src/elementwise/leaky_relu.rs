@@ -149,7 +149,7 @@ Example::
 
     >>> oneflow.threshold(oneflow.tensor([-1., 2.]), 0.5, 9.)
     tensor([9., 2.])",
-    faces: Faces::FN.or(Faces::INPLACE),
+    faces: Faces::FN.or(Faces::INPLACE).or(Faces::OUT),
     infer: |c, outs| {
         if c.t(0)?.dtype() == DType::Bool {
             return Err(Error::not_implemented("\"threshold_cpu\" not implemented for 'Bool'"));

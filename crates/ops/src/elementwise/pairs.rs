@@ -341,7 +341,7 @@ Example::
 pub static XLOG1PY_SELF: OpDef = OpDef {
     sig: Sig::parse("special_xlog1py.self_scalar(Scalar input, Tensor other) -> Tensor"),
     doc: "",
-    faces: Faces::PRIVATE,
+    faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float_first,
     compose: Some(|c, outs| {
         outs.give(first_number(c)?.xlog1py_pair(c.t(0)?)?);
@@ -647,7 +647,7 @@ Example::
 pub static FLOAT_POWER_SELF: OpDef = OpDef {
     sig: Sig::parse("float_power.Scalar(Scalar input, Tensor exponent) -> Tensor"),
     doc: "",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
         super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)

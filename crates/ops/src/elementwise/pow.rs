@@ -89,7 +89,7 @@ Example::
 
     >>> oneflow.pow(2, oneflow.tensor([1., 3.]))
     tensor([2., 8.])",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
         outs.push(dtype, c.t(0)?.device(), c.t(0)?.sizes())

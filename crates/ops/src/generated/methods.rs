@@ -1486,6 +1486,8 @@ pub trait TensorOps {
     fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
+    fn log_softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `logaddexp(Tensor input, Tensor other) -> Tensor`
     fn logaddexp(&self, other: &Tensor) -> Result<Tensor>;
     /// `logaddexp(Tensor input, Tensor other) -> Tensor`
@@ -2022,10 +2024,18 @@ pub trait TensorOps {
     fn normal_Tensor_Tensor(&self, std: &Tensor) -> Result<Tensor>;
     /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
     fn normal_Tensor_Tensor_with(&self, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_Tensor_out(&self, std: &Tensor, out: &Tensor) -> Result<()>;
+    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_Tensor_with_out(&self, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
     /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal_Tensor_float(&self, std: f64) -> Result<Tensor>;
     /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal_Tensor_float_with(&self, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
+    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_float_out(&self, std: f64, out: &Tensor) -> Result<()>;
+    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
+    fn normal_Tensor_float_with_out(&self, std: f64, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn ones_like(&self) -> Result<Tensor>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -2072,6 +2082,10 @@ pub trait TensorOps {
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
+    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn prod_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
+    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
+    fn prod_with_out(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
     fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor>;
     /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
@@ -2525,6 +2539,8 @@ pub trait TensorOps {
     fn smooth_l1_loss(&self, target: &Tensor, reduction: &str, beta: f64) -> Result<Tensor>;
     /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
+    /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
+    fn softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor`
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor>;
     /// `softplus(Tensor input, Scalar beta=1, Scalar threshold=20) -> Tensor`
@@ -2723,6 +2739,8 @@ pub trait TensorOps {
     fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor>;
     /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
     fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()>;
+    /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
+    fn threshold_out(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor`
     fn threshold_backward(&self, input: &Tensor, threshold: impl Into<Scalar>) -> Result<Tensor>;
     /// `tile(Tensor input, int[] dims) -> Tensor`
@@ -8645,6 +8663,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn log_softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::nn::softmax::LOG,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pairs::LOGADDEXP,
@@ -10620,6 +10649,28 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn normal_Tensor_Tensor_out(&self, std: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_BOTH,
+            ins: &[Some(self), Some(std)],
+            args: &[rng(None)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_Tensor_with_out(&self, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_BOTH,
+            ins: &[Some(self), Some(std)],
+            args: &[rng(generator)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn normal_Tensor_float(&self, std: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::NORMAL_MEAN,
@@ -10639,6 +10690,28 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_float_out(&self, std: f64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_MEAN,
+            ins: &[Some(self)],
+            args: &[Arg::Float(std), rng(None)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn normal_Tensor_float_with_out(&self, std: f64, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_MEAN,
+            ins: &[Some(self)],
+            args: &[Arg::Float(std), rng(generator)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -10856,6 +10929,28 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn prod_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::PROD,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn prod_with_out(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::reduce::prod::PROD,
+            ins: &[Some(self)],
+            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     #[inline]
@@ -12437,6 +12532,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::nn::softmax::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    #[inline]
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::softmax::BACKWARD,
@@ -13270,6 +13376,17 @@ impl TensorOps for Tensor {
             ins: &[Some(self)],
             args: &[Arg::from(threshold.into()), Arg::from(value.into())],
             dest: Dest::Into(&[self]),
+        };
+        none(&call)
+    }
+
+    #[inline]
+    fn threshold_out(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::leaky_relu::THRESHOLD,
+            ins: &[Some(self)],
+            args: &[Arg::from(threshold.into()), Arg::from(value.into())],
+            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -14602,6 +14719,41 @@ pub mod functions {
         one(&call)
     }
 
+    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_out(end: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::OP,
+            ins: &[],
+            args: &[Arg::from(end.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_with_out(
+        end: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::OP,
+            ins: &[],
+            args: &[
+                Arg::from(end.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Result<Tensor> {
@@ -14645,6 +14797,57 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_start_out(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::START,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::from(step.into()),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn arange_start_with_out(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::START,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::from(step.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `bitwise_left_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
@@ -14944,6 +15147,43 @@ pub mod functions {
         one(&call)
     }
 
+    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    #[inline]
+    pub fn empty_out(size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
+    #[inline]
+    pub fn empty_with_out(
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        memory_format: Option<&str>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::EMPTY,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, sym),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `empty_permuted(int[] size, int[] physical_layout, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn empty_permuted(size: &[i64], physical_layout: &[i64]) -> Result<Tensor> {
@@ -15052,6 +15292,43 @@ pub mod functions {
         one(&call)
     }
 
+    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn eye_out(n: i64, m: Option<i64>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::EYE,
+            ins: &[],
+            args: &[Arg::Int(n), m.map_or(Arg::None, Arg::Int), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn eye_with_out(
+        n: i64,
+        m: Option<i64>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::EYE,
+            ins: &[],
+            args: &[
+                Arg::Int(n),
+                m.map_or(Arg::None, Arg::Int),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `float_power.Scalar(Scalar input, Tensor exponent) -> Tensor`
     #[inline]
     pub fn float_power_Scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
@@ -15062,6 +15339,18 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `float_power.Scalar(Scalar input, Tensor exponent) -> Tensor`
+    #[inline]
+    pub fn float_power_Scalar_out(input: impl Into<Scalar>, exponent: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::FLOAT_POWER_SELF,
+            ins: &[Some(exponent)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15098,6 +15387,43 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn full_out(size: &[i64], fill_value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::FULL,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn full_with_out(
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::FULL,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                Arg::from(fill_value.into()),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `hstack(Tensor[] tensors) -> Tensor`
@@ -15234,6 +15560,52 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::LINSPACE,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::Int(steps),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn linspace_with_out(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::arange::LINSPACE,
+            ins: &[],
+            args: &[
+                Arg::from(start.into()),
+                Arg::from(end.into()),
+                Arg::Int(steps),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15505,6 +15877,35 @@ pub mod functions {
         one(&call)
     }
 
+    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    #[inline]
+    pub fn normal_float_Tensor_out(mean: f64, std: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_STD,
+            ins: &[Some(std)],
+            args: &[Arg::Float(mean), rng(None)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
+    #[inline]
+    pub fn normal_float_Tensor_with_out(
+        mean: f64,
+        std: &Tensor,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_STD,
+            ins: &[Some(std)],
+            args: &[Arg::Float(mean), rng(generator)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn normal_float_float(mean: f64, std: f64, size: &[i64]) -> Result<Tensor> {
@@ -15553,6 +15954,55 @@ pub mod functions {
         one(&call)
     }
 
+    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn normal_float_float_out(mean: f64, std: f64, size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_SIZE,
+            ins: &[],
+            args: &[
+                Arg::Float(mean),
+                Arg::Float(std),
+                Arg::Ints(size),
+                rng(None),
+                Arg::None,
+                Arg::None,
+                Arg::Bool(false),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn normal_float_float_with_out(
+        mean: f64,
+        std: f64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::distributions::NORMAL_SIZE,
+            ins: &[],
+            args: &[
+                Arg::Float(mean),
+                Arg::Float(std),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn ones(size: &[i64]) -> Result<Tensor> {
@@ -15585,6 +16035,41 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn ones_out(size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::ONES,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn ones_with_out(
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::full::ONES,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `polygamma(int n, Tensor input) -> Tensor`
@@ -15623,6 +16108,18 @@ pub mod functions {
         one(&call)
     }
 
+    /// `pow.scalar(Scalar input, Tensor exponent) -> Tensor`
+    #[inline]
+    pub fn pow_scalar_out(input: impl Into<Scalar>, exponent: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pow::BASE,
+            ins: &[Some(exponent)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn rand(size: &[i64]) -> Result<Tensor> {
@@ -15657,6 +16154,43 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn rand_out(size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RAND,
+            ins: &[],
+            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn rand_with_out(
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RAND,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15695,6 +16229,45 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_out(high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_HIGH,
+            ins: &[],
+            args: &[Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_with_out(
+        high: i64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT_HIGH,
+            ins: &[],
+            args: &[
+                Arg::Int(high),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15737,6 +16310,47 @@ pub mod functions {
         one(&call)
     }
 
+    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_low_out(low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT,
+            ins: &[],
+            args: &[Arg::Int(low), Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randint_low_with_out(
+        low: i64,
+        high: i64,
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDINT,
+            ins: &[],
+            args: &[
+                Arg::Int(low),
+                Arg::Int(high),
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn randn(size: &[i64]) -> Result<Tensor> {
@@ -15773,6 +16387,43 @@ pub mod functions {
         one(&call)
     }
 
+    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randn_out(size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDN,
+            ins: &[],
+            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randn_with_out(
+        size: &[i64],
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDN,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn randperm(n: i64) -> Result<Tensor> {
@@ -15807,6 +16458,43 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randperm_out(n: i64, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDPERM,
+            ins: &[],
+            args: &[Arg::Int(n), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn randperm_with_out(
+        n: i64,
+        generator: Option<&Generator>,
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::random::draw::RANDPERM,
+            ins: &[],
+            args: &[
+                Arg::Int(n),
+                rng(generator),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `remainder.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
@@ -15938,6 +16626,18 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `special_xlog1py.self_scalar(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn special_xlog1py_self_scalar_out(input: impl Into<Scalar>, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOG1PY_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 
     /// `special_zeta.self_scalar(Scalar input, Tensor other) -> Tensor`
@@ -16136,5 +16836,40 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn zeros_out(size: &[i64], out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::zeros::OP,
+            ins: &[],
+            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
+    /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    #[inline]
+    pub fn zeros_with_out(
+        size: &[i64],
+        dtype: Option<DType>,
+        device: Option<Device>,
+        requires_grad: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        let call = Call {
+            op: &crate::creation::zeros::OP,
+            ins: &[],
+            args: &[
+                Arg::Ints(size),
+                dtype.map_or(Arg::None, Arg::DType),
+                device.map_or(Arg::None, Arg::Device),
+                Arg::Bool(requires_grad),
+            ],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
     }
 }

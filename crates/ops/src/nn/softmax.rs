@@ -59,7 +59,7 @@ fn samples() -> Vec<Sample> {
 }
 
 const SOFTMAX_BASE: OpDef =
-    OpDef { faces: Faces::FN_METHOD, infer, sbp: SbpRule::of(Rows::Batch { not_axes }), samples, ..OpDef::BASE };
+    OpDef { faces: Faces::FN_METHOD_OUT, infer, sbp: SbpRule::of(Rows::Batch { not_axes }), samples, ..OpDef::BASE };
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("softmax(Tensor input, int dim, DType? dtype=None) -> Tensor"),

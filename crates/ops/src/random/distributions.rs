@@ -99,6 +99,7 @@ Example::
 
     >>> oneflow.normal(oneflow.zeros(2), oneflow.zeros(2))
     tensor([0., 0.])",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         float_only(c, c.t(0)?.dtype())?;
         crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
@@ -111,6 +112,7 @@ Example::
 pub static NORMAL_MEAN: OpDef = OpDef {
     sig: Sig::parse("normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"),
     doc: "",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         check_std(c.float(0)?)?;
         float_only(c, c.t(0)?.dtype())?;
@@ -127,6 +129,7 @@ pub static NORMAL_MEAN: OpDef = OpDef {
 pub static NORMAL_STD: OpDef = OpDef {
     sig: Sig::parse("normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"),
     doc: "",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         float_only(c, c.t(0)?.dtype())?;
         crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
@@ -141,7 +144,7 @@ pub static NORMAL_SIZE: OpDef = OpDef {
         "normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     ),
     doc: "",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         check_std(c.float(1)?)?;
         float_only(c, c.arg(4).dtype().unwrap_or(default_dtype()))?;

@@ -100,6 +100,7 @@ Example::
 
     >>> oneflow.rand(2, 3).shape
     oneflow.Size([2, 3])",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
         crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
@@ -120,6 +121,7 @@ Example::
 
     >>> oneflow.randn(2, 3).shape
     oneflow.Size([2, 3])",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
         crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
@@ -164,6 +166,7 @@ Example::
 
     >>> oneflow.randint(10, (2, 3)).shape
     oneflow.Size([2, 3])",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
         integers(c, dtype, 0, c.int(0)?)?;
@@ -184,6 +187,7 @@ Example::
 
     >>> oneflow.randint(5, 10, (2, 3)).shape
     oneflow.Size([2, 3])",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let dtype = c.arg(4).dtype().unwrap_or(DType::I64);
         integers(c, dtype, c.int(0)?, c.int(1)?)?;
@@ -407,6 +411,7 @@ Example::
 
     >>> sorted(oneflow.randperm(3).tolist())
     [0, 1, 2]",
+    faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
         crate::creation::push(c, &[c.int(0)?], Arg::DType(dtype), c.arg(3), outs)

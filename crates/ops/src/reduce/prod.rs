@@ -15,7 +15,7 @@ Example::
 
     >>> oneflow.prod(oneflow.tensor([2., 3.]))
     tensor(6.)",
-    faces: Faces::FN_METHOD,
+    faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
         let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
         push(c, out_dtype(c, 2)?, mask, c.bool(1), outs)
