@@ -55,6 +55,7 @@ from oneflow.linalg import lu_unpack
 from oneflow._linalg import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
 from oneflow._linalg import tensordot, triangular_solve
 from oneflow._typed_tensors import *  # noqa: F403
+from oneflow._typed_storages import *  # noqa: F403
 from oneflow._settings import are_deterministic_algorithms_enabled, compiled_with_cxx11_abi
 from oneflow._settings import get_deterministic_debug_mode
 from oneflow._settings import get_device, get_device_module, get_float32_matmul_precision, get_num_interop_threads

@@ -198,16 +198,19 @@ def storage(self: Tensor) -> Any:
 
 
 def storage_type(self: Tensor) -> type:
-    """The class of ``storage()``.
+    """The class that ``storage()`` answers to: by dtype in host memory, ``TypedStorage`` elsewhere.
 
     Example::
 
         >>> oneflow.ones(2).storage_type().__name__
-        'TypedStorage'
+        'FloatStorage'
     """
-    from oneflow.storage import TypedStorage
+    import oneflow
+    from oneflow.storage import TypedStorage, _dtype_to_storage_type_map
 
-    return TypedStorage
+    if self.device.type != "cpu":
+        return TypedStorage
+    return getattr(oneflow, _dtype_to_storage_type_map()[self.dtype])
 
 
 def share_memory_(self: Tensor) -> Tensor:

@@ -60,7 +60,13 @@ def _fill(self: UntypedStorage, value: int) -> UntypedStorage:
     return self
 
 
+def _has_elements(storage: Any) -> None:
+    if storage.device.type == "meta":
+        raise NotImplementedError("Not available for 'meta' device type")
+
+
 def _getitem(self: UntypedStorage, index: Any) -> Any:
+    _has_elements(self)
     found = self._tensor()[index]
     if found.dim() == 0:
         return found.item()
@@ -101,6 +107,7 @@ def _from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedS
 
 
 def _setitem(self: UntypedStorage, index: Any, value: Any) -> None:
+    _has_elements(self)
     self._tensor()[index] = value
 
 
@@ -118,6 +125,13 @@ def _on_cpu(self: UntypedStorage) -> UntypedStorage:
     copy = UntypedStorage(self.nbytes())
     copy._tensor().copy_(self._tensor())
     return copy
+
+
+def _byteswap(self: UntypedStorage, dtype: Any) -> None:
+    """Reverse the bytes of each element, in place; of a complex one those of its parts."""
+    size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+    bytes_ = self._tensor()
+    bytes_.copy_(bytes_.reshape(-1, size).flip(1).reshape(-1))
 
 
 def _show(self: UntypedStorage) -> str:
@@ -153,6 +167,10 @@ for _name, _method in {
     "__setitem__": _setitem,
     "__iter__": _iterate,
     "tolist": _to_list,
+    "type": lambda self: "oneflow.storage.UntypedStorage",
+    "byteswap": _byteswap,
+    "get_device": lambda self: self._tensor().get_device(),
+    "filename": property(lambda self: None),
     "cpu": _on_cpu,
     "untyped": lambda self: self,
     "__repr__": _show,
@@ -160,6 +178,21 @@ for _name, _method in {
     "is_cuda": property(lambda self: self.device.type == "cuda"),
 }.items():
     setattr(UntypedStorage, _name, _method)
+
+
+def _typed_storages() -> Any:
+    from oneflow import _typed_storages
+
+    return _typed_storages
+
+
+def _dtype_to_storage_type_map() -> dict[Any, str]:
+    """Names of storage types by dtype."""
+    return {getattr(oneflow, dtype): f"{kind}Storage" for kind, dtype in _typed_storages().DTYPES.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, Any]:
+    return {name: dtype for dtype, name in _dtype_to_storage_type_map().items()}
 
 
 class TypedStorage:
@@ -193,8 +226,43 @@ class TypedStorage:
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
         """The first ``size`` elements of a file, as :meth:`UntypedStorage.from_file`."""
-        item = cls().element_size()
-        return cls(wrap_storage=_from_file(filename, shared, size * item))
+        return cls._of_file(filename, shared, size, cls.dtype or oneflow.get_default_dtype())
+
+    @classmethod
+    def _of_file(cls, filename: Any, shared: bool, size: int, dtype: Any) -> TypedStorage:
+        return cls(wrap_storage=_from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The name of the storage's type; with a dtype or such a name, a copy of that dtype."""
+        if dtype is None:
+            return f"oneflow.{self.pickle_storage_type()}"
+        if isinstance(dtype, str):
+            kind = _typed_storages().DTYPES.get(dtype.rpartition(".")[2].removesuffix("Storage"))
+            if kind is None:
+                raise ValueError(f"TypedStorage.type(): unknown type {dtype!r}")
+            dtype = getattr(oneflow, kind)
+        return self._to(getattr(dtype, "dtype", dtype))
+
+    def pickle_storage_type(self) -> str:
+        """The name by which checkpoints know storages of this dtype."""
+        name = str(self.dtype).rpartition(".")[2]
+        return next(f"{kind}Storage" for kind, dtype in _typed_storages().DTYPES.items() if dtype == name)
+
+    def _to(self, dtype: Any) -> TypedStorage:
+        copy = self._tensor().to(dtype, copy=True)
+        return TypedStorage(wrap_storage=copy.untyped_storage(), dtype=dtype)
+
+    def resizable(self) -> bool:
+        """Whether the memory may be exchanged: it belongs to the storage, and no other library uses it."""
+        return self._untyped_storage.resizable()
+
+    def get_device(self) -> int:
+        """The number of the device; -1 in host memory."""
+        return self._tensor().get_device()
+
+    def filename(self) -> None:
+        """No storage remembers the file that it was read from."""
+        return None
 
     def _tensor(self) -> Tensor:
         """The elements as a 1-D tensor that shares them."""
@@ -276,11 +344,13 @@ class TypedStorage:
         return self._tensor().tolist()
 
     def __getitem__(self, index: int) -> Any:
+        _has_elements(self)
         if not isinstance(index, int):
             raise RuntimeError(f"slices are only supported in UntypedStorage.__getitem__, got {type(index).__name__}")
         return self._tensor()[index].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _has_elements(self)
         self._tensor()[index] = value
 
     def __iter__(self) -> Iterator[Any]:
@@ -296,3 +366,29 @@ class TypedStorage:
         lines = "\n".join(f" {value}" for value in self.tolist())
         text = f"[oneflow.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
         return f"{lines}\n{text}"
+
+
+def _converter(name: str, dtype: str) -> Any:
+    def convert(self: TypedStorage) -> TypedStorage:
+        return self._to(getattr(oneflow, dtype))
+
+    convert.__name__, convert.__qualname__ = name, f"TypedStorage.{name}"
+    convert.__doc__ = f"A copy with elements of {dtype}."
+    return convert
+
+
+for _name, _dtype in {
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "byte": "uint8",
+    "char": "int8",
+    "complex_double": "complex128",
+    "complex_float": "complex64",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+}.items():
+    setattr(TypedStorage, _name, _converter(_name, _dtype))

@@ -141,7 +141,7 @@ def sample(name):
             continue
         if best is None:
             best = call
-        if i > 20 or (results[0].dim() >= 2 and results[0].numel() > 1):
+        if i > 5 or (results[0].dim() >= 2 and results[0].numel() > 1):
             return call
     return best
 
@@ -246,7 +246,9 @@ def test_layouts(name):
     call = sample(name)
     if call is None:
         pytest.skip("PyTorch's table has no sample that works")
-    for make in [*LAYOUTS, expanded]:
+    # Each op into strides, and into one of the others, in turn: all of them would take minutes.
+    others = [transposed, in_the_middle, longer, expanded]
+    for make in (stepped, others[list(OPS).index(name) % len(others)]):
         check(call, make, values=name not in NO_VALUES)
 
 
