@@ -181,10 +181,10 @@ impl PyGroup {
             Kind::Recv => Request::Recv { data: span(out), dtype, src: peer, tag },
             Kind::Barrier => Request::Barrier,
         };
-        // SAFETY: the work keeps the tensors and their memory until it is complete; that nobody writes to them meanwhile is the user's part of
-        // the contract of a collective, as in torch.
         let kept = |t: &Tensor| Box::new((t.clone(), t.storage().map(Storage::pin)));
         let kept = [Some(kept(out)), inp.map(kept)];
+        // SAFETY: the work keeps the tensors and their memory until it is complete; that nobody writes to them meanwhile is the
+        // user's part of the contract of a collective, as in torch.
         let work = run(|| unsafe { self.0.issue(request) })?;
         kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
         if !matches!(kind, Kind::Send | Kind::Barrier) {

@@ -20,9 +20,12 @@ pub unsafe fn random(out: &View, kind: RandomKind, id: u64, a: Word, b: Word) ->
     let (x, y) = (a.f64(), b.f64());
     by_num!(dtype, T => {
         let p = out.ptr.cast::<T>();
-        // SAFETY: the offsets are those of the view's elements.
         let mut fill = |f: &mut dyn FnMut(&mut Engine) -> T| {
-            each_in_order(out.sizes, [out.strides], |[at]| unsafe { *p.offset(at) = f(e) });
+            each_in_order(out.sizes, [out.strides], |[at]| {
+                let drawn = f(e);
+                // SAFETY: the offsets are those of the view's elements.
+                unsafe { *p.offset(at) = drawn };
+            });
         };
         match kind {
             // Products and sums are fused where PyTorch's compiler fuses them.
@@ -167,8 +170,11 @@ pub unsafe fn random_by(l: &Launch<'_>, kind: RandomByKind, id: u64) -> Result<(
     let mut e = registered.lock();
     let (rates, numbers) = (a.ptr.cast::<f64>(), out.ptr.cast::<f64>());
     let mut wrong = false;
-    // SAFETY: both views hold doubles at these offsets, which the caller checked.
-    each_in_order(out.sizes, [out.strides, a.strides], |[_, at]| wrong |= !(unsafe { *rates.offset(at) } >= 0.0));
+    each_in_order(out.sizes, [out.strides, a.strides], |[_, at]| {
+        // SAFETY: both views hold doubles at these offsets, which the caller checked.
+        let rate = unsafe { *rates.offset(at) };
+        wrong |= rate.is_nan() || rate < 0.0;
+    });
     if wrong {
         return Err(random_by::bad_rate());
     }
