@@ -21,7 +21,7 @@ class NamedDtype:
         self._kind = kind
         self.__module__ = "oneflow"
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """What ``isinstance`` asks: such a name counts as a dtype, as in PyTorch."""
         return _oneflow.dtype

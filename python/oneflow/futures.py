@@ -22,7 +22,7 @@ class Future:
     """
 
     # Annotations name the class of the value.
-    __class_getitem__ = classmethod(types.GenericAlias)
+    __class_getitem__: Any = classmethod(types.GenericAlias)
 
     def __init__(self, *, devices: Any = None) -> None:
         self._settled = threading.Condition()

@@ -31,7 +31,7 @@ def ctc_loss(
 
 
 def gather(
-    x: Tensor, indices: Any = None, axis: Any = 0, *, dim: int | None = None, index: Tensor | None = None
+    x: Tensor, indices: Any = None, axis: Any = 0, *, dim: Any = None, index: Tensor | None = None
 ) -> Tensor:
     """The slices of ``x`` at ``indices`` along ``axis``, in the shape of ``indices``; PyTorch's is ``dim_gather``."""
     if not isinstance(indices, Tensor):

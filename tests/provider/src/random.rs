@@ -23,6 +23,9 @@ fn places(sizes: &[i64], window: &Window) -> Vec<u64> {
 pub fn random(a: &Args) -> Result<()> {
     let (out, p) = (a.output(0)?, a.launch.params);
     let kind = RandomKind::from_u64(p[0].0).ok_or_else(|| Error::runtime("random: unknown kind"))?;
+    if kind.is_in_order_only() {
+        return Err(Error::not_implemented(format!("random: {kind:?} by position")));
+    }
     let (low, high) = (a.launch.param(3)?, a.launch.param(4)?);
     let (x, y, wide) = (low.f64(), high.f64(), out.dtype == DType::F64);
     let (xs, ys) = (x as f32, y as f32);
@@ -49,6 +52,8 @@ pub fn random(a: &Args) -> Result<()> {
             let bits = w[0] as u64 | (w[1] as u64) << 32;
             Val::I(from.wrapping_add(((bits as u128 * span as u128) >> 64) as i64))
         }
+        // Refused above.
+        _ => Val::I(0),
     };
     // A value that rounds to the open end becomes the closed one.
     let end = |v: Val| if kind == RandomKind::Uniform && x < y && v.f() >= y { Val::F(x) } else { v };
