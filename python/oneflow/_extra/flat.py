@@ -30,9 +30,7 @@ def ctc_loss(
     return function(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
-def gather(
-    x: Tensor, indices: Any = None, axis: Any = 0, *, dim: Any = None, index: Tensor | None = None
-) -> Tensor:
+def gather(x: Tensor, indices: Any = None, axis: Any = 0, *, dim: Any = None, index: Tensor | None = None) -> Tensor:
     """The slices of ``x`` at ``indices`` along ``axis``, in the shape of ``indices``; PyTorch's is ``dim_gather``."""
     if not isinstance(indices, Tensor):
         # PyTorch's form: input, dim, index.

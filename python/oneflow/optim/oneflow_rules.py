@@ -66,15 +66,15 @@ class LAMB(RuleOptimizer):
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         beta1, beta2 = group["betas"]
-        corrected = float(group["do_bias_correction"])
-        # Decay apart from the gradient is no part of the direction whose norm is taken.
-        decay = 0.0 if group["adam_w_mode"] else group["weight_decay"]
-        return "lamb", [float(beta1), float(beta2), group["eps"], decay, 0.0, corrected]
+        decoupled, corrected = float(group["adam_w_mode"]), float(group["do_bias_correction"])
+        return "lamb", [float(beta1), float(beta2), group["eps"], group["weight_decay"], decoupled, corrected]
 
     def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
         params = lists[0]
-        # The rule writes the direction; how far to go depends on its norm.
-        decay = group["weight_decay"] if group["adam_w_mode"] else 0
+        # The rule writes the direction without decoupled decay; how far to go depends on its norm. A program reads the
+        # decay from memory, where it may change.
+        live = options["live"]
+        decay = group["weight_decay"] if live is None else live[3]
         directions = [oneflow.zeros_like(param) for param in params]
         inputs: list[Any] = [params, *lists[1:4], directions, lr, state["step"], None, None]
         _oneflow._C._fused_update_(*inputs, **options)
@@ -83,7 +83,8 @@ class LAMB(RuleOptimizer):
             ratio = oneflow.where((length > 0) & (other > 0), length / other, oneflow.ones_like(length))
             if (found_inf := options.get("found_inf")) is not None:
                 ratio = ratio * (1.0 - found_inf)
-            direction = direction + param * decay if decay else direction
+            if group["adam_w_mode"]:
+                direction = direction + param * decay
             param.sub_((direction * (ratio * lr)).to(param.dtype))
 
 

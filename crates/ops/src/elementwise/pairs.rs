@@ -283,7 +283,7 @@ Example::
 pub static XLOGY_SELF: OpDef = OpDef {
     sig: Sig::parse("xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor"),
     doc: "",
-    faces: Faces::FN,
+    faces: Faces::FN.or(Faces::OUT),
     infer: to_real_float_first,
     compose: Some(|c, outs| {
         outs.give(first_number(c)?.xlogy_pair(c.t(0)?)?);

@@ -16804,6 +16804,18 @@ pub mod functions {
         one(&call)
     }
 
+    /// `xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor`
+    #[inline]
+    pub fn xlogy_Scalar_Self_out(input: impl Into<Scalar>, other: &Tensor, out: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::elementwise::pairs::XLOGY_SELF,
+            ins: &[Some(other)],
+            args: &[Arg::from(input.into())],
+            dest: Dest::Into(&[out]),
+        };
+        none(&call)
+    }
+
     /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn zeros(size: &[i64]) -> Result<Tensor> {

@@ -305,21 +305,20 @@ rule! {
 }
 
 rule! {
-    /// The direction of OneFlow's LAMB, into the third state; the parameter moves once its norm is known.
+    /// The direction of OneFlow's LAMB, into the third state; the parameter moves once its norm is known. Decoupled decay is
+    /// no part of the direction.
     LAMB = "lamb", [beta1, beta2, eps, weight_decay, decoupled, corrected], [lr, step]
-    => [wd, beside, b1, b2, e, root1, root2] {
-        let zero = L::splat(0.0);
-        let on = decoupled.is_true();
+    => [wd, b1, b2, e, root1, root2] {
         let (bias1, bias2) = (bias(beta1, step, corrected), bias(beta2, step, corrected));
         let _ = lr;
-        [L::select(on, zero, weight_decay), L::select(on, weight_decay, zero), beta1, beta2, eps, bias1.recip(), bias2.rsqrt()]
+        [L::select(decoupled.is_true(), L::splat(0.0), weight_decay), beta1, beta2, eps, bias1.recip(), bias2.rsqrt()]
     };
     |p, g, [exp_avg, exp_avg_sq, direction]| {
         let _ = direction;
         let g = wd.fma(p, g);
         let m = lerp(exp_avg, g, one::<L>() - b1);
         let v = exp_avg_sq * b2 + (one::<L>() - b2) * g * g;
-        (p, [m, v, beside.fma(p, m * root1 / v.sqrt().fma(root2, e))])
+        (p, [m, v, m * root1 / v.sqrt().fma(root2, e)])
     }
 }
 
