@@ -90,9 +90,10 @@ Example::
         let x = c.t(0)?;
         if x.dtype().is_complex() { part(x, 0, outs) } else { unary::same(c, outs) }
     },
-    // A real tensor itself.
+    // A real tensor is its own real part.
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.clone());
+        let x = c.t(0)?;
+        outs.give(if x.dtype().is_complex() { x.view_as_real()?.select(-1, 0)? } else { x.clone() });
         Ok(())
     }),
     grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
