@@ -256,8 +256,10 @@ Example::
         let (x, p) = (c.t(0)?, c.int(0)?);
         let d = promote::to_float(x.dtype());
         let x = if d == x.dtype() { x.clone() } else { x.to_copy_with(Some(d), None)? };
-        // A constant in p, and lgamma at x, x - 1/2, ...
-        let halves = f::arange_with(p, Some(d), Some(x.device()), false)?.div(2.0)?;
+        // A constant in p, and lgamma at x, x - 1/2, ... The steps lie where x does, on every rank.
+        let wide: Dims = x.sizes().iter().copied().chain([p]).collect();
+        let ones = x.unsqueeze(-1)?.expand(&wide)?.ones_like()?;
+        let halves = ones.cumsum(-1)?.sub(1.0)?.div(2.0)?;
         let sum = x.unsqueeze(-1)?.sub(&halves)?.lgamma()?.sum(&[-1], false)?;
         outs.give(sum.add(p as f64 * (p - 1) as f64 / 4.0 * PI.ln())?);
         Ok(())
