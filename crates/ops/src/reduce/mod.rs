@@ -72,7 +72,7 @@ pub fn after_cast(c: &Call<'_>, arg: usize) -> Result<(Tensor, DType)> {
     let x = c.t(0)?;
     match c.arg(arg).dtype() {
         Some(d) if d != x.dtype() => Ok((x.to_copy_with(Some(d), None)?, d)),
-        _ => Err(Error::not_implemented(format!("{}: no kernel for {}", c.name(), x.dtype()))),
+        _ => Err(Error::not_implemented(format!("{}: no kernel for {} on {}", c.name(), x.dtype(), x.device()))),
     }
 }
 
