@@ -44,6 +44,7 @@ def use(engine: str) -> str:
     :func:`manual_seed` these give PyTorch's own numbers: ``rand, randn, randint, randperm, normal, bernoulli,
     multinomial, poisson``, the methods that fill tensors, dropout, ``nn.init`` and so the weights of new modules,
     samplers and loaders; :func:`get_rng_state` gives PyTorch's bytes. A ported program can be checked loss by loss.
+    In half types ``multinomial`` with replacement and ``normal`` of two tensors may differ.
 
     It works in eager calls on the CPU and with whole tensors. Graphs, compiled functions, CUDA devices, shards of
     global tensors, gamma and binomial numbers raise NotImplementedError. Drawing is not spread over threads. On Intel's
