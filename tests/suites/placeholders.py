@@ -57,6 +57,9 @@ class Placeholder(ModuleType):
     def __subclasscheck__(self, subclass: type) -> bool:
         return False
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Placeholder:
+        return self
+
     def __or__(self, other: Any) -> Any:
         return other
 
