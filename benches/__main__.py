@@ -1,4 +1,7 @@
-"""`python -m benches [SECTION ...]`: oneflow beside PyTorch, one thread, ratios of medians."""
+"""`python -m benches [SECTION ...]`: oneflow beside PyTorch, one thread, ratios of medians.
+
+`python -m benches library` is a program of its own: models of timm and transformers, each package in its own process.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,11 @@ def as_made(cases: Iterator[Any], report: Report) -> Iterator[Any]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["library"]:
+        from benches.library.__main__ import main as library
+
+        library(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="benches", description=__doc__)
     parser.add_argument("sections", nargs="*", help=f"what to measure: {', '.join(NAMES)}; all by default")
     parser.add_argument("--device", default="cpu")
