@@ -3,9 +3,9 @@
 import oneflow
 import pytest
 import torch
-from errors import cases_more, cases_nn, cases_python, cases_tensor
+from errors import cases_nn, cases_ops, cases_python, cases_tensor
 
-TABLES = (cases_tensor.CASES, cases_more.CASES, cases_nn.CASES, cases_python.CASES)
+TABLES = (cases_tensor.CASES, cases_ops.CASES, cases_nn.CASES, cases_python.CASES)
 CASES = {key: case for table in TABLES for key, case in table.items()}
 
 

@@ -1,4 +1,4 @@
-"""Tensors made like a tensor without data, on a device with data: they must have memory of their own."""
+"""`*_like` functions and meta tensors: the results own their memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factors in front of what they multiply, as scripts of older days write them, beside PyTorch."""
+"""Signatures that PyTorch has deprecated: a factor that stands before what it multiplies."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What people read and look up: texts of objects, warnings, submodules and classes, equal to PyTorch's."""
+"""Texts of objects, warnings, and the places where programs look up classes and submodules: as in PyTorch."""
 
 import importlib
 import warnings

@@ -1,4 +1,4 @@
-"""The comparison itself: each planted fault must be seen."""
+"""The comparison with PyTorch that the table tests use: it finds each planted fault."""
 
 import oneflow
 import pytest

@@ -1,4 +1,4 @@
-"""What a graph shows of itself: levels, lines of Python, memory over time."""
+"""What a graph reports: levels of detail, the lines of Python that made its ops, memory over time."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_ranks_choose_who_prints(capsys):
 def test_lines_of_python_as_deep_as_asked_for(capsys):
     line = {d: next(r for r in shown(capsys, v_level=2, max_py_stack_depth=d, op_repr_with_py_stack=True).split("\n")
                     if "cumsum(" in r) for d in (1, 3)}  # fmt: skip
-    assert line[1].count("test_seeing.py:") == 1 and " < " not in line[1]
-    assert line[3].count("test_seeing.py:") == 3 and line[3].count(" < ") == 2
-    assert "test_seeing.py:" not in shown(capsys, v_level=2)
+    assert line[1].count("test_reports.py:") == 1 and " < " not in line[1]
+    assert line[3].count("test_reports.py:") == 3 and line[3].count(" < ") == 2
+    assert "test_reports.py:" not in shown(capsys, v_level=2)
     deep = shown(capsys, v_level=2, max_py_stack_depth=9, only_user_py_stack=False, op_repr_with_py_stack=True)
     assert "modules/module.py:" in deep
 
@@ -72,7 +72,7 @@ def test_memory_over_time():
     graph(flow.ones(4, 8))
     rows = graph.memory_timeline()
     assert "cumsum" in [r["name"] for r in rows]
-    assert all("test_seeing.py:" in r["origin"] for r in rows)
+    assert all("test_reports.py:" in r["origin"] for r in rows)
     assert max(r["bytes"] for r in rows) == graph.memory()["lower_bound"] or graph.memory()["lower_bound"] == 0
 
 
@@ -91,6 +91,6 @@ def test_one_module_may_be_shown_alone(capsys):
     Alone()(flow.ones(1, 4))
     shown = capsys.readouterr().out
     assert "module model.1: Sequential" in shown and "tanh(" in shown and shown.count("linear(") == 1
-    assert "test_seeing.py" in shown and "module model.1.1" in shown
+    assert "test_reports.py" in shown and "module model.1.1" in shown
     with pytest.raises(ValueError, match="v_level"):
         model.to(nn.graph.GraphModule).debug(9)
