@@ -118,6 +118,7 @@ _LAZY = (
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "random",
     "remat",
     "sbp",
