@@ -14,8 +14,8 @@ help:  ## list the commands
 demo:  ## build, install into .venv, train a small GPT and print a sample (ARGS=--graph compiles it)
 	@.ci/demo $(ARGS)
 
-test:  ## build and run everything a change must pass: lints, house rules, Rust and Python tests
-	@.ci/run
+test:  ## build and run everything a change must pass; a part with ARGS="tests/graph -k name" or ARGS=crates/comm
+	@.ci/run $(ARGS)
 
 bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 	@.ci/build --release

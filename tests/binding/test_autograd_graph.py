@@ -7,12 +7,7 @@ import weakref
 import oneflow as flow
 import pytest
 import torch
-
-
-def both(f):
-    ours, theirs = f(flow), f(torch)
-    assert ours == theirs
-    return ours
+from torch_oracle import both
 
 
 def rounded(value):

@@ -5,16 +5,11 @@ import pytest
 import torch
 from oneflow.utils.checkpoint import checkpoint as our_checkpoint
 from torch.utils.checkpoint import checkpoint as their_checkpoint
+from torch_oracle import both
 
 
 def of(fw):
     return our_checkpoint if fw is flow else their_checkpoint
-
-
-def both(f):
-    ours, theirs = f(flow), f(torch)
-    assert ours == theirs
-    return ours
 
 
 def rounded(t):

@@ -3,6 +3,7 @@
 import oneflow as flow
 import pytest
 import torch
+from torch_oracle import same
 
 # PyTorch warns of lists of lists; they are read as it reads them.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
@@ -57,11 +58,6 @@ CASES = {
 
 def fresh(fw, dtype="float32"):
     return fw.arange(24, dtype=getattr(fw, dtype)).view(4, 3, 2)
-
-
-def same(ours, theirs):
-    assert tuple(ours.shape) == tuple(theirs.shape)
-    assert ours.tolist() == theirs.tolist()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,12 +8,7 @@ from collections import OrderedDict
 import oneflow as flow
 import pytest
 import torch
-
-
-def both(f):
-    ours, theirs = f(flow), f(torch)
-    assert ours == theirs
-    return ours
+from torch_oracle import both
 
 
 def error(f, *args, **kwargs):

@@ -2,19 +2,14 @@
 
 import copy
 import pickle
-import warnings
 
 import oneflow as flow
 import pytest
 import torch
+from torch_oracle import both
 
-
-def both(f):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ours, theirs = f(flow), f(torch)
-    assert ours == theirs
-    return ours
+# PyTorch says of sparse tensors that they are in beta.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def plain(t):

@@ -8,32 +8,7 @@ import warnings
 import numpy as np
 import oneflow as flow
 import pytest
-import torch
-
-
-def both(f):
-    ours, theirs = f(flow), f(torch)
-    assert ours == theirs
-    return ours
-
-
-def outcome(f):
-    """What a call gives: its value, or the class of its error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            value = f()
-        except Exception as e:
-            return type(e).__name__
-    return plain(value)
-
-
-def plain(value):
-    if isinstance(value, (tuple, list)):
-        return [plain(v) for v in value]
-    if hasattr(value, "tolist") and hasattr(value, "shape"):
-        return tuple(value.shape), str(value.dtype).split(".")[-1], value.tolist()
-    return value if isinstance(value, (int, float, bool, str, bytes, type(None), complex)) else type(value).__name__
+from torch_oracle import both, outcome
 
 
 def x23(fw):

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.packages
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("packages.py")
 # In double precision the sums' order is all that differs; in single precision a few steps may add to it.

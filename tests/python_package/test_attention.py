@@ -5,19 +5,11 @@ import itertools
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 
 def ours(x):
     return None if x is None else oneflow.tensor(x.detach().numpy())
-
-
-def same(mine, theirs, tolerance=2e-5):
-    assert (mine is None) == (theirs is None)
-    if theirs is not None:
-        assert tuple(mine.shape) == tuple(theirs.shape)
-        theirs = theirs.detach()
-        mine = torch.tensor(mine.tolist(), dtype=theirs.dtype).reshape(theirs.shape)
-        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
 SHAPES = {
@@ -53,7 +45,7 @@ def test_scaled_dot_product_attention(shape, mask):
     for theirs, mine in zip(*results, strict=True):
         # Where there are no keys, PyTorch leaves the mask without a gradient.
         if theirs is not None or shape != "no keys":
-            same(mine, theirs)
+            close(mine, theirs)
 
 
 def test_groups_of_heads():
@@ -61,7 +53,7 @@ def test_groups_of_heads():
     q, k, v = torch.randn(2, 6, 5, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 2, 7, 8)
     attend = torch.nn.functional.scaled_dot_product_attention
     expected = attend(q, k, v, enable_gqa=True)
-    same(oneflow.nn.functional.scaled_dot_product_attention(ours(q), ours(k), ours(v), enable_gqa=True), expected)
+    close(oneflow.nn.functional.scaled_dot_product_attention(ours(q), ours(k), ours(v), enable_gqa=True), expected)
 
 
 def test_second_derivative():
@@ -133,7 +125,7 @@ def test_multihead_attention(batch, need_weights):
             (y * y).sum().backward()
             results.append([y, weights, x.grad, *(p.grad for p in layer.parameters())])
         for a, b in zip(*results, strict=True):
-            same(b, a)
+            close(b, a)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -157,7 +149,7 @@ def test_transformer(norm_first, batch_first):
         padding = torch.zeros(3, 5, dtype=torch.bool)
         padding[1, 3:] = True
         causal = torch.nn.Transformer.generate_square_subsequent_mask(4)
-        same(mine.generate_square_subsequent_mask(4), causal)
+        close(mine.generate_square_subsequent_mask(4), causal)
         causal = causal.double()
         masks = {"tgt_mask": causal, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
         outputs = []
@@ -174,7 +166,7 @@ def test_transformer(norm_first, batch_first):
                 inference = model.encoder(x, src_key_padding_mask=own["src_key_padding_mask"])
             outputs.append((out, inference, *model.parameters()))
         for a, b in zip(*outputs, strict=True):
-            same(b, a, 1e-6)
+            close(b, a, 1e-6)
 
 
 ERRORS = {

@@ -7,6 +7,7 @@ import oneflow
 import pytest
 import torch
 from oneflow.utils.data import DataLoader, TensorDataset
+from torch_oracle import plain
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -22,16 +23,6 @@ class Squares(oneflow.utils.data.Dataset):
         if i == self.broken:
             raise KeyError("broken item")
         return i, i * i
-
-
-def plain(value):
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return tuple(map(plain, value))
-    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 BATCHES = [

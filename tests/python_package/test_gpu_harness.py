@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulated driver needs a C++ compiler")
+pytestmark = pytest.mark.cxx
 
 
 def _run(module, folder, *arguments, **env):

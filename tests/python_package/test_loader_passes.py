@@ -6,6 +6,7 @@ import pickle
 import oneflow
 import pytest
 import torch
+from torch_oracle import plain
 
 N = 11
 
@@ -22,12 +23,6 @@ def datasets(package, is_stream):
             return iter(range(start, N, step))
 
     return Stream()
-
-
-def plain(batch):
-    if isinstance(batch, (list, tuple)):
-        return [plain(b) for b in batch]
-    return batch.tolist() if hasattr(batch, "tolist") else batch
 
 
 def programs(loader):

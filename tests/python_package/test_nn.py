@@ -5,18 +5,7 @@ import math
 import oneflow
 import pytest
 import torch
-
-
-def close(ours, theirs, tolerance=1e-5):
-    assert tuple(ours.shape) == tuple(theirs.shape)
-    assert str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
-    torch.testing.assert_close(
-        torch.tensor(ours.tolist(), dtype=torch.float64),
-        torch.tensor(theirs.tolist(), dtype=torch.float64),
-        rtol=tolerance,
-        atol=tolerance,
-        equal_nan=True,
-    )
+from torch_oracle import close
 
 
 def data(fw, *shape, seed=0, dtype="float32", grad=False):
@@ -24,7 +13,7 @@ def data(fw, *shape, seed=0, dtype="float32", grad=False):
     return fw.tensor(values, dtype=getattr(fw, dtype), requires_grad=grad)
 
 
-def both(function, n_inputs, *shapes, tolerance=1e-5):
+def check_values_and_gradients(function, n_inputs, *shapes, tolerance=1e-5):
     """Check values and the gradients of all inputs of ``function(fw, *inputs)``."""
     results = []
     for fw in (oneflow, torch):
@@ -92,7 +81,7 @@ FUNCTIONALS = {
 @pytest.mark.parametrize("name", FUNCTIONALS)
 def test_functionals(name):
     function, shapes = FUNCTIONALS[name]
-    both(function, len(shapes), *shapes)
+    check_values_and_gradients(function, len(shapes), *shapes)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -109,7 +98,7 @@ def test_cross_entropy(reduction, label_smoothing, weighted, shape, probabilitie
             target = fw.tensor({1: 2, 2: [1, -100, 3], 3: [[0, 1, -100], [3, 3, 2]]}[len(shape)])
         return fw.nn.functional.cross_entropy(x, target, weight, reduction=reduction, label_smoothing=label_smoothing)
 
-    both(loss, 1, shape)
+    check_values_and_gradients(loss, 1, shape)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -120,7 +109,7 @@ def test_nll_loss(reduction, ignore_index):
             x, fw.tensor([0, 1, 2]), fw.tensor([0.5, 1.0, 2.0]), ignore_index=ignore_index, reduction=reduction
         )
 
-    both(loss, 1, (3, 3))
+    check_values_and_gradients(loss, 1, (3, 3))
 
 
 def test_cross_entropy_of_nothing_is_nan():
@@ -201,12 +190,12 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_class_losses(name):
-    both(lambda fw, x: LOSSES[name](fw)(x, fw.tensor([0, 2])), 1, (2, 3))
+    check_values_and_gradients(lambda fw, x: LOSSES[name](fw)(x, fw.tensor([0, 2])), 1, (2, 3))
 
 
 def test_regression_losses():
     for name in ("MSELoss", "L1Loss"):
-        both(lambda fw, x, y, name=name: getattr(fw.nn, name)()(x, y), 2, (2, 3), (2, 3))
+        check_values_and_gradients(lambda fw, x, y, name=name: getattr(fw.nn, name)()(x, y), 2, (2, 3), (2, 3))
 
 
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, math.inf])

@@ -5,6 +5,7 @@ import copy
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 
 def linear(fw, n_in=3, n_out=4):
@@ -13,10 +14,6 @@ def linear(fw, n_in=3, n_out=4):
         layer.weight.copy_(fw.arange(n_in * n_out).reshape(n_out, n_in) * 0.1 + 0.1)
         layer.bias.fill_(0.5)
     return layer
-
-
-def close(ours, theirs, tolerance=1e-5):
-    torch.testing.assert_close(torch.tensor(ours.tolist()), theirs.detach(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dim", [0, 1, None])

@@ -4,12 +4,13 @@ import numpy as np
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RNG = np.random.default_rng(0)
 
 
-def both(shape, dtype="float32", layout=None):
+def leaves(shape, dtype="float32", layout=None):
     """The same leaf for either framework."""
     values = RNG.standard_normal(shape)
     out = []
@@ -22,25 +23,22 @@ def both(shape, dtype="float32", layout=None):
     return out
 
 
-def close(a, b, dtype="float32"):
-    tolerance = {"float64": 1e-10, "float32": 2e-5, "bfloat16": 4e-2, "float16": 1e-2}[dtype]
-    a, b = (np.asarray(t.detach().float().tolist()) for t in (a, b))
-    np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
+TOLERANCE = {"float64": 1e-10, "float32": 2e-5, "bfloat16": 4e-2, "float16": 1e-2}
 
 
 def check_step(mine, theirs, x, y, dtype="float32"):
     """One forward and backward of two equal modules."""
     a, b = mine(x), theirs(y)
-    close(a, b, dtype)
+    close(a, b, TOLERANCE[dtype])
     assert a.stride() == tuple(b.stride())
     g = RNG.standard_normal(tuple(b.shape))
     a.backward(oneflow.tensor(g.tolist(), dtype=a.dtype).reshape(tuple(a.shape)))
     b.backward(torch.tensor(g, dtype=b.dtype))
-    close(x.grad, y.grad, dtype)
+    close(x.grad, y.grad, TOLERANCE[dtype])
     for (name, p), q in zip(mine.named_parameters(), theirs.parameters(), strict=True):
-        close(p.grad, q.grad, dtype), name
+        close(p.grad, q.grad, TOLERANCE[dtype], name)
     for (name, p), q in zip(mine.named_buffers(), theirs.buffers(), strict=True):
-        close(p, q, dtype), name
+        close(p, q, TOLERANCE[dtype], name)
 
 
 NORMS = [
@@ -72,13 +70,13 @@ def test_norm(name, args, shape, dtype):
         for _ in range(2):
             if name == "SyncBatchNorm":
                 theirs = torch.nn.BatchNorm1d(*args)
-            check_step(mine, theirs, *both(shape, dtype, layout), dtype)
+            check_step(mine, theirs, *leaves(shape, dtype, layout), dtype)
             mine.zero_grad(), theirs.zero_grad()
             if name == "SyncBatchNorm":
                 break
         if not name.startswith("SyncBatch"):
             mine.eval(), theirs.eval()
-            check_step(mine, theirs, *both(shape, dtype, layout), dtype)
+            check_step(mine, theirs, *leaves(shape, dtype, layout), dtype)
 
 
 @pytest.mark.parametrize("momentum", [0.3, None])
@@ -88,11 +86,11 @@ def test_running_statistics(momentum, track):
         fw.nn.BatchNorm1d(4, momentum=momentum, track_running_stats=track, affine=False) for fw in (oneflow, torch)
     )
     for _ in range(3):
-        check_step(mine, theirs, *both((6, 4)))
+        check_step(mine, theirs, *leaves((6, 4)))
     if track:
         assert int(mine.num_batches_tracked) == int(theirs.num_batches_tracked) == 3
     mine.eval(), theirs.eval()
-    check_step(mine, theirs, *both((6, 4)))
+    check_step(mine, theirs, *leaves((6, 4)))
     assert list(mine.state_dict()) == list(theirs.state_dict())
 
 
@@ -176,16 +174,16 @@ def test_errors(case):
 def test_interpolate(mode, layout, dtype):
     for sizes in ({"size": (9, 4)}, {"scale_factor": (0.6, 2.3)}, {"size": (5, 7)}):
         for options in [{}] + ([{"align_corners": True}, {"antialias": True}] if mode[0] == "b" else []):
-            x, y = both((2, 6, 5, 7), dtype, layout)
+            x, y = leaves((2, 6, 5, 7), dtype, layout)
             if dtype == "bfloat16" and (layout or "antialias" in options):
                 continue
             a = oneflow.nn.functional.interpolate(x, mode=mode, **sizes, **options)
             b = torch.nn.functional.interpolate(y, mode=mode, **sizes, **options)
-            close(a, b, dtype)
+            close(a, b, TOLERANCE[dtype])
             assert a.stride() == tuple(b.stride())
             a.sum().backward()
             b.sum().backward()
-            close(x.grad, y.grad, dtype)
+            close(x.grad, y.grad, TOLERANCE[dtype])
 
 
 def test_ctc():

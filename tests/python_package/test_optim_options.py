@@ -7,6 +7,7 @@ import math
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 SPARSE = "SparseAdam"
 CLASSES = [
@@ -120,33 +121,6 @@ def outcome(fw, *args, **kwargs):
         return error
 
 
-def plain(value):
-    """State and options without tensors."""
-    if isinstance(value, (torch.Tensor, oneflow.Tensor)):
-        return value.tolist()
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value
-
-
-def assert_same(ours, theirs, tolerance):
-    a, b = plain(ours), plain(theirs)
-    if isinstance(b, dict):
-        assert sorted(a, key=str) == sorted(b, key=str)
-        for key in b:
-            assert_same(a[key], b[key], tolerance)
-    elif isinstance(b, list):
-        assert len(a) == len(b)
-        for u, v in zip(a, b, strict=True):
-            assert_same(u, v, tolerance)
-    elif isinstance(b, float):
-        assert a == pytest.approx(b, rel=tolerance, abs=tolerance)
-    else:
-        assert a == b
-
-
 # Single precision rounds at 6e-8; five steps and square roots of small numbers add some. L-BFGS takes up to twenty
 # inner iterations a step, each of which multiplies a rounding error, so that it is held in double precision alone.
 TOLERANCE = {"float64": 1e-9, "float32": 5e-5}
@@ -170,14 +144,14 @@ def test_option(name, options, dtype):
     tolerance = TOLERANCE[dtype]
     if name == "ASGD" and options.get("foreach"):
         tolerance = 5e-5  # PyTorch's lists round eta to single precision
-    assert_same(ours[0], theirs[0], tolerance)
-    assert_same(ours[2], theirs[2], tolerance)
+    close(ours[0], theirs[0], tolerance)
+    close(ours[2], theirs[2], tolerance)
     a, b = ours[1].state_dict(), theirs[1].state_dict()
     if plain_options != options:
         assert a["param_groups"][0].pop("capturable") and not b["param_groups"][0].pop("capturable")
-    assert_same(a["param_groups"], b["param_groups"], tolerance)
+    close(a["param_groups"], b["param_groups"], tolerance)
     if name != "LBFGS":
-        assert_same(a["state"], b["state"], tolerance)
+        close(a["state"], b["state"], tolerance)
     else:
         assert set(a["state"][0]) == set(b["state"][0])
 
@@ -201,7 +175,7 @@ def test_groups_and_reloading(name, tensor_lr):
             continue
         if isinstance(ours, Exception):
             raise ours
-        assert_same(ours[0], theirs[0], 1e-9)
+        close(ours[0], theirs[0], 1e-9)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -228,10 +202,10 @@ def test_state_goes_to_pytorch_and_back(name):
             return loss
 
         opt.step(closure)
-    assert_same(twins, params, 1e-8)
+    close(twins, params, 1e-8)
     back = translated(twin.state_dict(), torch)
     getattr(torch.optim, name)(params, lr=1.0).load_state_dict(back)
-    assert_same(twin.state_dict()["param_groups"], optimizer.state_dict()["param_groups"], 1e-12)
+    close(twin.state_dict()["param_groups"], optimizer.state_dict()["param_groups"], 1e-12)
 
 
 @pytest.mark.parametrize("name", [c for c in CLASSES if c not in ("Muon",)])
@@ -259,7 +233,7 @@ def test_complex_parameters(name):
     else:
         if isinstance(ours, Exception):
             raise ours
-        assert_same(ours, theirs, 1e-9)
+        close(ours, theirs, 1e-9)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -271,7 +245,7 @@ def test_named_parameters_and_repr(name):
     ours, theirs = made(oneflow), made(torch)
     assert ours.param_groups[0]["param_names"] == theirs.param_groups[0]["param_names"]
     assert repr(ours) == repr(theirs)
-    assert_same(ours.state_dict(), theirs.state_dict(), 0)
+    close(ours.state_dict(), theirs.state_dict(), 0)
 
 
 def test_hooks_change_what_a_step_gets():
@@ -381,8 +355,8 @@ def test_thirty_steps_of_a_schedule(name, tensor_lr):
         return seen
 
     theirs = run(torch)
-    assert_same(run(oneflow), theirs, 1e-9)
-    assert_same(run(oneflow, 13), theirs, 1e-9)
+    close(run(oneflow), theirs, 1e-9)
+    close(run(oneflow, 13), theirs, 1e-9)
 
 
 @pytest.mark.parametrize("name", list(schedules(torch.optim.lr_scheduler, torch)))
@@ -407,7 +381,7 @@ def test_a_schedules_state_goes_to_pytorch_and_back(name):
         twins = start(target)
         for twin, state in zip(twins, states[source], strict=True):
             twin.load_state_dict(state)
-        assert_same(list(walk(*twins, 9)), expected, 1e-9)
+        close(list(walk(*twins, 9)), expected, 1e-9)
 
 
 LAZY = [

@@ -3,15 +3,9 @@
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 BOTH = (oneflow, torch)
-
-
-def close(ours, theirs, tolerance=1e-5):
-    assert tuple(ours.shape) == tuple(theirs.shape)
-    torch.testing.assert_close(
-        torch.tensor(ours.tolist(), dtype=theirs.dtype), theirs.detach(), rtol=tolerance, atol=tolerance
-    )
 
 
 def tensor(fw, *shape, seed=0, grad=False):

@@ -9,15 +9,10 @@ import torch
 from oneflow.nn.attention import flex_attention as ours_flex
 from oneflow.testing import run_ranks
 from torch.nn.attention import flex_attention as torch_flex
+from torch_oracle import close
 
 
-def same(a, b, **options):
-    torch.testing.assert_close(
-        torch.tensor(a.tolist()), b.detach().float(), **(options or {"rtol": 1e-4, "atol": 1e-5})
-    )
-
-
-def both(*shape):
+def pair_of_tensors(*shape):
     x = torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
     return oneflow.tensor(x.tolist()), x
 
@@ -33,12 +28,12 @@ def both(*shape):
     ],
 )
 def test_grouped_products(a, b, ends):
-    (x, tx), (w, tw) = both(*a), both(*b)
+    (x, tx), (w, tw) = pair_of_tensors(*a), pair_of_tensors(*b)
     offs = None if ends is None else oneflow.tensor(ends, dtype=oneflow.int32)
     toffs = None if ends is None else torch.tensor(ends, dtype=torch.int32)
     expected = torch._grouped_mm(tx, tw, offs=toffs)
-    same(oneflow._grouped_mm(x, w, offs=offs), expected, rtol=1e-4, atol=1e-4)
-    same(oneflow.ops.aten._grouped_mm(x, w, offs=offs), expected, rtol=1e-4, atol=1e-4)
+    close(oneflow._grouped_mm(x, w, offs=offs), expected, 1e-4)
+    close(oneflow.ops.aten._grouped_mm(x, w, offs=offs), expected, 1e-4)
 
 
 @pytest.mark.parametrize("offs", [None, [3, 8]])
@@ -50,12 +45,12 @@ def test_grouped_products_say_what_is_wrong(offs):
 
 
 def test_functions_of_aten():
-    x, tx = both(2, 3, 6, 6)
+    x, tx = pair_of_tensors(2, 3, 6, 6)
     y = oneflow.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)
     ty = torch.nn.functional.max_pool2d(tx, 3, 2, 1, return_indices=True)
-    g, tg = both(*ty[0].shape)
+    g, tg = pair_of_tensors(*ty[0].shape)
     args = ([3, 3], [2, 2], [1, 1], [1, 1], False)
-    same(
+    close(
         oneflow.ops.aten.max_pool2d_with_indices_backward(g, x, *args, y[1]),
         torch.ops.aten.max_pool2d_with_indices_backward(tg, tx, *args, ty[1]),
     )
@@ -104,12 +99,12 @@ def test_masks_of_blocks(full, lengths):
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
 def test_what_attention_returns_beside():
-    (q, tq), (k, tk) = both(1, 2, 5, 4), both(1, 2, 6, 4)
+    (q, tq), (k, tk) = pair_of_tensors(1, 2, 5, 4), pair_of_tensors(1, 2, 6, 4)
     out, aux = ours_flex.flex_attention(q, k, k, return_aux=ours_flex.AuxRequest(lse=True, max_scores=True))
     tout, taux = torch_flex.flex_attention(tq, tk, tk, return_aux=torch_flex.AuxRequest(lse=True))
-    same(out, tout)
-    same(aux.lse, taux.lse)
-    same(aux.max_scores, (tq @ tk.mT / 2).amax(-1))
+    close(out, tout)
+    close(aux.lse, taux.lse)
+    close(aux.max_scores, (tq @ tk.mT / 2).amax(-1))
     assert ours_flex.flex_attention(q, k, k, return_aux=ours_flex.AuxRequest())[1] == (None, None)
 
 
@@ -159,7 +154,7 @@ def test_checkpointed_modules():
     for impl in ("REENTRANT", "NO_REENTRANT"):
         ours, theirs = outcome(oneflow, ours_wrapper, impl), outcome(torch, torch_wrapper, impl)
         for a, b in zip(ours[0], theirs[0], strict=True):
-            same(a, b)
+            close(a, b)
         assert ours[1:] == theirs[1:]
 
 

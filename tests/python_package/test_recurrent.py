@@ -6,25 +6,13 @@ import pickle
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 LENGTHS = [4, 1, 3]
 
 
 def ours(x):
     return None if x is None else oneflow.tensor(x.detach().numpy())
-
-
-def same(mine, theirs, what=""):
-    if isinstance(theirs, (tuple, list)):
-        assert len(mine) == len(theirs)
-        for a, b in zip(mine, theirs, strict=True):
-            same(a, b, what)
-    elif theirs is None:
-        assert mine is None
-    else:
-        assert tuple(mine.shape) == tuple(theirs.shape), what
-        theirs = theirs.detach()
-        torch.testing.assert_close(torch.tensor(mine.tolist(), dtype=theirs.dtype), theirs, rtol=2e-5, atol=2e-5)
 
 
 def pair(kind, *args, **kwargs):
@@ -73,13 +61,13 @@ def test_layers(kind, form):
         states_mine = None if states is None else [ours(s).requires_grad_() for s in states]
         expected = run(torch, theirs, x, states, form, batch_first, torch.tensor(LENGTHS))
         got = run(oneflow, mine, x_mine, states_mine, form, batch_first, oneflow.tensor(LENGTHS))
-        same(got, expected, options)
+        close(got, expected, what=options)
         for y, final in (expected, got):
             (sum((s * s).sum() for s in final) + (y * y * y).sum()).backward()
-        same(x_mine.grad, x.grad, options)
-        same([p.grad for p in mine.parameters()], [p.grad for p in theirs.parameters()], options)
+        close(x_mine.grad, x.grad, what=options)
+        close([p.grad for p in mine.parameters()], [p.grad for p in theirs.parameters()], what=options)
         if states is not None:
-            same([s.grad for s in states_mine], [s.grad for s in states], options)
+            close([s.grad for s in states_mine], [s.grad for s in states], what=options)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
@@ -92,7 +80,7 @@ def test_three_steps(kind):
             optimizer.zero_grad()
             model(data)[0].pow(2).sum().backward()
             optimizer.step()
-    same(list(mine.parameters()), list(theirs.parameters()))
+    close(list(mine.parameters()), list(theirs.parameters()))
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
@@ -102,8 +90,8 @@ def test_cells(kind, bias):
     for sizes in [(2, 3), (3,)]:
         x = torch.randn(sizes)
         state, state_mine = theirs(x), mine(ours(x))
-        same(state_mine, state)
-        same(mine(ours(x), state_mine), theirs(x, state))
+        close(state_mine, state)
+        close(mine(ours(x), state_mine), theirs(x, state))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
@@ -129,10 +117,10 @@ def test_functions():
     theirs = torch.nn.GRU(3, 5)
     x, h, weights = torch.randn(4, 2, 3), torch.zeros(1, 2, 5), list(theirs.parameters())
     rest = (True, 1, 0.0, False, False, False)
-    same(oneflow.gru(ours(x), ours(h), [ours(w) for w in weights], *rest), torch.gru(x, h, weights, *rest))
+    close(oneflow.gru(ours(x), ours(h), [ours(w) for w in weights], *rest), torch.gru(x, h, weights, *rest))
     theirs = torch.nn.LSTM(3, 5)
     weights = list(theirs.parameters())
-    same(
+    close(
         oneflow.lstm(ours(x), (ours(h), ours(h)), [ours(w) for w in weights], *rest),
         torch.lstm(x, (h, h), weights, *rest),
     )
@@ -142,14 +130,14 @@ def test_sequences():
     each = [torch.randn(n, 2) for n in (3, 1, 2)]
     mine = [ours(s) for s in each]
     for options in itertools.product((True, False), (0.0, -1.5), ("left", "right")):
-        same(oneflow.nn.utils.rnn.pad_sequence(mine, *options), torch.nn.utils.rnn.pad_sequence(each, *options))
+        close(oneflow.nn.utils.rnn.pad_sequence(mine, *options), torch.nn.utils.rnn.pad_sequence(each, *options))
     packed = oneflow.nn.utils.rnn.pack_sequence(mine, enforce_sorted=False)
     expected = torch.nn.utils.rnn.pack_sequence(each, enforce_sorted=False)
     for a, b in zip(packed, expected, strict=True):
-        same(a, b)
-    same(oneflow.nn.utils.rnn.unpack_sequence(packed), each)
+        close(a, b)
+    close(oneflow.nn.utils.rnn.unpack_sequence(packed), each)
     again = pickle.loads(pickle.dumps(packed))
-    same(list(again), list(expected))
+    close(list(again), list(expected))
     assert packed.double().data.dtype == oneflow.float64
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import oneflow
 import pytest
 
+pytestmark = pytest.mark.cargo
+
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "saving.md"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import oneflow
 import pytest
 
+pytestmark = pytest.mark.cargo
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gpt"
 

@@ -3,23 +3,10 @@
 import oneflow
 import pytest
 import torch
+from torch_oracle import close
 
 # PyTorch runs some of these sample by sample, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
-
-
-def values(tree):
-    if isinstance(tree, (oneflow.Tensor, torch.Tensor)):
-        return torch.tensor(tree.tolist(), dtype=torch.float64) if tree.is_floating_point() else tree.tolist()
-    if isinstance(tree, dict):
-        return {key: values(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [values(value) for value in tree]
-    return tree
-
-
-def close(ours, theirs):
-    torch.testing.assert_close(values(ours), values(theirs), rtol=1e-4, atol=1e-5)
 
 
 def ramp(fw, *shape):
