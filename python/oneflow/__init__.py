@@ -18,14 +18,9 @@ from oneflow import _oneflow
 from oneflow._oneflow import *  # noqa: F403
 from oneflow._oneflow import Size, Tensor, device, dtype
 
-__version__ = "0.1.0"
+# Stated once, in the workspace's Cargo.toml.
+__version__: str = _oneflow.__version__
 newaxis = None
-
-if _oneflow.__version__ != __version__:
-    raise ImportError(
-        f"the compiled module is version {_oneflow.__version__}, the Python package is {__version__}: "
-        "install both from one wheel"
-    )
 
 # isort: off
 from oneflow._conventions import conventions

@@ -1,7 +1,9 @@
 """The package itself: names, import time, errors of missing names."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import oneflow
 import pytest
@@ -70,3 +72,16 @@ def test_seed():
     b = oneflow.rand(3).tolist()
     oneflow.set_rng_state(state)
     assert oneflow.rand(3).tolist() == b
+
+
+def test_the_version_is_stated_once():
+    """In the workspace's Cargo.toml; the guide's line for a crate of one's own follows it."""
+    root = Path(__file__).parents[2]
+    version = re.search(r'^version = "(.+)"$', (root / "Cargo.toml").read_text(), re.M)[1]
+    assert oneflow.__version__ == oneflow.version.version == version
+    assert re.findall(r'oneflow-runtime = .*version = "(.+)"', (root / "docs/guides/saving.md").read_text()) == [
+        version
+    ]
+    assert 'dynamic = ["version"]' in (root / "pyproject.toml").read_text()
+    for manifest in root.glob("crates/**/Cargo.toml"):
+        assert "version.workspace = true" in manifest.read_text(), manifest

@@ -1,8 +1,10 @@
 //! House-keeping: `cargo xtask codegen [--check]` writes what follows from the op table, `cargo xtask tidy` checks the
-//! house rules. Reads the tree as text and links no other crate of it: generated methods are part of what those link.
+//! house rules, `cargo xtask licenses [--check]` lists the dependencies' licences. Reads the tree as text and links no other
+//! crate of it: generated methods are part of what those link.
 
 mod codegen;
 mod lex;
+mod licenses;
 mod tidy;
 mod tree;
 
@@ -15,7 +17,9 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(&tree::read()),
         ["codegen"] => codegen::write(&tree::root()),
         ["codegen", "--check"] => codegen::check(&tree::root()),
-        _ => vec!["usage: cargo xtask tidy | codegen [--check]".to_string()],
+        ["licenses"] => licenses::write(&tree::root()),
+        ["licenses", "--check"] => licenses::check(&tree::root()),
+        _ => vec!["usage: cargo xtask tidy | codegen [--check] | licenses [--check]".to_string()],
     };
     for fault in &faults {
         eprintln!("{fault}");
