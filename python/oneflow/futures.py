@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Future", "collect_all", "wait_all"]
+
+log = logging.getLogger(__name__)
+_CALLBACK_FAILED = "Got the following error when running the callback:"
 
 
 class Future:
@@ -56,12 +60,22 @@ class Future:
     def _settle(self, value: Any, error: BaseException | None) -> None:
         with self._settled:
             if self._done:
-                raise RuntimeError("Future can be marked completed only once")
+                raise RuntimeError("Future can only be marked completed once")
             self._value, self._error, self._done = value, error, True
             callbacks = self._callbacks
             self._settled.notify_all()
         for callback in callbacks:
+            self._call(callback)
+
+    def _call(self, callback: Callable[[Future], Any]) -> None:
+        # Whoever gives the value is not to blame, and the callbacks after it run all the same.
+        try:
             callback(self)
+        except Exception:
+            log.exception(_CALLBACK_FAILED)
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError("Can not pickle torch.futures.Future")
 
     def set_result(self, result: Any) -> None:
         """Give it its value.
@@ -78,22 +92,24 @@ class Future:
         self._settle(None, result)
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Call ``callback(self)`` when it is done; now if it is."""
+        """Call ``callback(self)`` when it is done; now if it is. An error in it is logged and goes no further."""
         with self._settled:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """A future of what ``callback(self)`` returns when this one is done."""
+        """A future of what ``callback(self)`` returns when this one is done; of a RuntimeError if it raises."""
         following = Future()
 
         def call(done: Future) -> None:
             try:
                 value = callback(done)
             except Exception as e:
-                following.set_exception(e)
+                error = RuntimeError(f"{_CALLBACK_FAILED} {type(e).__name__}: {e}")
+                error.__cause__ = e
+                following.set_exception(error)
             else:
                 following.set_result(value)
 
@@ -109,6 +125,8 @@ def collect_all(futures: list[Future]) -> Future:
         >>> oneflow.futures.collect_all([]).done()
         True
     """
+    if any(future is None for future in futures):
+        raise RuntimeError("Future can't be None")
     together = Future()
     left = [len(futures)]
     lock = threading.Lock()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.optim._plateau import ReduceLROnPlateau
-from oneflow.optim._schedule import LRScheduler, ScheduleOfSchedules, set_lr
+from oneflow.optim._schedule import LRScheduler, ScheduleOfSchedules, in_step, set_lr
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -174,6 +174,7 @@ class WarmupLR(LRScheduler):
             set_lr(group, lr)
         return reached
 
+    @in_step
     def get_lr(self) -> list[Any]:
         """The warm-up's rate, then the schedule's."""
         step = self.last_epoch

@@ -7,7 +7,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.optim._schedule import LRScheduler, per_group, set_lr, set_momentum
+from oneflow.optim._schedule import LRScheduler, in_step, per_group, set_lr, set_momentum
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -92,6 +92,7 @@ class CyclicLR(LRScheduler):
             return 1.0
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
+    @in_step
     def get_lr(self) -> list[Any]:
         """The point of the cycle; sets the momentum too."""
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -225,6 +226,7 @@ class OneCycleLR(LRScheduler):
             return (end - start) * share + start
         return end + (start - end) / 2.0 * (1 + math.cos(math.pi * share))
 
+    @in_step
     def get_lr(self) -> list[Any]:
         step = self.last_epoch
         if step > self.total_steps:

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from oneflow import Tensor
 from oneflow.optim.optimizer import Group, Optimizer
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+    "Please use `scheduler.step()` to step the scheduler."
+)
+_ORDER = "See https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
+def in_step(get_lr: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+    """Marks a ``get_lr`` that computes the next rates from the last: a call from outside ``step`` is warned of."""
+
+    @functools.wraps(get_lr)
+    def wrapper(self: LRScheduler) -> list[Any]:
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return get_lr(self)
+
+    return wrapper
 
 
 class LRScheduler:
@@ -27,6 +50,7 @@ class LRScheduler:
     """
 
     _is_initial = False
+    _get_lr_called_within_step = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -42,6 +66,7 @@ class LRScheduler:
                 )
         self.base_lrs = copies(group["initial_lr"] for group in optimizer.param_groups)
         self.last_epoch = last_epoch
+        optimizer._step_at_schedule = _function(optimizer.step)
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -72,33 +97,45 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go one step on, or to ``epoch``."""
-        # A wrapper of an optimizer need not know.
-        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
+        if self._step_count == 1:
+            self._check_order()
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._apply(self._at(epoch))
+
+    def _check_order(self) -> None:
+        # A wrapper of an optimizer need not know of either.
+        before = getattr(self.optimizer, "_step_at_schedule", None)
+        if before is not None and before is not _function(self.optimizer.step):
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
+                f"Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_ORDER}",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. The first value of the schedule "
-                "is skipped; call `optimizer.step()` first.",
+                f"is skipped; call `optimizer.step()` first. {_ORDER}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
-            warnings.warn(
-                "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
-                "Please use `scheduler.step()` to step the scheduler.",
-                UserWarning,
-                stacklevel=2,
-            )
-            values = self._at(epoch)
-        self._apply(values)
 
-    def _at(self, epoch: int) -> list[Any]:
-        self.last_epoch = epoch
-        closed_form = getattr(self, "_get_closed_form_lr", None)
-        values: list[Any] = self.get_lr() if closed_form is None else closed_form()
+    def _at(self, epoch: int | None) -> list[Any]:
+        """The rates of the next step, or of step ``epoch``."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        closed_form = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+        values: list[Any] = self._next() if closed_form is None else closed_form()
         return values
+
+    def _next(self) -> list[Any]:
+        """``get_lr`` as ``step`` calls it."""
+        self._get_lr_called_within_step = True
+        try:
+            return self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
 
     def _restart(self) -> None:
         """Go to the first step: another schedule hands over."""
@@ -155,6 +192,10 @@ class ScheduleOfSchedules(LRScheduler):
         super().load_state_dict(state)
 
 
+def _function(method: Any) -> Any:
+    return getattr(method, "__func__", method)
+
+
 def set_lr(group: Group, lr: Any) -> None:
     """Set a group's learning rate; a tensor keeps its identity."""
     if isinstance(group["lr"], Tensor):
@@ -176,7 +217,10 @@ def per_group(name: str, value: Any, n_groups: int) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * n_groups
     if len(value) != n_groups:
-        raise ValueError(f"expected {n_groups} values for {name}, got {len(value)}")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+            f"param_groups has {n_groups}."
+        )
     return list(value)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from oneflow.optim._composed_schedules import ChainedScheduler, SequentialLR, WarmupLR
 from oneflow.optim._cyclic_schedules import CyclicLR, OneCycleLR
 from oneflow.optim._plateau import ReduceLROnPlateau
-from oneflow.optim._schedule import FunctionSchedule, LRScheduler
+from oneflow.optim._schedule import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
+from oneflow.optim._schedule import FunctionSchedule, LRScheduler, in_step
 from oneflow.optim.optimizer import Optimizer
 
 __all__ = [
@@ -66,6 +67,7 @@ class LambdaLR(FunctionSchedule):
         [1.0, 0.5, 0.3333, 0.25]
     """
 
+    @in_step
     def get_lr(self) -> list[Any]:
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
@@ -91,6 +93,7 @@ class MultiplicativeLR(FunctionSchedule):
         [1.0, 0.5, 0.25, 0.125]
     """
 
+    @in_step
     def get_lr(self) -> list[Any]:
         """The rates of the last step times the functions' values."""
         if self._is_initial:
@@ -119,6 +122,7 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._now()
@@ -151,6 +155,7 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         factor = self.gamma ** self.milestones[self.last_epoch]
         return [lr * factor for lr in self._now()] if self.last_epoch in self.milestones else self._now()
@@ -185,6 +190,7 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._now()]
@@ -234,6 +240,7 @@ class LinearLR(LRScheduler):
         share = min(step, self.total_iters) / self.total_iters
         return self.start_factor + (self.end_factor - self.start_factor) * share
 
+    @in_step
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._now()]
@@ -266,6 +273,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         return self._now() if self._is_initial else [lr * self.gamma for lr in self._now()]
 
@@ -320,6 +328,7 @@ class PolynomialLR(LRScheduler):
         self.cycle = cycle
         super().__init__(optimizer, last_epoch if last_step is None else last_step)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         if self.decay_batch is not None:
             return self._get_closed_form_lr()
@@ -364,6 +373,7 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         step, period, low = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
@@ -417,6 +427,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
@@ -437,7 +448,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self._locate(epoch)
         self.last_epoch = math.floor(epoch)
         self._step_count += 1
-        self._apply(self.get_lr())
+        self._apply(self._next())
 
     def _locate(self, epoch: float) -> None:
         """Set the length of the period that ``epoch`` falls into, and the place within it."""
@@ -480,6 +491,7 @@ class CosineDecayLR(LRScheduler):
         self.alpha = alpha
         super().__init__(optimizer, last_step)
 
+    @in_step
     def get_lr(self) -> list[Any]:
         """The rate at this step."""
         done = min(self.last_epoch, self.decay_steps) / self.decay_steps

@@ -77,6 +77,8 @@ class Optimizer:
 
     def _reset_hooks(self) -> None:
         self._opt_called = False
+        # The function behind `step` when the last schedule was made, so that it can tell that another took its place.
+        self._step_at_schedule: Any = None
         self._lr_tensors: dict[int, tuple[float, Tensor]] = {}
         self._live_tensors: dict[int, tuple[list[float], Tensor]] = {}
         # Per group what it held when its constants were last looked at, and those.

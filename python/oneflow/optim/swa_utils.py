@@ -14,7 +14,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn import Module
-from oneflow.optim._schedule import LRScheduler, per_group
+from oneflow.optim._schedule import LRScheduler, in_step, per_group
 from oneflow.optim.optimizer import Optimizer
 
 __all__ = [
@@ -244,6 +244,7 @@ class SWALR(LRScheduler):
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 
+    @in_step
     def get_lr(self) -> list[Any]:
         """The next rate, from the last one."""
         groups = self.optimizer.param_groups
