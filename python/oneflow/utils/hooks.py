@@ -45,24 +45,26 @@ class RemovableHandle:
     ) -> None:
         self.id = next(_ids)
         extras = extra_dict if isinstance(extra_dict, (tuple, list)) else (extra_dict,)
-        self._dicts = tuple(weakref.ref(d) for d in (hooks, *extras))
+        self.hooks_dict_ref: weakref.ref[Any] = weakref.ref(hooks)
+        self.extra_dict_ref: tuple[weakref.ref[Any], ...] = tuple(weakref.ref(d) for d in extras)
 
     def remove(self) -> None:
         """Remove the hook. Removing it twice is harmless."""
         changes.count += 1
-        for reference in self._dicts:
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = reference()
             if hooks is not None:
                 hooks.pop(self.id, None)
 
     def __getstate__(self) -> tuple[int, tuple[Any, ...]]:
-        return self.id, tuple(reference() for reference in self._dicts)
+        return self.id, tuple(reference() for reference in (self.hooks_dict_ref, *self.extra_dict_ref))
 
     def __setstate__(self, state: tuple[int, tuple[Any, ...]]) -> None:
         global _ids
         self.id, dicts = state
         # A dictionary that was gone stays gone: the reference to the empty one is dead.
-        self._dicts = tuple(weakref.ref(OrderedDict() if d is None else d) for d in dicts)
+        self.hooks_dict_ref, *extras = (weakref.ref(OrderedDict() if d is None else d) for d in dicts)
+        self.extra_dict_ref = tuple(extras)
         # Hooks that are registered later get ids of their own.
         _ids = itertools.count(max(next(_ids), self.id + 1))
 

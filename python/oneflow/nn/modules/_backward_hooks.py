@@ -35,10 +35,9 @@ class BackwardHooks:
         """Return ``args`` with every tensor that wants a gradient passed through an identity node."""
         self.n_inputs = len(args)
         places, gated = _gate(self._on_input_gradients, args)
-        if any(args[i].requires_grad for i in places):
+        if places:
             self.input_places = places
-            return gated
-        return args
+        return gated
 
     def setup_output(self, result: Any) -> Any:
         """Return ``result`` (a tensor or a flat tuple or list of them) passed through an identity node."""
@@ -46,8 +45,8 @@ class BackwardHooks:
         values = (result,) if is_tensor else result
         if not isinstance(values, (tuple, list)):
             warnings.warn(
-                "a full backward hook needs a Tensor or a tuple or list of Tensors as the module's output, "
-                f"got {type(result).__name__}: the hook is not called",
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                f"{type(result)}",
                 stacklevel=3,
             )
             return result
@@ -62,10 +61,16 @@ class BackwardHooks:
         for hook in self.pre_hooks:
             replaced = hook(self.module, full)
             if replaced is not None:
-                full = _checked(replaced, len(full), "pre hook")
+                full = _checked(replaced, len(full), "pre hook", "grad_output")
         self.grad_output = full
         if self.input_places is None:
             # No input wants a gradient, so nothing further down will report.
+            if self.hooks:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients.",
+                    stacklevel=2,
+                )
             self._run_hooks((None,) * self.n_inputs)
         return tuple(full[i] for i in self.output_places)
 
@@ -78,11 +83,13 @@ class BackwardHooks:
         for hook in self.hooks:
             replaced = hook(self.module, grad_input, self.grad_output)
             if replaced is not None:
-                if self.input_places is None:
+                replaced = _checked(replaced, len(grad_input), "hook", "grad_input")
+                if self.input_places is None and any(gradient is not None for gradient in replaced):
                     raise RuntimeError(
-                        "a backward hook returned gradients, but no input of its module requires a gradient"
+                        "Backward hook for Modules where no input requires gradient should always return None or None "
+                        "for all gradients."
                     )
-                grad_input = _checked(replaced, len(grad_input), "hook")
+                grad_input = replaced
         self.grad_output = None
         return grad_input
 
@@ -102,7 +109,7 @@ class _Gate(Function):
 
 
 def _gate(report: Callable[[Gradients], Gradients], values: tuple[Any, ...]) -> tuple[list[int], tuple[Any, ...]]:
-    places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+    places = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
     if not places:
         return places, values
     passed = _Gate.apply(report, *(values[i] for i in places))
@@ -119,8 +126,10 @@ def _spread(gradients: Gradients, places: list[int], n: int) -> Gradients:
     return tuple(full)
 
 
-def _checked(replaced: Any, n: int, kind: str) -> Gradients:
+def _checked(replaced: Any, n: int, kind: str, name: str) -> Gradients:
     gradients = replaced if isinstance(replaced, tuple) else (replaced,)
     if len(gradients) != n:
-        raise RuntimeError(f"a backward {kind} returned {len(gradients)} gradients where {n} are needed")
+        raise RuntimeError(
+            f"Backward {kind} returned an invalid number of {name}, got {len(gradients)}, but expected {n}"
+        )
     return gradients

@@ -22,6 +22,17 @@ _global_module_registration_hooks: _Hooks = OrderedDict()
 _global_parameter_registration_hooks: _Hooks = OrderedDict()
 
 
+# Whether the backward hooks there are were registered as full ones.
+_full = True
+
+
+def _current(name: str) -> Any:
+    """The dictionary of that name in the module whose names programs set to drop all hooks at once."""
+    from oneflow.nn.modules import module
+
+    return getattr(module, name)
+
+
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, args)`` before every module's forward.
 
@@ -33,7 +44,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
         1
         >>> handle.remove()
     """
-    return register(_global_forward_pre_hooks, hook)
+    return register(_current("_global_forward_pre_hooks"), hook)
 
 
 def register_module_forward_hook(
@@ -49,36 +60,61 @@ def register_module_forward_hook(
         ReLU
         >>> handle.remove()
     """
-    flags = ((_global_forward_hooks_with_kwargs, with_kwargs), (_global_forward_hooks_always_called, always_call))
-    return register(_global_forward_hooks, hook, flags=flags)
+    flags = (
+        (_current("_global_forward_hooks_with_kwargs"), with_kwargs),
+        (_current("_global_forward_hooks_always_called"), always_call),
+    )
+    return register(_current("_global_forward_hooks"), hook, flags=flags)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` whenever the gradient of a module's inputs is computed."""
-    return register(_global_backward_hooks, hook)
+    """Call ``hook(module, grad_input, grad_output)`` whenever the gradient of a module's inputs is computed.
+
+    Raises:
+        RuntimeError: there are hooks of ``register_module_backward_hook``.
+    """
+    return _register_backward_hook(hook, full=True)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """The older name of :func:`register_module_full_backward_hook`.
+
+    Raises:
+        RuntimeError: there are hooks of :func:`register_module_full_backward_hook`.
+    """
+    return _register_backward_hook(hook, full=False)
+
+
+def _register_backward_hook(hook: Callable[..., Any], full: bool) -> RemovableHandle:
+    global _full
+    hooks = _current("_global_backward_hooks")
+    if hooks and _full is not full:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only "
+            "one of them."
+        )
+    _full = full
+    return register(hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` before a module's gradients are propagated."""
-    return register(_global_backward_pre_hooks, hook)
+    return register(_current("_global_backward_pre_hooks"), hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` when a buffer is registered; a result that is not None replaces it."""
-    return register(_global_buffer_registration_hooks, hook)
+    return register(_current("_global_buffer_registration_hooks"), hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, child)`` when a child is registered; a result that is not None replaces it."""
-    return register(_global_module_registration_hooks, hook)
+    return register(_current("_global_module_registration_hooks"), hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` when a parameter is registered; a result that is not None replaces it."""
-    return register(_global_parameter_registration_hooks, hook)
+    return register(_current("_global_parameter_registration_hooks"), hook)
 
 
 def _registered(hooks: _Hooks, module: Any, name: str, value: Any) -> Any:

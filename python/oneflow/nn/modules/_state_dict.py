@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -275,14 +276,20 @@ class StateDictMixin:
 
 
 class _WithModule:
-    """A load hook that is handed its module as the first argument."""
+    """A load hook that is handed its module, which holds it, as the first argument."""
 
     def __init__(self, module: Any, hook: Callable[..., None]) -> None:
-        self.module = module
+        self.module = weakref.ref(module)
         self.hook = hook
 
     def __call__(self, *args: Any) -> None:
-        self.hook(self.module, *args)
+        self.hook(self.module(), *args)
+
+    def __getstate__(self) -> tuple[Any, Callable[..., None]]:
+        return self.module(), self.hook
+
+    def __setstate__(self, state: tuple[Any, Callable[..., None]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 def _quoted(keys: list[str]) -> str:
