@@ -164,7 +164,19 @@ _METHODS = (
 
 for _function in _METHODS:
     setattr(Tensor, _function.__name__, _function)
-for _name in ("cast", "in_top_k", "mish", "nms", "quick_gelu", "selu", "silu", "softplus", "softsign"):
+for _name in (
+    "cast",
+    "in_top_k",
+    "mish",
+    "nms",
+    "quick_gelu",
+    "selu",
+    "silu",
+    "smm",
+    "softplus",
+    "softsign",
+    "sspaddmm",
+):
     setattr(Tensor, _name, _method(_name))
 Tensor.is_offloaded = property(is_offloaded)  # type: ignore[assignment]
 Tensor.to_sparse_coo = Tensor.to_sparse  # type: ignore[method-assign]

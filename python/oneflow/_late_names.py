@@ -34,6 +34,8 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "range",
     ),
     "_ops": ("ops",),
+    "_segments": ("segment_reduce",),
+    "_sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
     "_symbols": (
         "SymBool",
         "SymFloat",

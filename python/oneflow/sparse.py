@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from oneflow._sparse import check_sparse_tensor_invariants, mm, sum
+from oneflow._sparse_products import addmm
 
-__all__ = ["check_sparse_tensor_invariants", "mm", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]

@@ -104,6 +104,14 @@ MATRIX = [
     lambda fw, s: s.transpose(0, 1),
     lambda fw, s: fw.sparse.sum(s),
     lambda fw, s: s @ fw.ones(2, 2),
+    lambda fw, s: [f(s, fw.arange(6.0).view(3, 2)) for f in (fw.spmm, fw.dsmm, fw.smm, fw.hspmm, fw.hsmm)],
+    lambda fw, s: s.smm(fw.arange(6.0).view(3, 2)).is_coalesced(),
+    lambda fw, s: fw.smm(fw.ones(2, 3), fw.ones(3, 2)),
+    lambda fw, s: fw.sspaddmm(fw.eye(2).to_sparse(), s, fw.arange(6.0).view(3, 2), beta=2, alpha=3),
+    lambda fw, s: fw.saddmm(fw.eye(2).to_sparse(), s, fw.arange(6.0).view(3, 2)),
+    lambda fw, s: fw.eye(2).to_sparse().sspaddmm(s, fw.ones(3, 2))._nnz(),
+    lambda fw, s: fw.sspaddmm(fw.eye(3).to_sparse(), s, fw.ones(3, 2)),
+    lambda fw, s: fw.sparse.addmm(fw.ones(2, 2), s, fw.arange(6.0).view(3, 2), beta=2, alpha=3),
 ]
 
 

@@ -144,6 +144,7 @@ READS = {
     "linalg.lstsq": "there are residuals where all matrices have full rank",
     "nn.functional.one_hot": "the number of classes, where it is not given",
     "nonzero": "the size of the result",
+    "segment_reduce": "whether the lengths add up",
     "unique": "the size of the result",
     "unique_consecutive": "the size of the result",
     **{n: "the largest degree of a tensor of degrees" for n in NAMES if "_polynomial_" in n},

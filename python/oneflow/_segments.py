@@ -1,0 +1,88 @@
+"""Reductions of runs of a tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow._beside import beside
+
+_INITIAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+_SCATTER = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
+
+
+def segment_reduce(
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Tensor:
+    """Reduce each of the segments that follow one another along ``axis``.
+
+    Args:
+        data: floating point.
+        reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
+        lengths: lengths of the segments, of shape ``data.shape[:axis] + (segments,)``; they add up to the size of
+            ``axis``.
+        indices: not implemented.
+        offsets: instead of lengths: where the segments begin, and the end of the last one; one entry more.
+        axis: the dimension; those before it are of a batch with segments of their own.
+        unsafe: do not check that lengths are not negative and add up.
+        initial: what the reduction begins with. Without, an empty segment gives what is neutral, and nan for a mean.
+
+    Returns:
+        Shape ``data.shape[:axis] + (segments,) + data.shape[axis + 1:]``.
+
+    Raises:
+        RuntimeError: neither or both of lengths and offsets are given, or they do not fit the data.
+
+    Example::
+
+        >>> oneflow.segment_reduce(oneflow.arange(6.0), "sum", lengths=oneflow.tensor([2, 4]))
+        tensor([ 1., 14.])
+    """
+    if reduce not in _INITIAL:
+        raise RuntimeError(f"segment_reduce(): reduce must be one of {', '.join(_INITIAL)}, got '{reduce}'")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if (lengths is None) == (offsets is None):
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    if data.dim() == 0 or not data.is_floating_point():
+        raise RuntimeError(f"segment_reduce(): data must be floating point with dimensions, got {data.dtype}[]")
+    axis = axis + data.dim() if axis < 0 else axis
+    if lengths is None:
+        lengths = offsets.diff(dim=-1)  # type: ignore[union-attr]
+    if lengths.dim() != axis + 1 or lengths.shape[:-1] != data.shape[:axis]:
+        raise RuntimeError(
+            f"segment_reduce(): lengths of shape {list(lengths.shape)} do not fit axis {axis} of data of shape "
+            f"{list(data.shape)}"
+        )
+    size, n = data.shape[axis], lengths.shape[-1]
+    if not unsafe and lengths.numel() > 0:
+        if bool((lengths < 0).any()):
+            raise RuntimeError("segment_reduce(): lengths contains negative value!")
+        if bool((lengths.sum(-1) != size).any()):
+            raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(axis)")
+    # The segment of each position: how many segments end at it or before.
+    ends = lengths.cumsum(-1)
+    position = beside(data, oneflow.arange(size, device=data.device))
+    segment = (position[:, None] >= ends[..., None, :]).sum(-1)
+    shape = (*data.shape[:axis], n, *data.shape[axis + 1 :])
+    tail = [1] * (data.dim() - axis - 1)
+    start = _INITIAL[reduce] if initial is None else initial
+    result = beside(data, oneflow.full(shape, start, dtype=data.dtype, device=data.device))
+    if data.numel() > 0:
+        index = segment.reshape(*segment.shape, *tail).expand(data.shape)
+        result = result.scatter_reduce(axis, index, data, _SCATTER[reduce])
+    if reduce == "mean":
+        counts = lengths.reshape(*lengths.shape, *tail)
+        mean = result / counts
+        result = mean if initial is None else oneflow.where(counts == 0, result, mean)
+    return result
