@@ -11,6 +11,7 @@ tensor([[2., 2., 2.],
 from __future__ import annotations
 
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_p
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
 from oneflow._settings import _assert, _check, _check_index, _check_is_size, _check_not_implemented
 from oneflow._settings import _check_tensor_all, _check_tensor_all_with, _check_type, _check_value, _check_with
-from oneflow import _forms, _late_methods, _late_names
+from oneflow import _forms, _late_methods, _late_names, _missing_names
 from oneflow._late_functions import _sample_dirichlet
 
 # isort: on
@@ -138,7 +139,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("oneflow._foreach"), name)
     if name in _late_names.NAMES:
         return _late_names.find(name)
-    raise AttributeError(f"module 'oneflow' has no attribute '{name}': oneflow {__version__} does not provide it")
+    raise _missing_names.MissingName(name, sys.modules[__name__], f": oneflow {__version__} does not provide it")
 
 
 def __dir__() -> list[str]:

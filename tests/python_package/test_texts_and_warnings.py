@@ -1,6 +1,9 @@
 """Texts of objects, warnings, and the places where programs look up classes and submodules: as in PyTorch."""
 
 import importlib
+import logging
+import pickle
+import types
 import warnings
 
 import oneflow
@@ -76,7 +79,93 @@ def freed(fw):
     return y.grad_fn._saved_result
 
 
+def scheduled(steps):
+    """Steps of an optimizer ("o"), of its schedule ("s"), a replaced ``step`` ("r") and other calls, in order."""
+
+    def run(fw):
+        optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(1))], lr=1.0)
+        schedule = fw.optim.lr_scheduler.StepLR(optimizer, 1)
+        step = optimizer.step
+        calls = {
+            "o": lambda: optimizer.step(),
+            "s": lambda: schedule.step(),
+            "e": lambda: schedule.step(2),
+            "r": lambda: setattr(optimizer, "step", types.MethodType(lambda o: step(), optimizer)),
+            "g": lambda: schedule.get_lr(),
+            "c": lambda: fw.optim.lr_scheduler.ExponentialLR(optimizer, 0.5).step(),
+        }
+        for call in steps:
+            calls[call]()
+
+    return run
+
+
+def hooked(hook, register="register_full_backward_hook", module="ReLU", grad=True, output=lambda y: y):
+    def run(fw):
+        class Outer(fw.nn.Module):
+            def forward(self, x):
+                return output(getattr(fw.nn, module)()(x) * y)
+
+        y = fw.ones(1, requires_grad=True)
+        outer = Outer()
+        getattr(outer, register)(hook)
+        found = outer(fw.ones(2, requires_grad=grad))
+        (found if fw.is_tensor(found) else found["y"]).sum().backward()
+
+    return run
+
+
+def mixed_global_hooks(fw):
+    module = fw.nn.modules.module
+    with module.register_module_full_backward_hook(lambda *a: None):
+        module.register_module_backward_hook(lambda *a: None)
+
+
+def lost_global_hooks(fw):
+    module = fw.nn.modules.module
+    module._global_forward_hooks = type(module._global_forward_hooks)()
+    with module.register_module_forward_hook(lambda *a: 1 / 0):
+        fw.nn.ReLU()(fw.ones(1))
+
+
+def future_twice(fw):
+    future = fw.futures.Future()
+    future.set_result(1)
+    future.set_result(2)
+
+
+def done(fw):
+    future = fw.futures.Future()
+    future.set_result(1)
+    return future
+
+
+def failing_callback(fw):
+    # The error is logged.
+    logging.getLogger("oneflow.futures").addFilter(lambda record: False)
+    done(fw).add_done_callback(lambda f: 1 / 0)
+
+
+ORDERS = ["ososo", "sso", "oss", "ss", "rosos", "roses", "oes", "g", "osg", "oscs", "c"]
 OUTCOMES = {
+    **{f"schedule {steps}": scheduled(steps) for steps in ORDERS},
+    "rates of another length": lambda fw: fw.optim.swa_utils.SWALR(
+        fw.optim.SGD([fw.nn.Parameter(fw.ones(1))], lr=1.0), [0.1, 0.2]
+    ),
+    "hook gives too few": hooked(lambda m, i, o: ()),
+    "hook gives too many": hooked(lambda m, i, o: (*i, *i)),
+    "pre-hook gives too few": hooked(lambda m, o: (), "register_full_backward_pre_hook"),
+    "pre-hook gives too many": hooked(lambda m, o: (*o, *o), "register_full_backward_pre_hook"),
+    "hook of no gradient gives None": hooked(lambda m, i, o: i, grad=False),
+    "hook of no gradient gives some": hooked(lambda m, i, o: o, grad=False),
+    "hook of a dictionary": hooked(lambda m, i, o: None, output=lambda y: {"y": y}),
+    "global hooks of two kinds": mixed_global_hooks,
+    "global hooks dropped at once": lost_global_hooks,
+    "future twice": future_twice,
+    "future pickled": lambda fw: pickle.dumps(fw.futures.Future()),
+    "future of a failing callback": lambda fw: done(fw).then(lambda f: 1 / 0).wait(),
+    "future and a failing callback": failing_callback,
+    "futures with None": lambda fw: fw.futures.collect_all((done(fw), None)),
     "gradient of no leaf": of_no_leaf,
     "gradient of no leaf that keeps it": of_no_leaf_that_keeps,
     "nothing kept under that name": lambda fw: fw.ones(1, requires_grad=True).exp().grad_fn._saved_water,
@@ -148,3 +237,12 @@ def test_flat_tensors_and_back():
     import oneflow._utils
 
     assert there_and_back(oneflow) == there_and_back(torch)
+
+
+@pytest.mark.parametrize("name", ["zerso", "Tensr", "sotmax", "nothing_like_it", "_nothing"])
+def test_a_misspelt_name_of_the_package_is_put_right(name):
+    with pytest.raises(AttributeError, match=f"module 'oneflow' has no attribute '{name}'") as error:
+        getattr(oneflow, name)
+    right = {"zerso": "zeros", "Tensr": "Tensor", "sotmax": "softmax"}.get(name)
+    assert ("Did you mean" in str(error.value)) == (right is not None)
+    assert right is None or str(error.value).endswith(f"Did you mean: '{right}'?")
