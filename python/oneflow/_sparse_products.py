@@ -46,12 +46,13 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:
     Example::
 
         >>> a = oneflow.sparse_coo_tensor([[1], [0]], [2.0], (3, 2))
-        >>> oneflow.smm(a, oneflow.ones(2, 2)).indices()
-        tensor([[1, 1],
-                [0, 1]])
+        >>> oneflow.smm(a, oneflow.ones(2, 2)).to_dense()
+        tensor([[0., 0.],
+                [2., 2.],
+                [0., 0.]])
     """
     at, values = _entries_of_product("smm", input, mat)
-    return oneflow.sparse_coo_tensor(at, values, (input.shape[0], mat.shape[1]), is_coalesced=True)
+    return oneflow.sparse_coo_tensor(at, values, (input.shape[0], mat.shape[1]))
 
 
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

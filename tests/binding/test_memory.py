@@ -1,6 +1,8 @@
 """Memory shared with NumPy, DLPack and buffers; views, versions and numbers out of tensors."""
 
 import gc
+import subprocess
+import sys
 import warnings
 import weakref
 
@@ -294,3 +296,21 @@ def test_sizes_beyond_the_address_space(make, size, stride):
     with pytest.raises(RuntimeError, match=r"overflow|too large|out of bounds|memory"):
         calls[make]()
     assert t.tolist() == [0] * 4
+
+
+FOREIGN = [f"{name}(numpy.ones(8, 'f4'))" for name in ("from_numpy", "from_dlpack", "asarray")]
+FOREIGN.append("frombuffer(bytearray(32), dtype=oneflow.float32)")
+
+
+@pytest.mark.parametrize("call", FOREIGN)
+def test_memory_of_others_may_be_held_to_the_end_of_the_process(call):
+    program = f"""
+import numpy, oneflow
+class Holder: pass
+holder = Holder()
+holder.itself = holder  # Freed when the interpreter has ended already.
+holder.tensor = oneflow.{call}
+holder.part, holder.grad = holder.tensor[1:], holder.tensor.clone().requires_grad_().exp()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,7 @@
 """Storage, copies, conversions and Python's protocols of tensors, beside PyTorch."""
 
 import copy
+import operator
 import pickle
 import threading
 import warnings
@@ -8,6 +9,7 @@ import warnings
 import numpy as np
 import oneflow as flow
 import pytest
+import torch
 from torch_oracle import both, outcome
 
 
@@ -374,3 +376,24 @@ def test_dlpack():
         )
 
     both(run)
+
+
+IN_PLACE = [name for name in dir(operator) if name.startswith("i") and hasattr(operator, f"__{name}__")]
+IN_PLACE = [name for name in IN_PLACE if hasattr(torch.Tensor, f"__{name}__") and name not in ("index", "invert")]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool"])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_operators_that_assign_write_where_pytorchs_do(name, dtype):
+    def result(fw):
+        x = fw.tensor([1, 2, 3]).to(getattr(fw, dtype))
+        view = x[:2]
+        try:
+            y = getattr(operator, name)(view, fw.ones(2).to(x.dtype))
+        except (RuntimeError, TypeError) as error:
+            return type(error)
+        return y is view, y.tolist(), x.tolist()
+
+    theirs = result(torch)
+    # What PyTorch has no kernel for may work here.
+    assert theirs is NotImplementedError or result(flow) == theirs

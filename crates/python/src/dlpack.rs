@@ -273,12 +273,13 @@ pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     ))
 }
 
-/// A structure of another library; its deleter runs with the interpreter held, as producers written in Python want.
+/// A structure of another library; its deleter runs with the interpreter held, as producers written in Python want. On a
+/// thread that outlives the interpreter the memory is left to the end of the process.
 struct Foreign(Box<dyn Fn(usize) + Send + Sync>, usize);
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        gate::attach(|_| (self.0)(self.1));
+        gate::attach_if_alive(|_| (self.0)(self.1));
     }
 }
 

@@ -73,7 +73,7 @@ pub unsafe fn incref(object: *mut ()) {
         unsafe { ffi::Py_INCREF(object.cast()) };
     } else {
         // SAFETY: attached here.
-        Python::attach(|_| unsafe { ffi::Py_INCREF(object.cast()) });
+        held(|_| unsafe { ffi::Py_INCREF(object.cast()) });
     }
 }
 
@@ -117,7 +117,7 @@ pub fn enter<R>(fail: R, f: impl FnOnce(Python<'_>) -> Result<R>) -> R {
 
 /// As `enter`, for code that works with owned `Py` handles and so wants PyO3 to know that the thread is attached.
 pub fn enter_owned<R>(fail: R, f: impl FnOnce(Python<'_>) -> PyResult<R>) -> R {
-    enter(fail, |_| Python::attach(|py| f(py).map_err(|e| pending(py, e))))
+    enter(fail, |_| held(|py| f(py).map_err(|e| pending(py, e))))
 }
 
 /// The body of a `#[pyfunction]` or method of a class.
@@ -146,7 +146,7 @@ pub fn raise(py: Python<'_>, e: Error) {
 /// The exception of an error.
 #[cold]
 pub fn to_py(e: Error) -> PyErr {
-    Python::attach(|py| to_exception(py, e))
+    held(|py| to_exception(py, e))
 }
 
 fn to_exception(py: Python<'_>, e: Error) -> PyErr {
@@ -258,10 +258,30 @@ pub fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
             ATTACHED.set(self.0);
         }
     }
-    Python::attach(|py| {
+    held(|py| {
         let _restore = Restore(ATTACHED.replace(true));
         f(py)
     })
+}
+
+/// As `Python::attach`, but a thread that holds the interpreter is not refused while the interpreter ends: the last
+/// objects are freed then.
+fn held<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
+    if ATTACHED.get() {
+        // SAFETY: this thread holds the interpreter, which therefore is there.
+        unsafe { Python::attach_unchecked(f) }
+    } else {
+        Python::attach(f)
+    }
+}
+
+/// As `attach`, or nothing where the interpreter has ended or ends and this thread does not hold it.
+pub fn attach_if_alive(f: impl FnOnce(Python<'_>)) {
+    if ATTACHED.get() {
+        attach(f);
+    } else {
+        Python::try_attach(|_| attach(f));
+    }
 }
 
 /// Raises what Ctrl-C left behind.

@@ -236,7 +236,7 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
     // Another device, or other ranks, have to be waited for.
     let own = t.clone();
     let copy = || if global { oneflow_global::copy_to_host(&own) } else { oneflow_core::copy_to_host(&own) };
-    Python::attach(|py| gate::detach(py, copy))
+    gate::attach(|py| gate::detach(py, copy))
 }
 
 /// Bytes this rank put on the wire and calls it made, by kind of collective.

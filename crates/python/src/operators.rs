@@ -63,7 +63,7 @@ impl Named {
         let call = Call { op: self.def()?, ins, args, dest: Dest::Into(&[dest]) };
         if dest.has_key(bit::GLOBAL) {
             // Other ranks may be threads that need the interpreter.
-            return Python::attach(|py| crate::call::run(py, &call, &mut Outs::new()));
+            return crate::gate::attach(|py| crate::call::run(py, &call, &mut Outs::new()));
         }
         dispatch(&call, &mut Outs::new())
     }
@@ -222,6 +222,8 @@ binary_slots! {
     iand = Operator::inplace("bitwise_and_");
     ior = Operator::inplace("bitwise_or_");
     ixor = Operator::inplace("bitwise_xor_");
+    ilshift = Operator::inplace("bitwise_left_shift_");
+    irshift = Operator::inplace("bitwise_right_shift_");
     ipower = Operator::inplace("pow_");
 }
 
@@ -356,6 +358,8 @@ pub fn slots() -> Vec<ffi::PyType_Slot> {
         s(ffi::Py_nb_inplace_and, iand as *mut c_void),
         s(ffi::Py_nb_inplace_or, ior as *mut c_void),
         s(ffi::Py_nb_inplace_xor, ixor as *mut c_void),
+        s(ffi::Py_nb_inplace_lshift, ilshift as *mut c_void),
+        s(ffi::Py_nb_inplace_rshift, irshift as *mut c_void),
         s(ffi::Py_nb_inplace_power, ipow3 as *mut c_void),
         s(ffi::Py_nb_negative, negative as *mut c_void),
         s(ffi::Py_nb_positive, positive as *mut c_void),
