@@ -24,7 +24,8 @@ def assert_allclose(
     Example::
 
         >>> import warnings
-        >>> with warnings.catch_warnings(action="ignore"):
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
         ...     oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.0])
     """
     warnings.warn("`oneflow.testing.assert_allclose()` is deprecated; use assert_close()", FutureWarning, stacklevel=2)
