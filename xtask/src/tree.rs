@@ -48,7 +48,7 @@ fn visit(root: &Path, dir: &Path, sources: &mut Vec<Source>) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
-            let hidden = name.starts_with('.') && name != ".ci" && name != ".cargo";
+            let hidden = name.starts_with('.') && ![".ci", ".cargo", ".github"].contains(&name.as_str());
             if !hidden && !SKIPPED.contains(&name.as_str()) && !path.is_symlink() {
                 visit(root, &path, sources);
             }
