@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model races lint docs suites wheel test-gpu bench-gpu cubins
+.PHONY: help demo test bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -41,6 +41,12 @@ docs:  ## write the generated files again (methods, stubs, API pages) and build 
 
 wheel:  ## one abi3 wheel for Python 3.10 and later in dist/, checked
 	@.ci/wheel
+
+try-wheel:  ## install the wheel of dist/ into a fresh environment of PYTHON and run every example there
+	@.ci/try-wheel
+
+release:  ## dry run of a release: checks, wheel, trial; prints the commands that publish (ARGS=--no-build)
+	@.ci/release $(ARGS)
 
 test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network; ARGS=--emulated no GPU)
 	@.ci/on-gpu -m suites.gpu $(ARGS)
