@@ -99,9 +99,9 @@ def avg_pool2d_nhwc(x: Tensor, kernel_size: Any, *args: Any, **kwargs: Any) -> T
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place."""
-    from oneflow.nn.functional import _renormalise_rows
+    from oneflow.nn.functional._embeddings import renormalise_rows
 
-    _renormalise_rows(input, indices, max_norm, norm_type)
+    renormalise_rows(input, indices, max_norm, norm_type)
     return input
 
 

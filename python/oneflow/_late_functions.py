@@ -30,9 +30,9 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
         >>> oneflow.embedding_renorm_(oneflow.tensor([[3.0, 4.0]]), oneflow.tensor([0]), 1.0, 2.0)
         tensor([[0.6000, 0.8000]])
     """
-    from oneflow.nn.functional import _renormalise_rows
+    from oneflow.nn.functional._embeddings import renormalise_rows
 
-    _renormalise_rows(input, indices, max_norm, norm_type)
+    renormalise_rows(input, indices, max_norm, norm_type)
     return input
 
 

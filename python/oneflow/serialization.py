@@ -509,6 +509,16 @@ def _names_in_files() -> dict[str, Any]:
     return names
 
 
+# Files of earlier versions name private modules, whose functions are public here.
+_PUBLIC_HOMES = (
+    ("oneflow.nn._", "oneflow.nn.functional"),
+    ("oneflow._linalg_", "oneflow.linalg"),
+    ("oneflow._bessel", "oneflow.special"),
+    ("oneflow._polynomials", "oneflow.special"),
+    ("oneflow._", "oneflow"),
+)
+
+
 class _TrustingUnpickler(pickle.Unpickler):
     """Builds whatever the file says. Only for files one would also execute."""
 
@@ -522,7 +532,13 @@ class _TrustingUnpickler(pickle.Unpickler):
             return self.names[f"{module}.{name}"]
         if module == "torch" or module.startswith("torch."):
             module = "oneflow" + module[len("torch") :]
-        return super().find_class(module, name)
+        try:
+            return super().find_class(module, name)
+        except (AttributeError, ImportError):
+            home = next((home for prefix, home in _PUBLIC_HOMES if module.startswith(prefix)), module)
+            if home == module:
+                raise
+            return super().find_class(home, name)
 
     def persistent_load(self, pid: Any) -> Any:
         return self.load_storage(pid)

@@ -6,7 +6,7 @@ that is a Python function and has samples there.
 
 import ast
 import functools
-import sys
+import inspect
 import types
 import warnings
 from pathlib import Path
@@ -288,7 +288,7 @@ def test_gradients_are_pytorchs(name):
 
 def modules():
     """Files of the functions above, and of what OneFlow alone has."""
-    named = {Path(sys.modules[found(name).__module__].__file__) for name in NAMES}
+    named = {Path(inspect.unwrap(found(name)).__code__.co_filename) for name in NAMES}
     return sorted(named | set((Path(oneflow.__file__).parent / "_extra").glob("*.py")))
 
 

@@ -1,10 +1,12 @@
 """Checkpoints: PyTorch and we read each other's files, and a hostile file ends in an exception."""
 
 import errno
+import importlib
 import io
 import pickle
 import random
 import struct
+import types
 import zipfile
 from collections import OrderedDict
 
@@ -276,6 +278,34 @@ def test_pickle_of_tensors():
     assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist()
     p = pickle.loads(pickle.dumps(oneflow.nn.Parameter(oneflow.ones(2))))
     assert isinstance(p, oneflow.nn.Parameter) and p.requires_grad
+
+
+def test_functions_are_pickled_under_their_public_name():
+    package = oneflow.nn.functional
+    functions = [getattr(package, name) for name in package.__all__]
+    own = [f for f in functions if isinstance(f, types.FunctionType) and "_extra" not in f.__code__.co_filename]
+    assert len(own) > 80
+    for function in own:
+        assert pickle.dumps(function, 0).startswith(b"coneflow.nn.functional\n"), function
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
+# A private file of an earlier version, and where its functions are public.
+EARLIER = [("oneflow.nn._activations", "oneflow.nn.functional", "selu")]
+
+
+@pytest.mark.parametrize(("module", "public", "name"), EARLIER)
+def test_functions_of_files_that_moved_are_found(module, public, name):
+    function = getattr(importlib.import_module(public), name)
+    earlier = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(saved(oneflow, {"a": function}))) as source,
+        zipfile.ZipFile(earlier, "w") as target,
+    ):
+        for entry in source.namelist():
+            target.writestr(entry, source.read(entry).replace(f"c{public}\n".encode(), f"c{module}\n".encode()))
+    assert f"c{module}\n{name}\n".encode() in earlier.getvalue()
+    assert oneflow.load(io.BytesIO(earlier.getvalue()), weights_only=False)["a"] is function
 
 
 def test_map_location():

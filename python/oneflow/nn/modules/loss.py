@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from oneflow import Tensor
 from oneflow.nn import functional as F
-from oneflow.nn._losses import legacy_reduction
+from oneflow.nn.functional._losses import legacy_reduction
 from oneflow.nn.modules.module import Module
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn import _attention, init
+from oneflow.nn import init
+from oneflow.nn.functional import _attention
 from oneflow.nn.modules.linear import NonDynamicallyQuantizableLinear
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter

@@ -10,8 +10,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn import _attention, init
 from oneflow.nn import functional as F
+from oneflow.nn import init
+from oneflow.nn.functional import _attention
 from oneflow.nn.modules.activation import GELU, ReLU
 from oneflow.nn.modules.container import ModuleList
 from oneflow.nn.modules.dropout import Dropout

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 
+# An op that a functional only renames is bound directly: a frame around it would double the cost of a small call.
+gelu = _oneflow.gelu
 glu_op = _oneflow.glu
 hardshrink = _oneflow.hardshrink
 logsigmoid = _oneflow.log_sigmoid
@@ -286,8 +289,6 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         >>> F.softmin(oneflow.tensor([-1.0, 0.5, 2.0]), dim=-1)
         tensor([0.7856, 0.1753, 0.0391])
     """
-    from oneflow.nn.functional import softmax
-
     return softmax(-input, dim, _stacklevel + 1, dtype)
 
 
@@ -312,3 +313,81 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = soft.argmax(dim, keepdim=True)
     one_hot = oneflow.zeros_like(logits).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)`` elementwise; with ``inplace`` into ``input`` itself.
+
+    Example::
+
+        >>> F.relu(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.0000, 0.5000, 2.0000])
+    """
+    return input.relu_() if inplace else _oneflow.relu(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)`` elementwise; with ``inplace`` into ``input`` itself.
+
+    Example::
+
+        >>> F.silu(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.2689,  0.3112,  1.7616])
+    """
+    return _oneflow.silu_(input) if inplace else _oneflow.silu(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent, elementwise.
+
+    Example::
+
+        >>> F.tanh(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([-0.7616,  0.4621,  0.9640])
+    """
+    return input.tanh()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))``, elementwise.
+
+    Example::
+
+        >>> F.sigmoid(oneflow.tensor([-1.0, 0.5, 2.0]))
+        tensor([0.2689, 0.6225, 0.8808])
+    """
+    return input.sigmoid()
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> F.softmax(oneflow.tensor([-1.0, 0.5, 2.0]), dim=-1)
+        tensor([0.0391, 0.1753, 0.7856])
+    """
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+
+    Example::
+
+        >>> F.log_softmax(oneflow.tensor([-1.0, 0.5, 2.0]), dim=-1)
+        tensor([-3.2413, -1.7413, -0.2413])
+    """
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+
+
+def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if n_dims in (0, 1, 3) else 1

@@ -10,9 +10,9 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._beside import beside
-from oneflow.nn._amp import in_float32
-from oneflow.nn._distances import cosine_similarity, pairwise_distance
-from oneflow.nn._losses import (
+from oneflow.nn.functional._amp import in_float32
+from oneflow.nn.functional._distances import cosine_similarity, pairwise_distance
+from oneflow.nn.functional._losses import (
     binary_cross_entropy_with_logits,
     check_reduction,
     known_reduction,

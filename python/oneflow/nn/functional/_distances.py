@@ -7,7 +7,7 @@ import math
 import oneflow
 from oneflow import Tensor
 from oneflow._beside import beside
-from oneflow.nn._amp import in_float32
+from oneflow.nn.functional._amp import in_float32
 
 
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn._losses import cross_entropy
+from oneflow.nn.functional._losses import cross_entropy
 
 __all__ = ["linear_cross_entropy"]
 

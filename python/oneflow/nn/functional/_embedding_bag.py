@@ -50,9 +50,9 @@ def embedding_bag(
     elif padding_idx < 0:
         padding_idx += rows
     if max_norm is not None:
-        from oneflow.nn.functional import _renormalise_rows
+        from oneflow.nn.functional._embeddings import renormalise_rows
 
-        _renormalise_rows(weight, input, max_norm, norm_type)
+        renormalise_rows(weight, input, max_norm, norm_type)
     return _oneflow._C.native_embedding_bag(
         weight,
         input,

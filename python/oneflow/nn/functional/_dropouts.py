@@ -1,4 +1,4 @@
-"""Dropout of whole channels, and dropout that keeps mean and variance. Public under ``nn.functional``."""
+"""Dropout: of elements, of whole channels, and such that keeps mean and variance."""
 
 from __future__ import annotations
 
@@ -136,3 +136,41 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _alpha(input, p, tuple(input.shape[:2]) + (1,) * (input.dim() - 2), inplace)
+
+
+def dropout(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    generator: oneflow.Generator | None = None,
+    *,
+    addend: Tensor | None = None,
+) -> Tensor:
+    """Set elements to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``; identity unless ``training``.
+
+    Args:
+        input: any shape, floating point.
+        p: probability of zero, within [0, 1].
+        training: whether to drop anything.
+        inplace: write into ``input``.
+        generator: where the random numbers come from, as in OneFlow.
+        addend: added to the result, as in OneFlow; of the shape of ``input``.
+
+    Raises:
+        ValueError: ``p`` is outside [0, 1].
+
+    Example::
+
+        >>> F.dropout(oneflow.tensor([1.0, 2.0]), p=0.5, training=False)
+        tensor([1., 2.])
+        >>> F.dropout(oneflow.tensor([1.0, 2.0]), p=1.0)
+        tensor([0., 0.])
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input if addend is None else input + addend
+    output = _oneflow._C.native_dropout(input, p, generator=generator)[0]
+    output = output if addend is None else output + addend
+    return input.copy_(output) if inplace else output

@@ -1,4 +1,4 @@
-"""Normalisation by channels: what is stateful or seldom about it; the arithmetic is in the ops."""
+"""Norms of layers and channels: arguments, state and rare cases; the arithmetic is in the ops."""
 
 from __future__ import annotations
 
@@ -158,3 +158,53 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     for i in range(1, size):
         total = total + padded.narrow(1, i, channels)
     return input / (total * (alpha / size) + k).pow(beta)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise the trailing ``normalized_shape`` dimensions, then scale by ``weight`` and shift by ``bias``.
+
+    Example::
+
+        >>> F.layer_norm(oneflow.tensor([[0.0, 2.0], [1.0, 5.0]]), (2,))
+        tensor([[-1.0000,  1.0000],
+                [-1.0000,  1.0000]])
+    """
+    return oneflow.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divide by the root mean square over the trailing ``normalized_shape`` dimensions, then scale by ``weight``.
+
+    Example::
+
+        >>> F.rms_norm(oneflow.tensor([3.0, 4.0]), (2,))
+        tensor([0.8485, 1.1314])
+    """
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError("rms_norm: Expected normalized_shape to be at least 1-dimensional, but got no element")
+    if tuple(input.shape[input.dim() - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"rms_norm: normalized_shape={list(shape)} does not match the trailing dimensions of an input "
+            f"of size {list(input.shape)}"
+        )
+    half = input.dtype in (oneflow.bfloat16, oneflow.float16)
+    if eps is None:
+        # Of the dtype that is computed in.
+        eps = oneflow.finfo(oneflow.float32 if half else input.dtype).eps
+    if input.is_floating_point() and (weight is None or weight.dtype == input.dtype):
+        return _oneflow._C.native_rms_norm(input, shape, weight, eps)[0]
+    wide = input.float() if half else input
+    dims = tuple(range(-len(shape), 0))
+    y = wide * (wide * wide).mean(dims, keepdim=True).add(eps).rsqrt()
+    if half:
+        y = y.to(input.dtype)
+    return y if weight is None else y * weight
