@@ -201,3 +201,18 @@ def test_bilinear_equals_torch():
     theirs.load_state_dict({k: torch.tensor(v.tolist()) for k, v in ours.state_dict().items()})
     a, b = torch.randn(2, 6, 3), torch.randn(2, 6, 4)
     close(ours(oneflow.tensor(a.tolist()), oneflow.tensor(b.tolist())), theirs(a, b))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("n", [1, 2, float("inf")])
+def test_structured_pruning_ranks_the_original_weights(n, dim):
+    """What an earlier pruning took counts in the norms, as in PyTorch."""
+    from oneflow.nn.utils import prune
+    from torch.nn.utils import prune as their_prune
+
+    ours, theirs = oneflow.nn.Linear(6, 5), torch.nn.Linear(6, 5)
+    theirs.load_state_dict({k: torch.tensor(v.numpy()) for k, v in ours.state_dict().items()})
+    for library, module in ((prune, ours), (their_prune, theirs)):
+        library.l1_unstructured(module, "weight", amount=12)
+        library.ln_structured(module, "weight", amount=2, n=n, dim=dim)
+    assert ours.weight_mask.tolist() == theirs.weight_mask.tolist()

@@ -170,7 +170,7 @@ class Identity(BasePruningMethod):
         return default_mask
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if (isinstance(amount, numbers.Integral) and int(amount) < 0) or (
@@ -179,26 +179,28 @@ def _check_amount(amount: Any) -> None:
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _n_pruned(amount: Any, n: int) -> int:
-    if isinstance(amount, numbers.Integral):
-        if int(amount) > n:
-            raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={n}")
-        return int(amount)
-    return round(amount * n)
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    if isinstance(amount, numbers.Integral) and int(amount) > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
 
 
 class _Unstructured(BasePruningMethod):
     """Of all elements those of least importance go."""
 
     def __init__(self, amount: float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _importance(self, t: Tensor) -> Tensor:
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        n = _n_pruned(self.amount, t.numel())
+        _validate_pruning_amount(self.amount, t.numel())
+        n = _compute_nparams_toprune(self.amount, t.numel())
         mask = default_mask.clone()
         if n:
             mask.view(-1)[self._importance(t).topk(n, largest=False)[1]] = 0
@@ -241,7 +243,7 @@ class _Structured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: float, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
@@ -264,11 +266,12 @@ class _Structured(BasePruningMethod):
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
                 f"{tuple(t.shape)} with {t.dim()} dims"
             )
-        n = _n_pruned(self.amount, t.shape[self.dim])
+        _validate_pruning_amount(self.amount, t.shape[self.dim])
+        n = _compute_nparams_toprune(self.amount, t.shape[self.dim])
         mask = default_mask.clone()
         if n:
             index: list[Any] = [slice(None)] * t.dim()
-            index[self.dim] = self._importance(t * default_mask).topk(n, largest=False)[1]
+            index[self.dim] = self._importance(t).topk(n, largest=False)[1]
             mask[tuple(index)] = 0
         return mask
 
