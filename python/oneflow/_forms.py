@@ -78,9 +78,18 @@ def add(*tensors: Any, inputs: Any = None, inplace: bool = False) -> Any:
     total, *others = inputs
     for other in others:
         if other.shape != total.shape:
-            raise RuntimeError(f"add(): the tensors of a sum have one shape, not {total.shape} and {other.shape}")
+            raise RuntimeError(
+                "add(): inconsistent tensor size, expected all tensor to have the same number of elements, but got "
+                f"{list(total.shape)} and {list(other.shape)}"
+            )
         total = total.add_(other) if inplace else total + other
     return total
+
+
+@_form
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, alpha: Any = 1, beta: Any = 1) -> Tensor:
+    """``beta * input + alpha * mat1 @ mat2``; OneFlow has both factors as positions, ``alpha`` first."""
+    return oneflow.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 @_form

@@ -8,6 +8,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._extra import _checks
+from oneflow._extra._checks import expect
 
 # The forms of functions with a placement stand in no stub.
 _made: Any = oneflow
@@ -49,8 +51,11 @@ def slice_update(input: Tensor, update: Tensor, slice_tup_list: Sequence[Any]) -
 
 
 def _key(input: Tensor, triples: Sequence[Any]) -> tuple[builtins.slice, ...]:
-    if len(triples) > input.dim():
-        raise ValueError(f"slice: {len(triples)} triples for a tensor of {input.dim()} dimensions")
+    expect(
+        len(triples) <= input.dim(),
+        f"slice: {len(triples)} triples for a tensor of {input.dim()} dimensions",
+        ValueError,
+    )
     return tuple(builtins.slice(*(int(n) if n is not None else None for n in triple)) for triple in triples)
 
 
@@ -105,6 +110,10 @@ def tensor_scatter_nd_update(tensor: Tensor, indices: Tensor, updates: Tensor) -
         ... )
         tensor([0., 9., 0., 8.])
     """
+    expect(
+        tensor.dtype == updates.dtype,
+        f"The dtype of tensor and updates must be same, but got {tensor.dtype} and {updates.dtype}",
+    )
     return tensor.index_put(tuple(indices.long().unbind(-1)), updates)
 
 
@@ -123,11 +132,16 @@ def batch_gather(input: Tensor, indices: Tensor) -> Tensor:
         tensor([[2, 2],
                 [3, 4]])
     """
+    for name, tensor in (("input", input), ("indices", indices)):
+        expect(tensor.dim() > 0, f"The dimension of the {name} tensor should be greater than zero, but got 0")
+    _checks.indices("indices", indices)
+    expect(
+        input.dim() >= indices.dim(),
+        "The dimension of the input tensor should be greater than or equal to the dimension of the indices tensor, "
+        f"but got {input.dim()} and {indices.dim()}",
+    )
     dim = indices.dim() - 1
-    if dim < 0 or input.dim() < indices.dim() or input.shape[:dim] != indices.shape[:dim]:
-        raise RuntimeError(
-            f"batch_gather: indices of shape {list(indices.shape)} do not begin as an input of {list(input.shape)}"
-        )
+    _checks.same_sizes("indices tensor", indices, "input tensor", input, dim)
     rest = input.shape[dim + 1 :]
     index = indices.long().reshape(*indices.shape, *([1] * len(rest))).expand(*indices.shape, *rest)
     return input.gather(dim, index)
@@ -158,6 +172,11 @@ def broadcast_like(x: Tensor, like_tensor: Tensor, broadcast_axes: Sequence[int]
 
 def reshape_like(x: Tensor, like: Tensor) -> Tensor:
     """``x`` with the sizes of another tensor."""
+    expect(
+        x.numel() == like.numel(),
+        "The element number of the in tensor must be equal to the element number of the like tensor, but got "
+        f"{x.numel()} and {like.numel()}",
+    )
     return x.reshape(like.shape)
 
 
@@ -168,12 +187,49 @@ def expand_dims(input: Tensor, dim: int) -> Tensor:
 
 def split_like(x: Tensor, like: Sequence[Tensor], axis: int) -> list[Tensor]:
     """Parts of ``x`` along ``axis``, as long as the tensors ``like``."""
-    return list(x.split([t.shape[axis] for t in like], axis))
+    first = like[0]
+    expect(
+        axis < first.dim(),
+        f"The axis ({axis}) should be less than the dimension of like ({first.dim()})",
+    )
+    expect(
+        first.dim() <= x.dim(),
+        f"The dimension of like ({first.dim()}) should be less than or equal to input ({x.dim()})",
+    )
+    for i, t in enumerate(like):
+        expect(
+            t.dim() == first.dim(),
+            f"The dimension of like {i} ({t.dim()}) must match the dimension of the first like ({first.dim()})",
+        )
+        for dim in range(t.dim()):
+            expect(
+                dim == axis or t.shape[dim] == x.shape[dim],
+                f"The size of x ({list(x.shape)}) must match the size of like_i ({list(t.shape)}) at dimension {dim}",
+            )
+    sizes = [t.shape[axis] for t in like]
+    expect(
+        sum(sizes) == x.shape[axis],
+        f"In a static shape situation, the total size of like ({sum(sizes)}) must be the size of x at dimension {axis} "
+        f"({x.shape[axis]})",
+    )
+    return list(x.split(sizes, axis))
 
 
 def reduce_sum_like(x: Tensor, like: Tensor, axis: Sequence[int] = ()) -> Tensor:
     """The sum of ``x`` over ``axis``, in the shape of ``like``."""
-    return x.sum(tuple(axis)).reshape(like.shape) if axis else x.reshape(like.shape)
+    expect(
+        x.dtype == like.dtype,
+        f"Tensors x and like must have the same type, but got {x.dtype} and {like.dtype}",
+        TypeError,
+    )
+    if axis:
+        return x.sum(tuple(axis)).reshape(like.shape)
+    expect(
+        x.shape == like.shape,
+        "The shape of the x tensor must be consistent to the shape of the like tensor, but got "
+        f"{list(x.shape)} and {list(like.shape)}",
+    )
+    return x
 
 
 def unfold_tensor(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -200,7 +256,9 @@ def unsorted_segment_sum_like(x: Tensor, segment_ids: Tensor, like: Tensor, axis
 def arg_sort(input: Tensor, direction: str) -> Tensor:
     """Indices that sort the last dimension, "ASCENDING" or "DESCENDING"."""
     if direction not in ("ASCENDING", "DESCENDING"):
-        raise ValueError(f"arg_sort: direction must be 'ASCENDING' or 'DESCENDING', not {direction!r}")
+        raise RuntimeError(
+            f"arg_sort: expected the input direction parameter value is 'ASCENDING' or 'DESCENDING', got {direction!r}"
+        )
     return input.argsort(-1, direction == "DESCENDING")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._beside import beside
+from oneflow._extra._checks import expect
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
@@ -103,6 +104,12 @@ def roi_align(
         >>> oneflow.roi_align(x, oneflow.tensor([[0.0, 0.0, 0.0, 2.0, 2.0]]), 1.0, 1, 1)
         tensor([[[[5.]]]])
     """
+    expect(x.dim() == 4, f"roi_align: The dimension of x tensor must be equal to 4, but got {x.dim()}")
+    expect(rois.dim() == 2, f"roi_align: The dimension of rois tensor must be equal to 2, but got {rois.dim()}")
+    expect(
+        rois.shape[1] == 5,
+        f"roi_align: The size of rois tensor must be equal to 5 at dimension 1, but got {rois.shape[1]}",
+    )
     rois = rois.detach()
     image, boxes = rois[:, 0].long(), rois[:, 1:] * spatial_scale
     if aligned:
@@ -167,21 +174,39 @@ def deform_conv2d(
         >>> F.deform_conv2d(oneflow.ones(1, 1, 3, 3), oneflow.zeros(1, 8, 2, 2), oneflow.ones(1, 1, 2, 2)).shape
         oneflow.Size([1, 1, 2, 2])
     """
+    for name, tensor in (("input", input), ("weight", weight), ("offset", offset), ("mask", mask)):
+        if tensor is not None:
+            dims = tensor.dim()
+            expect(dims == 4, f"deform_conv2d: The dimension of the {name} tensor must be 4, but got {dims}")
+    (sh, sw), (ph, pw), (dh, dw) = (v if isinstance(v, (tuple, list)) else (v, v) for v in (stride, padding, dilation))
+    expect(sh > 0 and sw > 0, f"deform_conv2d: The stride must be greater than 0, but got {(sh, sw)}")
+    expect(ph >= 0 and pw >= 0, f"deform_conv2d: The pad must be greater than or equal to 0, but got {(ph, pw)}")
+    expect(dh > 0 and dw > 0, f"deform_conv2d: The dilation must be greater than 0, but got {(dh, dw)}")
     n, channels, _, _ = input.shape
     out_channels, per_group, kh, kw = weight.shape
-    (sh, sw), (ph, pw), (dh, dw) = (v if isinstance(v, (tuple, list)) else (v, v) for v in (stride, padding, dilation))
     k = kh * kw
+    expect(
+        offset.shape[1] > 0 and offset.shape[1] % (2 * k) == 0,
+        "deform_conv2d: The shape of the offset tensor at dimension 1 is not valid: expected a multiple of "
+        f"{2 * k}, got {offset.shape[1]}",
+    )
+    expect(offset.shape[0] == n, f"deform_conv2d: invalid batch size of offset: expected {n}, got {offset.shape[0]}")
     out_h, out_w = offset.shape[-2:]
     wanted = tuple(
         (size + 2 * pad - dil * (kernel - 1) - 1) // step + 1
         for size, pad, dil, kernel, step in ((input.shape[2], ph, dh, kh, sh), (input.shape[3], pw, dw, kw, sw))
     )
-    if offset.shape[1] % (2 * k) or (out_h, out_w) != wanted:
-        raise RuntimeError(
-            f"deform_conv2d: an offset of shape {list(offset.shape)} for a kernel of {kh} x {kw} and a result of "
-            f"{wanted[0]} x {wanted[1]}"
-        )
+    expect(min(wanted) > 0, f"deform_conv2d: Calculated output size too small: {wanted[0]} x {wanted[1]}")
+    expect(
+        (out_h, out_w) == wanted,
+        f"deform_conv2d: invalid offset output dims: expected {wanted[0]} x {wanted[1]}, got {out_h} x {out_w}",
+    )
     n_offsets = offset.shape[1] // (2 * k)
+    expect(
+        mask is None or mask.shape[1] == n_offsets * k,
+        f"deform_conv2d: mask.shape[1] is not valid: expected {n_offsets * k}",
+    )
+    expect(mask is None or mask.shape[0] == n, f"deform_conv2d: invalid batch size of mask: expected {n}")
     shift = offset.reshape(n, n_offsets, k, 2, out_h, out_w)
     device = input.device
     tap = oneflow.arange(k, device=device)

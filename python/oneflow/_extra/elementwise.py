@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._extra._checks import expect
 
 
 def quick_gelu(x: Tensor) -> Tensor:
@@ -78,11 +79,22 @@ def bias_add(x: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     Args:
         bias: as long as ``x`` is along ``axis``.
     """
-    if bias.dim() != 1 or not -x.dim() <= axis < x.dim() or bias.shape[0] != x.shape[axis]:
-        raise RuntimeError(
-            f"bias_add: a bias of shape {list(bias.shape)} does not fit dimension {axis} of {list(x.shape)}"
-        )
+    expect(bias.dim() == 1, f"bias_add: Bias tensor has to be a one-dimensional vector, got {list(bias.shape)}")
+    expect(
+        -x.dim() <= axis < x.dim(),
+        f"bias_add: Dimension out of range (expected to be in range of [{-x.dim()},{x.dim() - 1}], but got {axis})",
+        IndexError,
+    )
+    expect(
+        bias.shape[0] == x.shape[axis],
+        f"bias_add: The size of tensor x {_shape(x)} must match the size of tensor b {_shape(bias)} at dimension "
+        f"{axis}",
+    )
     return x + bias.reshape(-1, *([1] * (x.dim() - 1 - axis % x.dim())))
+
+
+def _shape(x: Tensor) -> str:
+    return str(tuple(x.shape)).replace(" ", "")
 
 
 def identity(x: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._extra import arrays, losses
+from oneflow._extra import _checks, arrays, losses
+from oneflow._extra._checks import expect
 
 
 def sparse_softmax_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
@@ -26,8 +27,78 @@ def ctc_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``nn.functional.ctc_loss``; the longest target's length follows from the lengths."""
+    _checks.reduction(reduction)
     function = oneflow.nn.functional.ctc_loss
     return function(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """``nn.functional.l1_loss``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.l1_loss(input, target, reduction=reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """``nn.functional.mse_loss``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.mse_loss(input, target, reduction=reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """``nn.functional.smooth_l1_loss`` of two tensors of one shape and dtype."""
+    _checks.reduction(reduction)
+    _checks.same_sizes("input", input, "target", target)
+    _checks.same_dtype("input", input, "target", target)
+    expect(beta >= 0, f"beta must be greater than or equal to 0, but got {beta}")
+    return oneflow.nn.functional.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """``nn.functional.nll_loss``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``nn.functional.cross_entropy``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.cross_entropy(
+        input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """``nn.functional.margin_ranking_loss``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.margin_ranking_loss(input1, input2, target, margin, reduction=reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """``nn.functional.triplet_margin_loss``."""
+    _checks.reduction(reduction)
+    return oneflow.nn.functional.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=reduction
+    )
 
 
 def gather(x: Tensor, indices: Any = None, axis: Any = 0, *, dim: Any = None, index: Tensor | None = None) -> Tensor:
@@ -80,16 +151,21 @@ def tensordot(a: Tensor, b: Tensor, dims_a: Any = 2, dims_b: Any = None, *, dims
 
 def one_hot(input: Tensor, num_classes: int = -1, on_value: Any = 1, off_value: Any = 0) -> Tensor:
     """A row for each class: ``on_value`` at its place, ``off_value`` elsewhere."""
+    expect(
+        input.dtype in (oneflow.int8, oneflow.uint8, oneflow.int32, oneflow.int64),
+        f"one_hot is only applicable to index tensor, but got {input.dtype}.",
+    )
     hot = oneflow.nn.functional.one_hot(input.long(), num_classes)
     if isinstance(on_value, float) or isinstance(off_value, float):
         return oneflow.where(hot.bool(), float(on_value), float(off_value))
     return hot if (on_value, off_value) == (1, 0) else oneflow.where(hot.bool(), on_value, off_value)
 
 
-def _triples(name: str, *lists: Any) -> list[list[Any]]:
+def _triples(x: Tensor, name: str, *lists: Any) -> list[list[Any]]:
     if len({len(item) for item in lists}) != 1:
         sizes = ", ".join(str(len(item)) for item in lists)
         raise RuntimeError(f"{name}: start, stop and step must have the same length, not {sizes}")
+    _checks.slice_lists(x.dim(), *lists)
     return [list(triple) for triple in zip(*lists, strict=True)]
 
 
@@ -103,7 +179,7 @@ def slice(
     """Part of every dimension by three lists; or as :func:`oneflow.slice` by one of triples."""
     if stop is None or step is None:
         return arrays.slice(x, start)
-    return arrays.slice(x, _triples("slice", start, stop, step))
+    return arrays.slice(x, _triples(x, "slice", start, stop, step))
 
 
 def slice_update(
@@ -117,8 +193,13 @@ def slice_update(
     """``ref`` with ``value`` in a part of it, by three lists; or as :func:`oneflow.slice_update` by one of triples."""
     if stop is None or step is None:
         return arrays.slice_update(ref, value, start)
-    target = ref if inplace else ref.clone()
-    return arrays.slice_update(target, value, _triples("slice_update", start, stop, step))
+    expect(
+        ref.dtype == value.dtype,
+        f"Tensors ref and value must have same type, but got {ref.dtype} and {value.dtype}",
+        TypeError,
+    )
+    triples = _triples(ref, "slice_update", start, stop, step)
+    return arrays.slice_update(ref if inplace else ref.clone(), value, triples)
 
 
 def scatternd(indices: Tensor, updates: Tensor, shape: Sequence[int]) -> Tensor:
@@ -139,11 +220,15 @@ def matrix_vector_product(input: Tensor, vec: Tensor) -> Tensor:
 def pixel_shuffle(input: Tensor, h_upscale_factor: int, w_upscale_factor: int | None = None) -> Tensor:
     """Channels moved into blocks of ``h_upscale_factor`` by ``w_upscale_factor`` pixels."""
     h, w = h_upscale_factor, h_upscale_factor if w_upscale_factor is None else w_upscale_factor
+    expect(input.dim() == 4, f"Only Accept 4D Tensor, but got {input.dim()}D")
     if h == w:
         return oneflow.nn.functional.pixel_shuffle(input, h)
     *batch, channels, height, width = input.shape
-    if channels % (h * w):
-        raise RuntimeError(f"pixel_shuffle: {channels} channels are no multiple of {h} * {w}")
+    expect(
+        channels % (h * w) == 0,
+        "The channels of input tensor must be divisible by (upscale_factor * upscale_factor) or "
+        f"(h_upscale_factor * w_upscale_factor), but got {channels} for {h} * {w}",
+    )
     blocks = input.reshape(*batch, channels // (h * w), h, w, height, width)
     n = len(batch)
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)

@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._beside import beside
+from oneflow._extra._checks import expect
 from oneflow._extra.elementwise import bias_add, fast_gelu
 
 
@@ -41,14 +42,38 @@ def fused_matmul_bias_add_relu_dropout(
 ) -> Tensor:
     """Linear layers one after the other, each followed by relu and dropout; the last one only where wanted."""
     rates = list(dropout_rate_list) or [0.0] * len(weights)
-    if not len(weights) == len(biases) == len(rates):
-        raise ValueError(f"a stack of {len(weights)} weights, {len(biases)} biases and {len(rates)} dropout rates")
+    _check_layers(x, weights, biases)
+    expect(
+        len(rates) == len(weights),
+        f"The number of dropout rates should be equal to weights, but got {len(rates)} and {len(weights)}",
+    )
     for i, (weight, bias, rate) in enumerate(zip(weights, biases, rates, strict=True)):
         x = _functional().linear(x, weight, bias)
         if i + 1 < len(weights) or not skip_final_activation:
             x = x.relu()
         x = _functional().dropout(x, rate)
     return x
+
+
+def _check_layers(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:
+    expect(len(weights) >= 1, "The number of weights should be greater equal than 1")
+    expect(
+        len(weights) == len(biases),
+        f"The number of weights should be equal to biases, but got {len(weights)} and {len(biases)}",
+    )
+    width = x.shape[-1]
+    for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        expect(weight.dim() == 2, f"Weight's dim size should == 2, but weight {i} has {weight.dim()}")
+        expect(bias.dim() == 1, f"Bias's dim size should == 1, but bias {i} has {bias.dim()}")
+        expect(
+            bias.shape[0] == weight.shape[0],
+            f"Bias's dim is not equal to weight's first dim. ({bias.shape[0]} and {weight.shape[0]} of layer {i})",
+        )
+        expect(
+            weight.shape[1] == width,
+            f"weight's second dim should be equal to input's second dim. ({weight.shape[1]} and {width} of layer {i})",
+        )
+        width = weight.shape[0]
 
 
 def fused_mlp(
@@ -172,6 +197,12 @@ def normalization(
     is_training: bool = False,
 ) -> Tensor:
     """Batch norm with channels along ``axis``; in training the moving statistics keep ``momentum`` of themselves."""
+    expect(x.dim() >= 2, f"NumAxes of x should be greater or equal than 2, but got {x.dim()}.")
+    expect(
+        (moving_mean is None) == (moving_variance is None),
+        "Both moving_mean and moving_variance should be None or Tensor.",
+    )
+    expect(is_training or moving_mean is not None, "Must have moving_mean and moving_variance in eval mode.")
     y = _functional().batch_norm(
         x.movedim(axis, 1), moving_mean, moving_variance, gamma, beta, is_training, 1 - momentum, epsilon
     )

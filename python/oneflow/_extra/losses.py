@@ -7,6 +7,8 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._beside import beside
+from oneflow._extra import _checks
+from oneflow._extra._checks import expect
 
 
 def _functional() -> Any:
@@ -22,6 +24,7 @@ def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Tensor:
         >>> F.sparse_softmax_cross_entropy(labels=oneflow.tensor([0]), logits=oneflow.tensor([[0.0, 0.0]]))
         tensor([0.6931])
     """
+    _checks.labels(labels, logits)
     picked = logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1))
     return -picked.squeeze(-1)
 
@@ -33,16 +36,25 @@ def distributed_sparse_cross_entropy(logits: Tensor, label: Tensor, depth: int |
 
 def sparse_cross_entropy(prediction: Tensor, label: Tensor, depth: int | None = None) -> Tensor:
     """``-log prediction`` at ``label``: probabilities (*, classes), labels (*), the result (*)."""
+    _checks.labels(label, prediction)
     return -prediction.gather(-1, label.long().unsqueeze(-1)).squeeze(-1).log()
 
 
 def softmax_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
     """``-sum(label * log softmax(logits))`` over the last dimension."""
+    _checks.least_dims("prediction", logits, 2)
+    _checks.same_dtype("label", label, "prediction", logits)
+    _checks.same_sizes("label", label, "prediction", logits)
     return -(label * logits.log_softmax(-1)).sum(-1)
 
 
 def softmax_cross_entropy_grad(dy: Tensor, label: Tensor, prob: Tensor) -> Tensor:
     """The derivative of :func:`softmax_cross_entropy` by the logits: ``dy * (prob - label)``."""
+    _checks.least_dims("prob", prob, 2)
+    _checks.one_dim_less("dy", dy, "prob", prob)
+    _checks.same_sizes("label", label, "prob", prob)
+    _checks.same_dtype("dy", dy, "prob", prob)
+    _checks.same_dtype("label", label, "prob", prob)
     return dy.unsqueeze(-1) * (prob - label)
 
 
@@ -109,11 +121,17 @@ def in_top_k(targets: Tensor, predictions: Tensor, k: int) -> Tensor:
         >>> oneflow.in_top_k(oneflow.tensor([3, 1]), oneflow.tensor([[0.0, 1, 2, 3], [3.0, 2, 1, 0]]), 1)
         tensor([ True, False])
     """
-    if predictions.dim() != 2 or targets.dim() != 1 or targets.shape[0] != predictions.shape[0]:
-        raise RuntimeError(
-            f"in_top_k: expected targets (N,) and predictions (N, classes), got {list(targets.shape)} and "
-            f"{list(predictions.shape)}"
-        )
+    expect(
+        targets.dtype in (oneflow.int32, oneflow.int64),
+        f"in_top_k: targets data type must be index type, but got {targets.dtype}",
+    )
+    expect(targets.dim() == 1, f"in_top_k: The dimension of targets must be 1, but got {targets.dim()}")
+    expect(predictions.dim() == 2, f"in_top_k: The dimension of predictions must be 2, but got {predictions.dim()}")
+    expect(
+        targets.shape[0] == predictions.shape[0],
+        f"in_top_k: The num of targets must equal the num of predictions, but got {targets.shape[0]} and "
+        f"{predictions.shape[0]}",
+    )
     classes = predictions.shape[1]
     valid = (targets >= 0) & (targets < classes)
     score = predictions.gather(1, targets.long().clamp(0, classes - 1).unsqueeze(1))
