@@ -22,6 +22,8 @@ from oneflow._oneflow import Size, Tensor, device, dtype
 # Stated once, in the workspace's Cargo.toml.
 __version__: str = _oneflow.__version__
 newaxis = None
+# OneFlow's name.
+char = _oneflow.int8
 
 # isort: off
 from oneflow._conventions import conventions
@@ -79,6 +81,7 @@ _LAZY = (
     "__config__",
     "_dynamo",
     "_inductor",
+    "_oneflow_internal",
     "accelerator",
     "amp",
     "asyncs",

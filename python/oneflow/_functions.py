@@ -153,14 +153,16 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input.shape == other.shape
 
 
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, _as_tuple: bool | None = None, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Indices of the non-zero elements of ``input``: one row each, or with ``as_tuple`` one tensor a dimension.
+
+    OneFlow's second position is ``as_tuple``.
 
     >>> import oneflow
     >>> oneflow.nonzero(oneflow.tensor([0, 3, 0, 4]), as_tuple=True)
     (tensor([1, 3]),)
     """
-    if as_tuple:
+    if as_tuple or _as_tuple:
         if out is not None:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return _oneflow._C.nonzero_tuple(input)

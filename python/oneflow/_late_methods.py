@@ -123,6 +123,17 @@ def load(self: Tensor) -> None:
     warnings.warn("load: the tensor is not offloaded", stacklevel=2)
 
 
+def contiguous_(self: Tensor) -> Tensor:
+    """Give the tensor row-major strides in place: OneFlow's. It leaves the memory that it shared with others.
+
+    Example::
+
+        >>> oneflow.ones(2, 3).t().contiguous_().stride()
+        (2, 1)
+    """
+    return self if self.is_contiguous() else self.set_(self.contiguous())
+
+
 def ipu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Raises RuntimeError: there is no provider for such devices.
 
@@ -152,6 +163,7 @@ def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 _METHODS = (
     _late_functions.dequantize,
     _late_functions.ger,
+    contiguous_,
     fill_diagonal_,
     index,
     ipu,

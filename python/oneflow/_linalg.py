@@ -274,7 +274,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     oneflow.Size([2, 4])
     """
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = dims.item() if dims.numel() == 1 else dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -288,6 +288,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     if a.dtype != b.dtype:
         raise RuntimeError("tensordot : both inputs should have same dtype")
     lefts, rights = [linalg._wrap(d, a.ndim) for d in left], [linalg._wrap(d, b.ndim) for d in right]
+    for axes in (lefts, rights):
+        for d in axes:
+            if axes.count(d) > 1:
+                raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     for i, (x, y) in enumerate(zip(lefts, rights, strict=True)):
         n, m = a.shape[x], b.shape[y]
         if n == m:

@@ -552,6 +552,7 @@ def load(
     global_src_rank: int | None = None,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    support_pytorch_format: bool = True,
     **pickle_load_args: Any,
 ) -> Any:
     """Read what :func:`save` or ``torch.save`` wrote.
@@ -567,6 +568,7 @@ def load(
             can run any code the file contains. TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 in the environment makes it True
             whatever is asked, TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 makes it False where nothing is asked.
         mmap: accepted for compatibility; storages are read one by one.
+        support_pytorch_format: must be True, since :func:`save` writes PyTorch's format too.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -581,6 +583,8 @@ def load(
     """
     if pickle_module not in (None, pickle):
         raise ValueError("load uses Python's own pickle only")
+    if not support_pytorch_format:
+        raise ValueError(f"Cannot load file {f}: its format is PyTorch's, and support_pytorch_format is False")
     if global_src_rank is not None:
         options = {"map_location": map_location, "weights_only": weights_only, **pickle_load_args}
         return _from_rank(global_src_rank, f, options)

@@ -123,6 +123,28 @@ CASES = [
         },
         lambda x, g: F.grid_sample(x, g, align_corners=True),
     ),
+    (
+        "nn.functional.one_hot",
+        {"tensor": LABEL, "num_classes": 3, "on_value": 0.5, "off_value": 0.0},
+        lambda x: F.one_hot(x, 3) * 0.5,
+    ),
+    ("_C.l1_loss", {"input": X, "target": Y, "reduction": "sum"}, lambda x, y: F.l1_loss(x, y, reduction="sum")),
+    ("_C.mse_loss", {"input": X, "target": Y, "reduction": "none"}, lambda x, y: F.mse_loss(x, y, reduction="none")),
+    (
+        "_C.nll_loss",
+        {"input": X[:, :, 0], "target": LABEL, "weight": None, "ignore_index": 1, "reduction": "sum"},
+        lambda x, y: F.nll_loss(x, y, ignore_index=1, reduction="sum"),
+    ),
+    (
+        "_C.cross_entropy",
+        {"input": X[:, :, 0], "target": LABEL, "weight": None, "ignore_index": 1, "reduction": "mean"},
+        lambda x, y: F.cross_entropy(x, y, ignore_index=1),
+    ),
+    (
+        "_C.triplet_margin_loss",
+        {"anchor": X, "positive": Y, "negative": X, "margin": 0.5, "reduction": "sum"},
+        lambda a, p, n: F.triplet_margin_loss(a, p, n, 0.5, reduction="sum"),
+    ),
     ("_C.fused_matmul_bias", {"x": X[0], "weight": Y[0], "bias": X[0, :, 0]}, F.linear),
     ("_C.expand", {"x": X, "size": (3, 2, 4, 6)}, lambda x: x.expand(3, 2, 4, 6)),
 ]
@@ -228,3 +250,54 @@ def test_a_budget_of_memory_is_refused_and_worker_threads_change_nothing():
         assert oneflow.ones(2).sum().item() == 2.0
     with pytest.raises(TypeError):
         oneflow.asyncs.thread(0)
+
+
+def test_cosine_restarts_that_decay_and_end():
+    optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
+    schedules = oneflow.optim.lr_scheduler
+    schedule = schedules.CosineAnnealingWarmRestarts(optimizer, 2, 2, 0.1, decay_rate=0.5, restart_limit=2)
+    for step in range(10):
+        period, done, length = (0, step, 2) if step < 2 else (1, step - 2, 4)
+        share = (1 + np.cos(np.pi * done / length)) / 2
+        expected = 0.1 + (0.5**period - 0.1) * share if step < 6 else 0.1
+        assert schedule.get_last_lr()[0] == pytest.approx(expected)
+        assert schedule.last_step == schedule.last_epoch == step
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_sgd_dampens_the_first_gradient_under_oneflows_conventions(nesterov):
+    with oneflow.conventions("oneflow"):
+        p = oneflow.nn.Parameter(oneflow.tensor(X[0, 0]))
+        optimizer = oneflow.optim.SGD([p], lr=0.1, momentum=0.9, dampening=0.5, nesterov=nesterov)
+        expected, buffer = X[0, 0].copy(), np.zeros_like(X[0, 0])
+        for row in Y[0]:
+            p.grad = oneflow.tensor(row)
+            optimizer.step()
+            buffer = 0.9 * buffer + 0.5 * row
+            expected = expected - 0.1 * (row + 0.9 * buffer if nesterov else buffer)
+        np.testing.assert_allclose(p.detach().numpy(), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="zero dampening"):
+        oneflow.optim.SGD([p], lr=0.1, momentum=0.9, dampening=0.5, nesterov=True)
+
+
+def test_names_and_methods_of_oneflow():
+    x = oneflow.ones(2, 3).t()
+    assert x.contiguous_() is x and x.is_contiguous()
+    assert oneflow.char is oneflow.int8
+    assert oneflow.distributed.get_local_rank() == 0
+    assert isinstance(x, oneflow._oneflow_internal.Tensor)
+    assert oneflow._oneflow_internal.cpu_broadcast(b"abc", 0) == b"abc"
+    oneflow._oneflow_internal.eager.Sync()
+    oneflow._oneflow_internal.eager.multi_client.Sync()
+
+
+def test_nonzero_has_as_tuple_as_a_position():
+    x = oneflow.tensor(LABEL)
+    assert [t.tolist() for t in oneflow.nonzero(x, True)] == [[0]] and oneflow.nonzero(x, False).tolist() == [[0]]
+
+
+def test_addmm_has_its_factors_as_positions():
+    a, b, c = oneflow.tensor(X[0] @ X[0].T), oneflow.tensor(X[0]), oneflow.tensor(X[0].T.copy())
+    np.testing.assert_allclose(oneflow.addmm(a, b, c, 0.5, 2.0).numpy(), 2.5 * a.numpy(), rtol=1e-5)

@@ -132,6 +132,15 @@ def _batched(
     from oneflow.func import vmap
 
     allow_unused, materialize_grads = options
+    for i, (output, given) in enumerate(zip(outputs, gradients, strict=False)):
+        if isinstance(output, Tensor) and isinstance(given, Tensor) and given.shape[1:] != output.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {given.shape} and output[{i}] "
+                f"has a shape of {output.shape}. If you only want some tensors in `grad_output` to be considered "
+                "batched, consider using vmap."
+            )
     unused: list[int] = []
 
     def pull(*grads: Any) -> list[Any]:

@@ -37,6 +37,7 @@ __all__ = [
     "get_global_rank",
     "get_group_rank",
     "get_process_group_ranks",
+    "get_local_rank",
     "get_rank",
     "get_world_size",
     "group",
@@ -234,6 +235,17 @@ def get_rank(group: Any = None) -> int:
         [0, 1]
     """
     return _group(group).rank()
+
+
+def get_local_rank() -> int:
+    """Return this rank's number on its machine, 0 in a job of one: OneFlow's.
+
+    Example::
+
+        >>> oneflow.distributed.get_local_rank()
+        0
+    """
+    return oneflow.env.get_local_rank()
 
 
 def get_world_size(group: Any = None) -> int:

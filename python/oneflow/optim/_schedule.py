@@ -84,6 +84,15 @@ class LRScheduler:
         """Take over what :meth:`state_dict` returned."""
         self.__dict__.update(state_dict)
 
+    @property
+    def last_step(self) -> int:
+        """OneFlow's name of ``last_epoch``."""
+        return self.last_epoch
+
+    @last_step.setter
+    def last_step(self, step: int) -> None:
+        self.last_epoch = step
+
     def get_last_lr(self) -> list[Any]:
         """Return the learning rates set last."""
         return self._last_lr

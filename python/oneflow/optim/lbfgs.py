@@ -11,6 +11,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._refusals import without_effect
 from oneflow.optim._options import check_lr
 from oneflow.optim.optimizer import Optimizer
 
@@ -57,8 +58,11 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
         *,
         maximize: bool = False,
+        contiguous_params: bool = False,
     ) -> None:
         check_lr(lr)
+        if contiguous_params:
+            without_effect("contiguous_params=True", "parameters are one vector here anyway")
         defaults = {
             "lr": lr,
             "max_iter": max_iter,

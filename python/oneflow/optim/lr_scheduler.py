@@ -345,7 +345,9 @@ class PolynomialLR(LRScheduler):
         n = self.decay_batch
         if self.cycle:
             n *= max(1, math.ceil(self.last_epoch / n))
-        left = 1.0 - min(self.last_epoch, n) / n
+        # With cycles OneFlow's first step has the rate of the second.
+        step = max(self.last_epoch, 1) if self.cycle else self.last_epoch
+        left = 1.0 - min(step, n) / n
         end = self.end_learning_rate
         return [(base - end) * left**self.power + end for base in self.base_lrs]
 
@@ -400,6 +402,15 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     (Loshchilov and Hutter, "SGDR", 2016.)
 
+    Args:
+        optimizer: whose groups get the learning rate.
+        T_0: steps of the first period.
+        T_mult: how many times longer each period is than the one before it.
+        eta_min: the lowest rate.
+        last_epoch: as :class:`LRScheduler`; OneFlow's ``last_step`` is the same.
+        decay_rate: a factor of the rate at which each further period begins (OneFlow).
+        restart_limit: how many periods there are; after them the rate is ``eta_min``. 0 means no limit (OneFlow).
+
     Example::
 
         >>> optimizer = oneflow.optim.SGD([oneflow.nn.Parameter(oneflow.ones(1))], lr=1.0)
@@ -414,8 +425,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+        self,
+        optimizer: Optimizer,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+        *,
+        decay_rate: float = 1.0,
+        restart_limit: int = 0,
+        last_step: int | None = None,
     ) -> None:
+        last_epoch = last_epoch if last_step is None else last_step
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -425,12 +446,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult = T_mult
         self.eta_min = eta_min
         self.T_cur: float = last_epoch
+        self.decay_rate = decay_rate
+        self.restart_limit = restart_limit
+        self._n_restarts = 0
         super().__init__(optimizer, last_epoch)
 
     @in_step
     def get_lr(self) -> list[Any]:
+        if self.restart_limit and self._n_restarts >= self.restart_limit:
+            return [self.eta_min for _ in self.base_lrs]
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
-        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+        decay = self.decay_rate**self._n_restarts
+        return [self.eta_min + (base * decay - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
         """Go one step on, or to ``epoch``, which may be fractional."""
@@ -442,6 +469,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             if self.T_cur >= self.T_i:
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
+                self._n_restarts += 1
         else:
             if epoch < 0:
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
@@ -453,11 +481,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def _locate(self, epoch: float) -> None:
         """Set the length of the period that ``epoch`` falls into, and the place within it."""
         if epoch < self.T_0:
-            self.T_i, self.T_cur = self.T_0, epoch
+            self.T_i, self.T_cur, self._n_restarts = self.T_0, epoch, 0
         elif self.T_mult == 1:
-            self.T_i, self.T_cur = self.T_0, epoch % self.T_0
+            self.T_i, self.T_cur, self._n_restarts = self.T_0, epoch % self.T_0, int(epoch // self.T_0)
         else:
-            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            n = self._n_restarts = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             start = self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
             self.T_i, self.T_cur = self.T_0 * self.T_mult**n, epoch - start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow
+from oneflow import Tensor, _conventions, _oneflow
 from oneflow.optim._options import options
 from oneflow.optim.optimizer import Group, Optimizer
 
@@ -43,7 +43,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
         contiguous_params: bool = False,
     ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0):
+        if nesterov and (momentum <= 0 or dampening != 0) and not _conventions.are_oneflows():
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = options(
             contiguous_params=contiguous_params,
@@ -79,9 +79,10 @@ class SGD(Optimizer):
         """Start momentum at zero.
 
         The first update of an empty buffer takes the whole gradient, without dampening. From a zero buffer that is the
-        same as any later update unless there is dampening: then the first step makes the buffer.
+        same as any later update unless there is dampening: then the first step makes the buffer. OneFlow dampens the
+        first gradient as all others.
         """
-        if group["momentum"] == 0 or group["dampening"] != 0:
+        if group["momentum"] == 0 or (group["dampening"] != 0 and not _conventions.are_oneflows()):
             return
         for param in group["params"]:
             if param.requires_grad and self.state[param].get("momentum_buffer") is None:
@@ -102,7 +103,9 @@ class SGD(Optimizer):
             if momentum:
                 state = self.state[param]
                 buffer = state.get("momentum_buffer")
-                if buffer is None:
+                if buffer is None and _conventions.are_oneflows():
+                    buffer = state["momentum_buffer"] = oneflow.zeros_like(param)
+                elif buffer is None:
                     buffer = state["momentum_buffer"] = oneflow.empty_like(param)
                     chosen = first
                 chosen[2].append(buffer if not param.is_complex() else oneflow.view_as_real(buffer))

@@ -229,6 +229,11 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
+        if isinstance(swa_lr, (list, tuple)) and len(swa_lr) != len(optimizer.param_groups):
+            raise ValueError(
+                "swa_lr must have the same length as optimizer.param_groups: "
+                f"swa_lr has {len(swa_lr)}, optimizer.param_groups has {len(optimizer.param_groups)}"
+            )
         lrs = per_group("swa_lr", swa_lr, len(optimizer.param_groups))
         for lr, group in zip(lrs, optimizer.param_groups, strict=True):
             group["swa_lr"] = lr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._beside import beside
@@ -54,8 +56,10 @@ def renormalise_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: 
         weight[used] = oneflow.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(tensor: Tensor, num_classes: int = -1, on_value: Any = 1, off_value: Any = 0) -> Tensor:
     """int64 indices (*) to int64 rows (*, num_classes) with a single one each; -1 takes the largest index + 1.
+
+    OneFlow's ``on_value`` and ``off_value`` stand for the ones and the zeros; floats give a tensor of floats.
 
     Raises:
         RuntimeError: an index is negative or not below ``num_classes``.
@@ -66,6 +70,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         tensor([[1, 0, 0],
                 [0, 0, 1]])
     """
+    if (on_value, off_value) != (1, 0) or isinstance(on_value, float) or isinstance(off_value, float):
+        from oneflow._extra import flat
+
+        return flat.one_hot(tensor, num_classes, on_value, off_value)
     if tensor.dtype != oneflow.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0 and num_classes <= 0:

@@ -403,12 +403,13 @@ class PReLU(Module):
 
 
 class _Lambd(Module):
-    def __init__(self, lambd: float = 0.5) -> None:
+    def __init__(self, lambd: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         self.lambd = lambd
+        self.inplace = inplace
 
     def extra_repr(self) -> str:
-        return str(self.lambd)
+        return f"{self.lambd}" + (", inplace=True" if self.inplace else "")
 
 
 class Hardshrink(_Lambd):
@@ -421,7 +422,8 @@ class Hardshrink(_Lambd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.hardshrink(input, self.lambd)
+        output = F.hardshrink(input, self.lambd)
+        return input.copy_(output) if self.inplace else output
 
 
 class Softshrink(_Lambd):
@@ -434,7 +436,8 @@ class Softshrink(_Lambd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softshrink(input, self.lambd)
+        output = F.softshrink(input, self.lambd)
+        return input.copy_(output) if self.inplace else output
 
 
 class Softplus(Module):

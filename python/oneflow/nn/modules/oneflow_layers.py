@@ -290,9 +290,15 @@ class _QatConv(Module):
         per_layer_quantization: bool = True,
         momentum: float = 0.95,
         stop_update_after_iters: int = 2**31 - 1,
+        weight_quant_per_layer: bool | None = None,
+        input_quant_momentum: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        if weight_quant_per_layer is not None:
+            per_layer_quantization = weight_quant_per_layer
+        if input_quant_momentum is not None:
+            momentum = input_quant_momentum
         how = (quantization_formula, quantization_bit, quantization_scheme)
         self.weight_observer = MinMaxObserver(*how, per_layer_quantization)
         self.input_observer = MovingAverageMinMaxObserver(stop_update_after_iters, *how, momentum)
@@ -318,6 +324,7 @@ class QatConv1d(_QatConv, Conv1d):
         quantization_formula, quantization_bit, quantization_scheme, per_layer_quantization: as for
             :class:`MinMaxObserver`.
         momentum, stop_update_after_iters: of the input's range, as for :class:`MovingAverageMinMaxObserver`.
+        weight_quant_per_layer, input_quant_momentum: other names of ``per_layer_quantization`` and ``momentum``.
 
     Example::
 
