@@ -176,10 +176,21 @@ def test_without_tensorboard_it_says_what_to_install(monkeypatch):
         importlib.import_module("oneflow.utils.tensorboard")
 
 
+class Branches(oneflow.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = oneflow.nn.Sequential(oneflow.nn.Linear(3, 2), oneflow.nn.ReLU())
+
+    def forward(self, x, y):
+        a, b = self.head(x).split(2)
+        return a + y, (b.max(0)[0],)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_event_files_hold_what_was_written(tmp_path):
     from oneflow.utils.tensorboard import SummaryWriter
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
 
     with SummaryWriter(tmp_path) as writer:
         for i in range(3):
@@ -190,8 +201,9 @@ def test_event_files_hold_what_was_written(tmp_path):
         writer.add_text("t", "hello", 1)
         writer.add_scalars("both", {"a": 1.0, "b": 2.0}, 1)
         writer.add_hparams({"lr": 0.1, "name": "x"}, {"acc": 0.5}, run_name="trial")
-        with pytest.raises(NotImplementedError, match=r"Graph\.report"):
-            writer.add_graph(None)
+        writer.add_graph(Branches(), (oneflow.ones(4, 3), oneflow.ones(2)))
+        with pytest.raises(ValueError, match="input_to_model must be given"):
+            writer.add_graph(Branches())
     events = EventAccumulator(str(next(p for p in tmp_path.iterdir() if p.is_file()))).Reload()
     assert [(e.step, e.value) for e in events.Scalars("loss")] == [(0, 0.0), (1, 1.0), (2, 2.0)]
     histogram = events.Histograms("w")[0].histogram_value
@@ -201,3 +213,12 @@ def test_event_files_hold_what_was_written(tmp_path):
     assert events.Images("many")[0].width == 10
     assert {p.name for p in pathlib.Path(tmp_path).iterdir() if p.is_dir()} == {"both_a", "both_b", "trial"}
     assert np.isfinite(histogram.max)
+    nodes = {node.name: node for node in GraphDef.FromString(events._graph).node}
+    # Every input is a node; a result beyond the first is named by its place.
+    assert {name.partition(":")[0] for node in nodes.values() for name in node.input} <= set(nodes)
+    linear = next(node for node in nodes.values() if node.op == "linear")
+    assert linear.name.startswith("Branches/head/0/linear_")
+    assert list(linear.input[1:]) == ["Branches/head/0/weight", "Branches/head/0/bias"]
+    assert [d.size for d in nodes[linear.input[1]].attr["_output_shapes"].list.shape[0].dim] == [2, 3]
+    assert [node.op for node in nodes.values()].count("Output") == 2
+    assert any(name.endswith(":1") for node in nodes.values() for name in node.input)

@@ -6,6 +6,7 @@ import io
 import os
 import socket
 import struct
+import sys
 import time
 import zlib
 from typing import Any
@@ -290,9 +291,28 @@ class SummaryWriter:
         for tag, value in metric_dict.items():
             self._add(Summary.Value(tag=tag, simple_value=float(_tensor(value).item())), global_step, None, folder)
 
-    def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False, **ignored: Any) -> None:
-        """Not provided: ``nn.Graph.report`` writes a page that shows the compiled program."""
-        raise NotImplementedError("SummaryWriter.add_graph is not provided: use oneflow.nn.Graph.report")
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Show the ops of one call of a module, by the modules they come from. The call is made.
+
+        Args:
+            model: the module.
+            input_to_model: its input, or a tuple of them.
+            verbose: print the graph too.
+            use_strict_trace: for PyTorch's programs; changes nothing.
+
+        Raises:
+            ValueError: no input is given.
+        """
+        from oneflow.utils.tensorboard._graph import graph_of
+
+        if input_to_model is None:
+            raise ValueError("SummaryWriter.add_graph: input_to_model must be given, since the model is called")
+        graph = graph_of(model, input_to_model)
+        if verbose:
+            sys.stdout.write(f"{graph}\n")
+        self._file(None).add_event(Event(graph_def=graph.SerializeToString()))
 
     def flush(self) -> None:
         """Write what is waiting."""
