@@ -16,5 +16,9 @@ def _overload_method(function: T) -> T:
     return function
 
 
+class TracerWarning(Warning):
+    """What programs filter when they trace. Nothing here warns so."""
+
+
 def __getattr__(name: str) -> Any:
     return getattr(oneflow.jit, name)
