@@ -18,6 +18,7 @@ class conventions:
     - ``numpy()`` and ``__array__`` work on a tensor that requires a gradient; PyTorch raises.
     - An optimizer may have no parameters; PyTorch raises.
     - ``copy.deepcopy`` of a tensor that is no leaf gives a leaf of the same value; PyTorch raises.
+    - ``Tensor.real`` and ``Tensor.imag`` are methods; in PyTorch they are attributes.
     - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
     - ``SGD`` dampens the first gradient of momentum too and allows dampening with Nesterov's; PyTorch does neither.
     - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters

@@ -196,6 +196,19 @@ def median(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return oneflow.median(input, dim, keepdim)
 
 
+def _new(name: str) -> None:
+    def form(input: Tensor, size: Any = None, **options: Any) -> Tensor:
+        return getattr(input, name)(input.shape if size is None else size, **options)
+
+    form.__name__ = name
+    _form(form)
+
+
+# Of the tensor's own sizes without ``size``.
+for _name in ("new_empty", "new_ones", "new_zeros"):
+    _new(_name)
+
+
 @_form
 def prelu(input: Tensor, alpha: Tensor) -> Tensor:
     """``max(0, x) + alpha * min(0, x)``."""

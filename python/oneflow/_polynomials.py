@@ -116,7 +116,7 @@ def _chebyshev(of_angle: Callable[[Tensor, Tensor], Tensor], right: _Closed, lef
     def closed(x: Tensor, n: Tensor) -> Tensor:
         n = n.double()
         sign = 1 - 2 * (n % 2)
-        value = of_angle(x.to(oneflow.complex128).acos(), n).real
+        value = oneflow.real(of_angle(x.to(oneflow.complex128).acos(), n))
         return oneflow.where(x == 1, right(n, sign), oneflow.where(x == -1, left(n, sign), value))
 
     return closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import copyreg
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 from oneflow import _conventions, _functions, _oneflow, _tensor_str, overrides
@@ -347,7 +348,7 @@ def is_distributed(self: Tensor) -> bool:
 
 
 def _part(name: str, index: int) -> property:
-    def get(self: Tensor) -> Tensor:
+    def part(self: Tensor) -> Tensor:
         import oneflow
 
         if not self.is_complex():
@@ -356,8 +357,12 @@ def _part(name: str, index: int) -> property:
             raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
         return oneflow.view_as_real(self).select(-1, index)
 
+    def get(self: Tensor) -> Any:
+        # A method in OneFlow.
+        return partial(part, self) if _conventions.are_oneflows() else part(self)
+
     def put(self: Tensor, value: Any) -> None:
-        get(self).copy_(value)
+        part(self).copy_(value)
 
     return property(get, put, doc=f"The {name} parts, as a view.")
 

@@ -585,7 +585,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if full and bool((rank == columns).all()):
         difference = A @ solution - b
         residuals = (
-            (difference * difference.conj()).real.sum(-2) if _is_complex(A.dtype) else difference.square().sum(-2)
+            oneflow.real(difference * difference.conj()).sum(-2)
+            if _is_complex(A.dtype)
+            else difference.square().sum(-2)
         )
     if driver == "gels":
         rank = oneflow.empty((0,), dtype=oneflow.int64)

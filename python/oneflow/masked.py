@@ -314,7 +314,9 @@ def var(
         dtype = input.dtype if floating else oneflow.get_default_dtype()
     x, dims = input.to(dtype), _dims(input, dim)
     away = x - mean(x, dims, keepdim=True, mask=mask)
-    squares = sum((away * away.conj()).real if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask)
+    squares = sum(
+        oneflow.real(away * away.conj()) if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask
+    )
     left = (_count(input, dims, keepdim, mask) - less).clamp(min=0)
     return squares / left.to(squares.dtype)
 

@@ -26,6 +26,16 @@ CALLS = {
 }
 
 
+@pytest.mark.parametrize("name", ["real", "imag"])
+def test_parts_of_complex_numbers_are_methods_of_oneflows(name):
+    x = oneflow.tensor([1 + 2j, 3 - 4j])
+    parts = getattr(x, name).tolist()
+    with oneflow.conventions("oneflow"):
+        assert getattr(x, name)().tolist() == parts
+        assert oneflow.linalg.norm(x).item() == pytest.approx(numpy.linalg.norm(x.numpy()))
+        assert oneflow.cdist(x.abs()[None], x.abs()[None] + 1).shape == (1, 1)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_the_switch_gives_oneflows_meaning_and_errors_name_it(name):
     kind, call, expected = CALLS[name]

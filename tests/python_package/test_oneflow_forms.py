@@ -301,3 +301,26 @@ def test_nonzero_has_as_tuple_as_a_position():
 def test_addmm_has_its_factors_as_positions():
     a, b, c = oneflow.tensor(X[0] @ X[0].T), oneflow.tensor(X[0]), oneflow.tensor(X[0].T.copy())
     np.testing.assert_allclose(oneflow.addmm(a, b, c, 0.5, 2.0).numpy(), 2.5 * a.numpy(), rtol=1e-5)
+
+
+def test_new_tensors_take_the_sizes_of_their_tensor():
+    x = oneflow.ones(2, 3)
+    assert x.new_zeros().tolist() == oneflow.new_zeros(x).tolist() == [[0.0] * 3] * 2
+    assert oneflow.new_ones(x).shape == x.new_empty().shape == x.shape
+
+
+def test_tensor_buffers_keep_the_sizes_of_their_batch():
+    x = oneflow.arange(24).reshape(2, 3, 4)
+    buffer = oneflow.tensor_to_tensor_buffer(x, instance_dims=1)
+    assert buffer.shape == (2, 3) and len(buffer) == 6
+    assert oneflow.equal(oneflow.tensor_buffer_to_tensor(buffer, x.dtype, (4,)), x)
+
+
+def test_a_batch_of_a_placed_reader_is_that_of_all_ranks():
+    def rank():
+        placement = oneflow.placement.all("cpu")
+        split = oneflow.nn.CoinFlip(8, random_seed=3, placement=placement, sbp=oneflow.sbp.split(0))()
+        whole = oneflow.nn.CoinFlip(8, random_seed=3, placement=placement, sbp=oneflow.sbp.broadcast)()
+        return split.shape, whole.shape, split.numpy().tolist() == whole.numpy().tolist(), split.to_local().shape
+
+    assert oneflow.testing.run_ranks(2, rank) == [((8,), (8,), True, (4,))] * 2

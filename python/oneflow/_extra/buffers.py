@@ -22,8 +22,10 @@ def tensor_to_tensor_buffer(input: Tensor, instance_dims: int) -> Any:
             f"tensor_to_tensor_buffer: instance_dims must be below the tensor's {input.dim()} dimensions, "
             f"not {instance_dims}"
         )
-    parts = input.reshape(-1, *input.shape[input.dim() - instance_dims :])
-    return oneflow.nn.TensorBuffer(parts.unbind(0))
+    n = input.dim() - instance_dims
+    buffer = oneflow.nn.TensorBuffer(input.reshape(-1, *input.shape[n:]).unbind(0))
+    buffer._batch = tuple(input.shape[:n])
+    return buffer
 
 
 def tensor_buffer_to_tensor(input: Any, dtype: oneflow.dtype, instance_shape: Sequence[int]) -> Tensor:
@@ -41,7 +43,7 @@ def tensor_buffer_to_tensor(input: Any, dtype: oneflow.dtype, instance_shape: Se
                 f"tensor_buffer_to_tensor: expected tensors of shape {tuple(instance_shape)} and {dtype}, "
                 f"got {tuple(item.shape)} and {item.dtype}"
             )
-    return oneflow.stack(list(input))
+    return oneflow.stack(list(input)).reshape(*input.shape, *instance_shape)
 
 
 def gen_tensor_buffer(

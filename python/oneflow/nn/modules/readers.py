@@ -42,10 +42,13 @@ class TensorBuffer(list[Any]):
         oneflow.Size([2])
     """
 
+    # Sizes of the batch of which the tensors are the entries; of None one dimension.
+    _batch: tuple[int, ...] | None = None
+
     @property
     def shape(self) -> oneflow.Size:
         """The number of tensors."""
-        return oneflow.Size([len(self)])
+        return oneflow.Size([len(self)] if self._batch is None else self._batch)
 
     def numpy(self) -> Any:
         """The tensors as an array of arrays."""
@@ -73,7 +76,9 @@ class _Reader(Module):
 
     def _put(self, batch: Tensor) -> Tensor:
         if self.placement is not None:
-            return batch.to_global(placement=self.placement, sbp=self.sbp)
+            # The batch is that of all ranks: each has read the whole and keeps its part.
+            whole = [oneflow.sbp.broadcast] * self.placement.ranks.ndim
+            return batch.to_global(placement=self.placement, sbp=whole).to_global(sbp=self.sbp)
         return batch if self.device is None else batch.to(self.device)
 
     def _order(self, n: int, shuffled: bool) -> list[int]:
