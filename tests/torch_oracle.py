@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import oneflow
 import pytest
 import torch
@@ -47,6 +48,15 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-5, what: Any = "") -> No
 def same(ours: Any, theirs: Any, what: Any = "") -> None:
     """Check as `close` does that all elements are equal; NaN equals NaN."""
     close(ours, theirs, 0.0, what)
+
+
+def close_at_scale(ours: Any, theirs: Any, tolerance: float, what: Any = "", smallest: float = 1e-3) -> None:
+    """Check that no element differs by more than `tolerance` times the largest element, or times `smallest` if that is
+    larger. For results of many layers, whose small elements are differences of large ones."""
+    a, b = ours.detach().numpy(), theirs.detach().numpy()
+    assert a.shape == b.shape, what
+    difference = float(np.abs(a - b).max(initial=0.0))
+    assert difference <= tolerance * max(smallest, float(np.abs(b).max(initial=0.0))), f"{what}: {difference}"
 
 
 def outcome(f: Callable[[], Any]) -> Any:

@@ -9,17 +9,10 @@ import oneflow as flow
 import pytest
 import torch
 from models_library.cases import CASES
+from torch_oracle import close_at_scale
 
 # Float32, sums in another order: a few hundred roundings, relative to the largest element.
-TOLERANCE = 5e-5
-
-
-def close(a: Any, b: Any, what: str, tolerance: float = TOLERANCE, scale: float = 1e-2) -> None:
-    """Equal within ``tolerance`` times the largest element, or ``scale`` where all are smaller."""
-    a, b = a.detach().numpy(), b.detach().numpy()
-    assert a.shape == b.shape, what
-    worst = float(np.abs(a - b).max(initial=0.0))
-    assert worst <= tolerance * max(scale, float(np.abs(b).max(initial=0.0))), f"{what}: {worst}"
+TOLERANCE, SMALLEST = 5e-5, 1e-2
 
 
 def listed(out: Any) -> list[Any]:
@@ -56,7 +49,7 @@ def test_outputs_and_gradients_are_the_reference_s(name: str, tmp_path: Any) -> 
     expected = listed(case.call(reference, *fed(torch, name, 1)))
     outputs = listed(case.our_call(ours, *fed(flow, name, 1)))
     for i, (a, b) in enumerate(zip(outputs, expected, strict=True)):
-        close(a, b, f"output {i}")
+        close_at_scale(a, b, TOLERANCE, f"output {i}", SMALLEST)
     loss_of(torch, expected).backward()
     loss_of(flow, outputs).backward()
     # The reference's gradients take the way of weights: named and laid out as ours.
@@ -70,7 +63,7 @@ def test_outputs_and_gradients_are_the_reference_s(name: str, tmp_path: Any) -> 
         if gradient is None:
             assert not expected_gradient.any(), key
         else:
-            close(gradient, expected_gradient, f"gradient of {key}", 2 * TOLERANCE, scale)
+            close_at_scale(gradient, expected_gradient, 2 * TOLERANCE, f"gradient of {key}", scale)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -102,7 +95,7 @@ def test_a_training_step_as_a_graph_is_the_eager_one(name: str, tmp_path: Any) -
         assert step(*given).item() == pytest.approx(loss.item(), rel=1e-4, abs=1e-3)
     state = eager.state_dict()
     for key, value in compiled.state_dict().items():
-        close(value.float(), state[key].float(), key)
+        close_at_scale(value.float(), state[key].float(), TOLERANCE, key, SMALLEST)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -112,4 +105,4 @@ def test_compiled_outputs_are_the_eager_ones(name: str, tmp_path: Any) -> None:
     given = fed(flow, name, 1)
     compiled = flow.compile(lambda *given: tuple(listed(case.our_call(model, *given))))
     for a, b in zip(compiled(*given), listed(case.our_call(model, *given)), strict=True):
-        close(a, b, name)
+        close_at_scale(a, b, TOLERANCE, name, SMALLEST)
