@@ -229,7 +229,7 @@ def save(
         if not isinstance(f, (str, os.PathLike)):
             raise TypeError(f"save(): a graph is written into a directory, got {type(f).__name__}")
         # Late: importing the package stays light.
-        from oneflow.nn._graph import saved
+        from oneflow._trace import saved
 
         if _is_rank(global_dst_rank):
             saved.save(obj, f)
@@ -590,7 +590,7 @@ def load(
         return _from_rank(global_src_rank, f, options)
     if isinstance(f, (str, os.PathLike)):
         if os.path.isdir(f):
-            from oneflow.nn._graph import saved
+            from oneflow._trace import saved
 
             return saved.LoadedGraph(f)
         with open(f, "rb") as file:

@@ -9,7 +9,7 @@ import time
 
 import oneflow as flow
 import pytest
-from oneflow.nn._graph import places
+from oneflow._trace import places
 
 PREAMBLE = "import os, signal, sys, time\nimport oneflow as flow\ndist = flow.distributed\nSPLIT = flow.sbp.split(0)\n"
 

@@ -12,13 +12,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.autograd import Function
-from oneflow.compiler import _settings
-from oneflow.compiler._module import OptimizedModule
-from oneflow.func._batching import is_batching
-from oneflow.nn._graph.building import Building, Kept
-from oneflow.nn._graph.places import Places, user_depth
-from oneflow.nn._graph.structure import (
+from oneflow._trace.building import Building, Kept
+from oneflow._trace.places import Places, user_depth
+from oneflow._trace.structure import (
     Modules,
     Names,
     flatten,
@@ -28,6 +24,10 @@ from oneflow.nn._graph.structure import (
     placeholders,
     unflatten,
 )
+from oneflow.autograd import Function
+from oneflow.compiler import _settings
+from oneflow.compiler._module import OptimizedModule
+from oneflow.func._batching import is_batching
 from oneflow.nn.modules.module import Module
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.

@@ -16,14 +16,14 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow.nn._graph import feeding, report, runtime_state
-from oneflow.nn._graph.building import Building, GraphModule, name_paths
-from oneflow.nn._graph.config import GraphConfig
-from oneflow.nn._graph.decorators import Either, graph_of, keeping_shapes
-from oneflow.nn._graph.places import user_depth
-from oneflow.nn._graph.program import Program, wants
-from oneflow.nn._graph.structure import Modules, flatten_call, modes_key, names_in
-from oneflow.nn._graph.tracing import trace_program
+from oneflow._trace import feeding, report, runtime_state
+from oneflow._trace.building import Building, GraphModule, name_paths
+from oneflow._trace.config import GraphConfig
+from oneflow._trace.decorators import Either, graph_of, keeping_shapes
+from oneflow._trace.places import user_depth
+from oneflow._trace.program import Program, wants
+from oneflow._trace.structure import Modules, flatten_call, modes_key, names_in
+from oneflow._trace.tracing import trace_program
 from oneflow.nn.modules.module import Module
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor
-from oneflow.nn._graph.structure import flatten
+from oneflow._trace.structure import flatten
 
 END = object()
 

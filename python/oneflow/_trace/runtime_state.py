@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn._graph import saved
+from oneflow._trace import saved
 
 _VERSION = "oneflow_version"
 _PROGRAMS = "programs"

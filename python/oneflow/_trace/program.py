@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from oneflow import Tensor
-from oneflow.nn._graph.building import Kept
-from oneflow.nn._graph.structure import Modules, unflatten
+from oneflow._trace.building import Kept
+from oneflow._trace.structure import Modules, unflatten
 
 
 class Program:

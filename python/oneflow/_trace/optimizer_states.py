@@ -11,8 +11,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn._graph.building import Kept
-from oneflow.nn._graph.structure import TENSOR
+from oneflow._trace.building import Kept
+from oneflow._trace.structure import TENSOR
 
 
 class States:

@@ -15,7 +15,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.nn._graph.structure import TENSOR, flatten, unflatten
+from oneflow._trace.structure import TENSOR, flatten, unflatten
 from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
 
 # What a module holds besides attributes of its own.

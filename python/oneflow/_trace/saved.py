@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor, _oneflow
-from oneflow.nn._graph.structure import TENSOR, flatten, unflatten
+from oneflow._trace.structure import TENSOR, flatten, unflatten
 
 _FILE = "structure.json"
 _VERSION = 1
