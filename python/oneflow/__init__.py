@@ -10,8 +10,6 @@ tensor([[2., 2., 2.],
 
 from __future__ import annotations
 
-import importlib
-import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
@@ -26,32 +24,51 @@ newaxis = None
 char = _oneflow.int8
 
 # isort: off
-from oneflow._conventions import conventions
+from oneflow._base.conventions import conventions
+from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._tensor_str import set_printoptions
 from oneflow.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from oneflow.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from oneflow import _tensor, _tensor_views
-from oneflow._aliases import *  # noqa: F403
-from oneflow._named_dtypes import *  # noqa: F403
-from oneflow._dtypes import can_cast, promote_types, result_type
-from oneflow._functions import finfo, iinfo, is_complex, is_conj, is_floating_point, is_neg, is_nonzero, is_same_size
-from oneflow._functions import allclose, equal, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
-from oneflow._recurrent import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
-from oneflow._shape_functions import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
-from oneflow._shape_functions import broadcast_tensors, cartesian_prod, combinations, meshgrid, resize_as_, zero_
-from oneflow._set_functions import gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
+from oneflow._functions.aliases import *  # noqa: F403
+from oneflow._base.named_dtypes import *  # noqa: F403
+from oneflow._base.dtypes import can_cast, promote_types, result_type
+from oneflow._functions.queries import (
+    finfo,
+    iinfo,
+    is_complex,
+    is_conj,
+    is_floating_point,
+    is_neg,
+    is_nonzero,
+    is_same_size,
+)
+from oneflow._functions.queries import allclose, equal, is_storage, is_tensor, nonzero, numel, resolve_conj, resolve_neg
+from oneflow._functions.recurrent import (
+    gru,
+    gru_cell,
+    lstm,
+    lstm_cell,
+    rnn_relu,
+    rnn_relu_cell,
+    rnn_tanh,
+    rnn_tanh_cell,
+)
+from oneflow._functions.shapes import atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes
+from oneflow._functions.shapes import broadcast_tensors, cartesian_prod, combinations, meshgrid, resize_as_, zero_
+from oneflow._functions.sets import gradient, histogram, histogramdd, unique, unique_consecutive, unravel_index
 from oneflow.random import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from oneflow.storage import TypedStorage, UntypedStorage
 from oneflow._sparse import sparse_coo_tensor
-from oneflow._windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
+from oneflow._functions.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
 from oneflow.serialization import load, save
-from oneflow._einsum import einsum
-from oneflow._native import *  # noqa: F403
-from oneflow._spectrogram import istft, stft
-from oneflow._linalg import chain_matmul, cholesky, cross, inverse, lu, lu_solve
+from oneflow._functions.einsum import einsum
+from oneflow._functions.native import *  # noqa: F403
+from oneflow._functions.spectrogram import istft, stft
+from oneflow._linalg.decompositions import chain_matmul, cholesky, cross, inverse, lu, lu_solve
 from oneflow.linalg import lu_unpack
-from oneflow._linalg import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
-from oneflow._linalg import tensordot, triangular_solve
+from oneflow._linalg.decompositions import matrix_power, norm, orgqr, ormqr, pca_lowrank, pinverse, qr, svd, svd_lowrank
+from oneflow._linalg.decompositions import tensordot, triangular_solve
 from oneflow._typed_tensors import *  # noqa: F403
 from oneflow._typed_storages import *  # noqa: F403
 from oneflow._settings import are_deterministic_algorithms_enabled, compiled_with_cxx11_abi
@@ -63,87 +80,31 @@ from oneflow._settings import set_deterministic_debug_mode, set_float32_matmul_p
 from oneflow._settings import set_num_interop_threads, set_warn_always, typename, use_deterministic_algorithms
 from oneflow._settings import _assert, _check, _check_index, _check_is_size, _check_not_implemented
 from oneflow._settings import _check_tensor_all, _check_tensor_all_with, _check_type, _check_value, _check_with
-from oneflow import _forms, _late_methods, _late_names, _missing_names
-from oneflow._late_functions import _sample_dirichlet
+from oneflow import _late_methods, _names
+from oneflow._functions import forms as _forms
+from oneflow._functions.rare import _sample_dirichlet
 
 # isort: on
-from oneflow._cuda_libraries import search_directories as _search_directories
+from oneflow._base.cuda_libraries import search_directories as _search_directories
 
 # Before the first use of a GPU, which may be any call that takes a device.
 _oneflow._cuda_set_search_dirs(_search_directories())
 
+for _name in _names.METHODS:
+    globals()[_name] = getattr(Tensor, _name)
+
 if TYPE_CHECKING:
     from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils
 
-_LAZY = (
-    "_utils",
-    "_C",
-    "__config__",
-    "_dynamo",
-    "_inductor",
-    "_oneflow_internal",
-    "accelerator",
-    "amp",
-    "asyncs",
-    "autograd",
-    "autoprof",
-    "backends",
-    "boxing",
-    "comm",
-    "compiler",
-    "cpu",
-    "cuda",
-    "distributed",
-    "distributions",
-    "env",
-    "export",
-    "fft",
-    "framework",
-    "func",
-    "functional",
-    "futures",
-    "fx",
-    "hub",
-    "jit",
-    "library",
-    "linalg",
-    "masked",
-    "mock_torch",
-    "models",
-    "mps",
-    "multiprocessing",
-    "nn",
-    "onnx",
-    "optim",
-    "overrides",
-    "profiler",
-    "quasirandom",
-    "random",
-    "remat",
-    "sbp",
-    "serialization",
-    "signal",
-    "sparse",
-    "special",
-    "sysconfig",
-    "testing",
-    "types",
-    "utils",
-    "version",
-    "xpu",
+_lazy = _LazyNames(
+    __name__, _names.MODULES, _names.HOMES, _names.FAMILIES, f": oneflow {__version__} does not provide it"
 )
 
 
 def __getattr__(name: str) -> Any:
-    """Import sub-packages on first use; name what is missing."""
-    if name in _LAZY:
-        return importlib.import_module(f"oneflow.{name}")
-    if name.startswith("_foreach_"):
-        return getattr(importlib.import_module("oneflow._foreach"), name)
-    if name in _late_names.NAMES:
-        return _late_names.find(name)
-    raise _missing_names.MissingName(name, sys.modules[__name__], f": oneflow {__version__} does not provide it")
+    """Import sub-packages and rare names on first use; name what is missing."""
+    return _lazy.find(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_late_names.NAMES})
+    return _lazy.dir()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from oneflow import Tensor, _late_functions, _late_names
+import oneflow
+from oneflow import Tensor
+from oneflow._functions import rare
 
 
 def _method(name: str) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return _late_names.find(name)(self, *args, **kwargs)
+        return getattr(oneflow, name)(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"See :func:`oneflow.{name}`."
@@ -161,8 +163,8 @@ def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 _METHODS = (
-    _late_functions.dequantize,
-    _late_functions.ger,
+    rare.dequantize,
+    rare.ger,
     contiguous_,
     fill_diagonal_,
     index,

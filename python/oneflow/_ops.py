@@ -86,9 +86,9 @@ class Namespace:
 def _own(namespace: str, name: str) -> Op | None:
     """An op of the package by the name of its function or method."""
     import oneflow
-    from oneflow import _aten
+    from oneflow._functions import aten
 
-    for place in (_aten, oneflow, oneflow.nn.functional, oneflow.linalg, oneflow.special, oneflow._oneflow._C, Tensor):
+    for place in (aten, oneflow, oneflow.nn.functional, oneflow.linalg, oneflow.special, oneflow._oneflow._C, Tensor):
         function = getattr(place, name, None)
         if callable(function):
             op = _defined[f"{namespace}::{name}"] = Op(namespace, name)

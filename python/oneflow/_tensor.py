@@ -8,7 +8,9 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-from oneflow import _conventions, _functions, _oneflow, _tensor_str, overrides
+from oneflow import _oneflow, _tensor_str, overrides
+from oneflow._base import conventions
+from oneflow._functions import queries
 from oneflow._oneflow import Tensor
 
 _C = _oneflow._C
@@ -41,10 +43,10 @@ def __format__(self: Tensor, format_spec: str) -> str:
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
-    if not self.is_leaf and not _conventions.are_oneflows():
+    if not self.is_leaf and not conventions.are_oneflows():
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
-            + _conventions.HINT
+            + conventions.HINT
         )
     from oneflow import no_grad
 
@@ -359,7 +361,7 @@ def _part(name: str, index: int) -> property:
 
     def get(self: Tensor) -> Any:
         # A method in OneFlow.
-        return partial(part, self) if _conventions.are_oneflows() else part(self)
+        return partial(part, self) if conventions.are_oneflows() else part(self)
 
     def put(self: Tensor, value: Any) -> None:
         part(self).copy_(value)
@@ -405,10 +407,10 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
 
 _METHODS = {
     "__rdiv__": __rdiv__,
-    "allclose": _functions.allclose,
-    "equal": _functions.equal,
-    "is_nonzero": _functions.is_nonzero,
-    "is_same_size": _functions.is_same_size,
+    "allclose": queries.allclose,
+    "equal": queries.equal,
+    "is_nonzero": queries.is_nonzero,
+    "is_same_size": queries.is_same_size,
     "nonzero": _asked(nonzero),
     "__repr__": _asked(__repr__),
     "__format__": _asked(__format__),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._functions.sets import histogram, unique, unique_consecutive
 from oneflow._oneflow import Tensor
-from oneflow._set_functions import histogram, unique, unique_consecutive
 from oneflow._tensor import _asked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import _oneflow, distributed
-from oneflow._refusals import refuse
+from oneflow._base.refusals import refuse
 
 __all__ = [
     "all_device_placement",

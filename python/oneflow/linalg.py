@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -729,8 +729,8 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
 
 
 # Below the helpers, which they import from here.
-from oneflow import _linalg_products as _products  # noqa: E402
-from oneflow import _linalg_roots as _roots  # noqa: E402
+from oneflow._linalg import products as _products  # noqa: E402
+from oneflow._linalg import roots as _roots  # noqa: E402
 
 cross, diagonal, multi_dot, vander, vecdot = (
     _products.cross,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 __all__ = [
     "amax",

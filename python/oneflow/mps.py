@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow._refusals import refuse
+from oneflow._base.refusals import refuse
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
 

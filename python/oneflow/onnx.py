@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 
 __all__ = ["ONNXProgram", "dynamo_export", "export", "is_in_onnx_export"]
 

@@ -7,7 +7,7 @@ of a model are computed again with :func:`oneflow.utils.checkpoint.checkpoint`, 
 
 from __future__ import annotations
 
-from oneflow._refusals import refuse
+from oneflow._base.refusals import refuse
 
 __all__ = ["get_budget", "is_small_pieces_optimization_enabled", "set_budget", "set_small_pieces_optimization"]
 

@@ -1,8 +1,10 @@
-"""save and load in PyTorch's zip format: each reads what the other wrote. The format before it: ``_old_checkpoint.py``.
+"""save and load in PyTorch's zip format: each reads what the other wrote.
+
+The format before it is read and written by ``_files/old_checkpoint.py``.
 
 An archive holds ``data.pkl`` (the object, tensors as references), ``data/<key>`` (the bytes of one storage each, shared
 by its views), ``byteorder`` and ``version``. Loading is restricted to tensors and plain containers unless asked
-otherwise; see ``_unpickler.py``. Every number read from a file is checked before memory is touched.
+otherwise; see ``_files/unpickler.py``. Every number read from a file is checked before memory is touched.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from typing import IO, Any, ClassVar
 
 import oneflow
 from oneflow import Tensor
-from oneflow import _storage_bytes as storage
-from oneflow._beside import everywhere
-from oneflow._replaced_file import replaced_file
-from oneflow._unpickler import (
+from oneflow._base.beside import everywhere
+from oneflow._files import storage_bytes as storage
+from oneflow._files.replaced_file import replaced_file
+from oneflow._files.unpickler import (
     Listed,
     RestrictedUnpickler,
     add_safe_globals,
@@ -237,10 +239,10 @@ def save(
     if pickle_module not in (None, pickle):
         raise ValueError("save uses Python's own pickle only")
     if not _use_new_zipfile_serialization:
-        from oneflow import _old_checkpoint
+        from oneflow._files import old_checkpoint
 
         with replaced_file(f) if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f) as file:
-            _old_checkpoint.write(obj, file, pickle_protocol)
+            old_checkpoint.write(obj, file, pickle_protocol)
         return
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, pickle_protocol)
@@ -682,10 +684,10 @@ def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
 
 
 def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
-    from oneflow import _old_checkpoint
+    from oneflow._files import old_checkpoint
 
-    if _old_checkpoint.is_old(file):
-        return _old_checkpoint.read(file, map_location, weights_only, options)
+    if old_checkpoint.is_old(file):
+        return old_checkpoint.read(file, map_location, weights_only, options)
     archive = _Archive(file)
     data = io.BytesIO(archive.read("data.pkl"))
 

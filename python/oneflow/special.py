@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import _oneflow
-from oneflow._bessel import *  # noqa: F403
-from oneflow._polynomials import *  # noqa: F403
+from oneflow._functions.bessel import *  # noqa: F403
+from oneflow._functions.polynomials import *  # noqa: F403
 
 _C = _oneflow._C
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import oneflow
-from oneflow._refusals import refuse
+from oneflow._base.refusals import refuse
 
 __all__ = [
     "cmake_build_type",

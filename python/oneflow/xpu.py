@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow._refusals import refuse
+from oneflow._base.refusals import refuse
 
 __all__ = ["current_device", "device_count", "empty_cache", "is_available", "is_initialized", "synchronize"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import oneflow
 import pytest
-from oneflow._cuda_libraries import search_directories
+from oneflow._base.cuda_libraries import search_directories
 
 needs_no_gpu = pytest.mark.skipif(oneflow.cuda.is_available(), reason="there is a GPU")
 

@@ -6,7 +6,7 @@ import numpy as np
 import oneflow
 import pytest
 import torch
-from oneflow._foreach import FUNCTIONS
+from oneflow._functions.foreach import FUNCTIONS
 
 rng = np.random.default_rng(0)
 ARRAYS = [[rng.uniform(0.2, 0.9, shape).astype("f4") for shape in ((2, 3), (4,), ())] for _ in range(3)]

@@ -6,7 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 # Of a dimension that holds query, key and value (3) or key and value (2), which one is meant.
 _PARTS = {"q": 0, "k": 1, "v": 2}

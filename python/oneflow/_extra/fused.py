@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow._extra._checks import expect
 from oneflow._extra.elementwise import bias_add, fast_gelu
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow._extra import _checks
 from oneflow._extra._checks import expect
 

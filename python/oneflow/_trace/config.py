@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow._refusals import without_effect
+from oneflow._base.refusals import without_effect
 
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.untraced import untraced
 from oneflow._trace.building import Building, stages_after
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.places import Places, paths_of
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
 from oneflow._trace.structure import flatten, placeholders, unflatten
-from oneflow._trace.untraced import untraced
 
 if TYPE_CHECKING:
     from oneflow.nn.graph import Graph

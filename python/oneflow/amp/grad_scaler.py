@@ -10,7 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside, total
+from oneflow._base.beside import beside, total
 from oneflow.optim.optimizer import Optimizer
 
 

@@ -5,7 +5,7 @@ Boxing is a step of the program on the stream that needs it, and the planner cho
 
 from __future__ import annotations
 
-from oneflow._refusals import without_effect
+from oneflow._base.refusals import without_effect
 
 __all__ = [
     "allow_fuse_all_gather",

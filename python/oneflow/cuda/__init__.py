@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._oneflow import OutOfMemoryError
 from oneflow._oneflow import device as _device
 from oneflow.cuda._more import *  # noqa: F403
@@ -313,12 +314,12 @@ def manual_seed_all(seed: int) -> None:
     _manual_seed(seed)
 
 
-def __getattr__(name: str) -> Any:
-    """Import what needs the rest of the package on first use."""
-    if name == "amp":
-        import importlib
+_lazy = _LazyNames(__name__, ("amp",))
 
-        return importlib.import_module("oneflow.cuda.amp")
-    raise AttributeError(
-        f"module 'oneflow.cuda' has no attribute '{name}': this version of oneflow does not provide it"
-    )
+
+def __getattr__(name: str) -> Any:
+    return _lazy.find(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.dir()

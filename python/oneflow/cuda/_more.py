@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import Tensor, _typed_tensors, random
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 
 __all__ = [
     "get_arch_list",

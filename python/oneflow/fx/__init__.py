@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 from oneflow.utils import _pytree
 
 __all__ = [

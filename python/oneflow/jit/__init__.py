@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 
 __all__ = [
     "Attribute",

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _conventions, _oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._base import conventions
 from oneflow.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
@@ -81,10 +82,10 @@ class DistributedDataParallel(Module):
         if device_ids is not None and len(device_ids) > 1:
             raise NotImplementedError("DistributedDataParallel: one device a process; start a process for each")
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-        if not named and not _conventions.are_oneflows():
+        if not named and not conventions.are_oneflows():
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
-                f"gradient. {_conventions.HINT}"
+                f"gradient. {conventions.HINT}"
             )
         for name, p in named:
             if p.is_global or p.device.type != "cpu":
@@ -113,7 +114,7 @@ class DistributedDataParallel(Module):
             return super().__getattr__(name)
         except AttributeError:
             # OneFlow's function of this name returns the module itself.
-            if name == "module" or not _conventions.are_oneflows():
+            if name == "module" or not conventions.are_oneflows():
                 raise
         return getattr(self.module, name)
 
@@ -133,7 +134,7 @@ class DistributedDataParallel(Module):
 
     def _check_finished(self) -> None:
         missing = [self._names[i] for i in self._reducer.missing()]
-        if missing and not _conventions.are_oneflows():
+        if missing and not conventions.are_oneflows():
             raise RuntimeError(
                 "Expected to have finished reduction in the prior iteration before starting a new one: no gradient for "
                 f"{', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}. Parameters that a loss does not use "
@@ -248,7 +249,7 @@ class _Reducer:
         self._begun = False
         somewhere = self._used_somewhere()
         # OneFlow gives zeros to what nobody uses.
-        oneflows, missing = _conventions.are_oneflows(), set(self.missing())
+        oneflows, missing = conventions.are_oneflows(), set(self.missing())
         for work, flat, bucket in self._works:
             work.wait()
             parts = flat.split([p.numel() for p in bucket])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import Tensor
-from oneflow._refusals import without_effect
+from oneflow._base.refusals import without_effect
 
 # What must not be negative, beside learning rates and betas, by the name that the error says.
 _NOT_NEGATIVE = {

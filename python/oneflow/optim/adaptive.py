@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _conventions
+from oneflow import Tensor
+from oneflow._base import conventions
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State, zero_step
 from oneflow.optim.optimizer import Group
@@ -201,7 +202,7 @@ class RMSprop(RuleOptimizer):
         return rule, [group["alpha"], group["eps"], group["weight_decay"], group["momentum"]]
 
     def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
-        if not _conventions.are_oneflows():
+        if not conventions.are_oneflows():
             return super()._step_lists(group, lr, state, lists, **options)
         params, grads, *states = lists
         for i, param in enumerate(params):

@@ -11,7 +11,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._refusals import without_effect
+from oneflow._base.refusals import without_effect
 from oneflow.optim._options import check_lr
 from oneflow.optim.optimizer import Optimizer
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy
 
 import oneflow
-from oneflow import Tensor, _conventions
-from oneflow._beside import everywhere, laid_like
+from oneflow import Tensor
+from oneflow._base import conventions
+from oneflow._base.beside import everywhere, laid_like
 from oneflow._oneflow import _profiler_on
 from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
@@ -62,8 +63,8 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self._reset_hooks()
         groups = list(params)
-        if not groups and not _conventions.are_oneflows():
-            raise ValueError(f"optimizer got an empty parameter list {_conventions.HINT}")
+        if not groups and not conventions.are_oneflows():
+            raise ValueError(f"optimizer got an empty parameter list {conventions.HINT}")
         if not groups or not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

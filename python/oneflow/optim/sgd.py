@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _conventions, _oneflow
+from oneflow import Tensor, _oneflow
+from oneflow._base import conventions
 from oneflow.optim._options import options
 from oneflow.optim.optimizer import Group, Optimizer
 
@@ -43,7 +44,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
         contiguous_params: bool = False,
     ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0) and not _conventions.are_oneflows():
+        if nesterov and (momentum <= 0 or dampening != 0) and not conventions.are_oneflows():
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = options(
             contiguous_params=contiguous_params,
@@ -82,7 +83,7 @@ class SGD(Optimizer):
         same as any later update unless there is dampening: then the first step makes the buffer. OneFlow dampens the
         first gradient as all others.
         """
-        if group["momentum"] == 0 or (group["dampening"] != 0 and not _conventions.are_oneflows()):
+        if group["momentum"] == 0 or (group["dampening"] != 0 and not conventions.are_oneflows()):
             return
         for param in group["params"]:
             if param.requires_grad and self.state[param].get("momentum_buffer") is None:
@@ -103,7 +104,7 @@ class SGD(Optimizer):
             if momentum:
                 state = self.state[param]
                 buffer = state.get("momentum_buffer")
-                if buffer is None and _conventions.are_oneflows():
+                if buffer is None and conventions.are_oneflows():
                     buffer = state["momentum_buffer"] = oneflow.zeros_like(param)
                 elif buffer is None:
                     buffer = state["momentum_buffer"] = oneflow.empty_like(param)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from oneflow import Tensor
+from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow.utils import data, hooks
 
 __all__ = ["checkpoint", "data", "hooks", "swap_tensors"]
@@ -49,10 +49,12 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         t.__dict__.update(attributes)
 
 
+_lazy = _LazyNames(__name__, _LAZY)
+
+
 def __getattr__(name: str) -> Any:
-    """Import the rest on first use: it needs the rest of the package."""
-    if name in _LAZY:
-        return importlib.import_module(f"oneflow.utils.{name}")
-    raise AttributeError(
-        f"module 'oneflow.utils' has no attribute '{name}': this version of oneflow does not provide it"
-    )
+    return _lazy.find(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.dir()

@@ -5,7 +5,7 @@ New ops are written in Rust (one file and one line of the table) or as :class:`o
 
 from __future__ import annotations
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 
 __all__ = ["BuildExtension", "CUDAExtension", "CUDA_HOME", "CppExtension", "include_paths", "load", "load_inline"]
 

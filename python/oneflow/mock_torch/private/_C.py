@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format  # noqa: F401  (found here too)
-from oneflow._refusals import refuse_class
+from oneflow._base.refusals import refuse_class
 from oneflow.nn.modules.module import _parse_to
 from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
 

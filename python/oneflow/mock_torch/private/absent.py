@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 
 _GLOBAL = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
 _SAVE = "use oneflow.save and oneflow.load, on global tensors too"

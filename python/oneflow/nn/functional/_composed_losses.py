@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow.nn.functional._amp import in_float32
 from oneflow.nn.functional._distances import cosine_similarity, pairwise_distance
 from oneflow.nn.functional._losses import (

@@ -6,7 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow.nn.functional._amp import in_float32
 
 

@@ -6,7 +6,7 @@ import warnings
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 # Where SELU goes for inputs far below zero.
 _ALPHA = 1.7580993408473766

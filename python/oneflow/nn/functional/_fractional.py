@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 __all__ = [
     "conv_tbc",

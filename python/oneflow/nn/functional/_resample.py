@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 _KINDS = {
     "nearest": ("nearest", (3, 4, 5)),

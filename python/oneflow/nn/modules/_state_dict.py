@@ -13,7 +13,7 @@ import numpy
 
 import oneflow
 from oneflow import Tensor
-from oneflow._beside import laid_like
+from oneflow._base.beside import laid_like
 from oneflow.nn.parameter import Parameter
 from oneflow.utils.hooks import RemovableHandle, register
 

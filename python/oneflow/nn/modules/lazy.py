@@ -10,7 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._trace.untraced import untraced
+from oneflow._base.untraced import untraced
 from oneflow.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from oneflow.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from oneflow.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d

@@ -7,7 +7,8 @@ import warnings
 from typing import Any, cast
 
 import oneflow
-from oneflow import Tensor, _recurrent
+from oneflow import Tensor
+from oneflow._functions import recurrent
 from oneflow.nn import init
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter
@@ -216,7 +217,7 @@ class RNNBase(Module):
         else:
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(data, hx, batch_sizes)
-        output, states = _recurrent.recurrent(
+        output, states = recurrent.recurrent(
             self.mode,
             data,
             [] if batch_sizes is None else batch_sizes.tolist(),
@@ -418,7 +419,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        steps = {"tanh": _recurrent.rnn_tanh_cell, "relu": _recurrent.rnn_relu_cell}
+        steps = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in steps:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return self._one_state(steps[self.nonlinearity], input, hx)
@@ -449,7 +450,7 @@ class LSTMCell(RNNCellBase):
             hx = (zeros, zeros)
         elif unbatched:
             hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
-        h, c = _recurrent.lstm_cell(input, hx, *self._weights())
+        h, c = recurrent.lstm_cell(input, hx, *self._weights())
         return (h.squeeze(0), c.squeeze(0)) if unbatched else (h, c)
 
 
@@ -468,4 +469,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._one_state(_recurrent.gru_cell, input, hx)
+        return self._one_state(recurrent.gru_cell, input, hx)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow.nn.utils import parametrizations, parametrize, rnn
 from oneflow.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -46,11 +46,12 @@ __all__ = [
     "weight_norm",
 ]
 
+_lazy = _LazyNames(__name__, ("stateless",))
+
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the rest of the package on first use."""
-    if name == "stateless":
-        return importlib.import_module("oneflow.nn.utils.stateless")
-    raise AttributeError(
-        f"module 'oneflow.nn.utils' has no attribute '{name}': this version of oneflow does not provide it"
-    )
+    return _lazy.find(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.dir()

@@ -8,7 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor
-from oneflow._trace.untraced import untraced
+from oneflow._base.untraced import untraced
 
 __all__ = [
     "PackedSequence",

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 import oneflow.distributed
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 from oneflow.mock_torch.private import absent
 
 _INSTEAD = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"

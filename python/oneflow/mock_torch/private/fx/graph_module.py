@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow._refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse, refuse_class
 from oneflow.fx import GraphModule
 
 __all__ = ["GraphModule"]

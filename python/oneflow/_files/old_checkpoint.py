@@ -13,8 +13,8 @@ import struct
 from typing import IO, Any
 
 import oneflow
-from oneflow import _storage_bytes as storage
-from oneflow._unpickler import RestrictedUnpickler
+from oneflow._files import storage_bytes as storage
+from oneflow._files.unpickler import RestrictedUnpickler
 from oneflow.serialization import (
     _names_in_files,
     _Pickler,

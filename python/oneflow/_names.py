@@ -1,15 +1,69 @@
-"""Public names of the package that are imported when they are first asked for, so that importing it stays light."""
+"""Public names of the package that are imported when they are first asked for: data of ``__init__.py``."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
-from oneflow import Tensor
+MODULES = (
+    "_utils",
+    "_C",
+    "__config__",
+    "_dynamo",
+    "_inductor",
+    "_oneflow_internal",
+    "accelerator",
+    "amp",
+    "asyncs",
+    "autograd",
+    "autoprof",
+    "backends",
+    "boxing",
+    "comm",
+    "compiler",
+    "cpu",
+    "cuda",
+    "distributed",
+    "distributions",
+    "env",
+    "export",
+    "fft",
+    "framework",
+    "func",
+    "functional",
+    "futures",
+    "fx",
+    "hub",
+    "jit",
+    "library",
+    "linalg",
+    "masked",
+    "mock_torch",
+    "models",
+    "mps",
+    "multiprocessing",
+    "nn",
+    "onnx",
+    "optim",
+    "overrides",
+    "profiler",
+    "quasirandom",
+    "quasirandom",
+    "random",
+    "remat",
+    "sbp",
+    "serialization",
+    "signal",
+    "sparse",
+    "special",
+    "sysconfig",
+    "testing",
+    "types",
+    "utils",
+    "version",
+    "xpu",
+)
 
 # The names of each module that are public in the package too.
-_NAMES_OF: dict[str, tuple[str, ...]] = {
-    "_aten": ("_assert_async", "_grouped_mm"),
+HOMES: dict[str, tuple[str, ...]] = {
+    "_functions.aten": ("_assert_async", "_grouped_mm"),
     "_extra.arrays": (
         "batch_gather",
         "broadcast_like",
@@ -24,7 +78,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_extra.buffers": ("gen_tensor_buffer", "tensor_buffer_to_tensor", "tensor_to_tensor_buffer"),
     "_extra.elementwise": ("quick_gelu", "square_relu"),
     "_extra.losses": ("in_top_k", "roc_auc_score"),
-    "_late_functions": (
+    "_functions.rare": (
         "batch_norm",
         "dequantize",
         "embedding",
@@ -36,7 +90,7 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
     "_ops": ("ops",),
     "_segments": ("segment_reduce",),
     "_sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
-    "_symbols": (
+    "_base.symbols": (
         "SymBool",
         "SymFloat",
         "SymInt",
@@ -108,9 +162,10 @@ _NAMES_OF: dict[str, tuple[str, ...]] = {
         "triplet_margin_loss",
     ),
 }
-_HOMES = {name: module for module, names in _NAMES_OF.items() for name in names}
+# Prefixes of names, by the module that makes all of them.
+FAMILIES = {"_functions.foreach": "_foreach_"}
 # Methods that are functions too.
-_METHODS = (
+METHODS = (
     "contiguous",
     "expand",
     "global_to_global",
@@ -125,11 +180,3 @@ _METHODS = (
     "to_local",
     "view",
 )
-NAMES = frozenset((*_HOMES, *_METHODS))
-
-
-def find(name: str) -> Any:
-    """What stands under one of the ``NAMES``."""
-    if name in _METHODS:
-        return getattr(Tensor, name)
-    return getattr(importlib.import_module(f"oneflow.{_HOMES[name]}"), name)

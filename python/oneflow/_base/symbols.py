@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oneflow._refusals import refuse_class
+from oneflow._base.refusals import refuse_class
 
 __all__ = [
     "SymBool",

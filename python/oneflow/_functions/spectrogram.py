@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 
 __all__ = ["istft", "stft"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import _oneflow
-from oneflow._named_dtypes import FLOAT_LIMITS
+from oneflow._base.named_dtypes import FLOAT_LIMITS
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._placed import placed
+from oneflow._base.placed import placed
 
 
 def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: str = "", **shape: Any) -> Tensor:

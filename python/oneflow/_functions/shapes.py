@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow import _oneflow
-from oneflow._beside import beside
+from oneflow._base.beside import beside
 from oneflow._oneflow import Size, Tensor
 
 

@@ -1,0 +1,1 @@
+"""What every other file may use: constants, conventions, dtypes, refusals. It imports the compiled module only."""

@@ -1,0 +1,51 @@
+"""Names of a package that are imported when they are first asked for: importing the package stays light."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from oneflow._base.missing_names import MissingName
+
+
+class LazyNames:
+    """What a package's ``__getattr__`` and ``__dir__`` say.
+
+    Args:
+        package: the package's name.
+        modules: its sub-modules that are imported on first use.
+        names: names that stand in a module below ``oneflow``, by that module.
+        families: prefixes of names, by the module that makes all names of that prefix.
+        note: what is said of a name that is missing.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        modules: Iterable[str],
+        names: Mapping[str, Iterable[str]] | None = None,
+        families: Mapping[str, str] | None = None,
+        note: str = ": this version of oneflow does not provide it",
+    ) -> None:
+        self.package = package
+        self.modules = frozenset(modules)
+        self.homes = {name: f"oneflow.{home}" for home, held in (names or {}).items() for name in held}
+        self.families = {prefix: f"oneflow.{home}" for home, prefix in (families or {}).items()}
+        self.note = note
+
+    def find(self, name: str) -> Any:
+        """The sub-module of this name, or what its home holds under it; raises AttributeError for any other."""
+        if name in self.modules:
+            return importlib.import_module(f"{self.package}.{name}")
+        if name in self.homes:
+            return getattr(importlib.import_module(self.homes[name]), name)
+        for prefix, home in self.families.items():
+            if name.startswith(prefix) and hasattr(module := importlib.import_module(home), name):
+                return getattr(module, name)
+        raise MissingName(name, sys.modules[self.package], self.note)
+
+    def dir(self) -> list[str]:
+        """All names of the package."""
+        return sorted({*vars(sys.modules[self.package]), *self.modules, *self.homes})

@@ -1,0 +1,1 @@
+"""Linear algebra written in Python: decompositions, products and roots of matrices."""
