@@ -8,9 +8,10 @@ a placeholder raises wherever it is used, so no case passes because of one.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -72,15 +73,17 @@ class Placeholder(ModuleType):
     __le__ = __gt__ = __ge__ = __lt__
 
 
-def load(action: Callable[[], Any], limit: int = 200) -> tuple[Any, list[str]]:
+def load(action: Callable[[], Any], known: Sequence[str] = (), limit: int = 200) -> tuple[Any, list[str]]:
     """Run ``action``, which imports something, with a placeholder for each name that it finds missing.
 
+    Each missing name costs a start from the beginning, so those ``known`` from another run get theirs at once.
     Returns what it returns, and the missing names.
     """
     global _loading
     missing: list[str] = []
     _loading = True
     try:
+        missing += [name for name in known if _fill_known(name)]
         while True:
             before = set(sys.modules)
             try:
@@ -103,6 +106,27 @@ roots: list[str] = []
 def _is_of_suite(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and any(file.startswith(root) for root in roots)
+
+
+def _fill_known(name: str) -> bool:
+    """Put a placeholder where a name is still missing that another run had to fill."""
+    parent, _, leaf = name.rpartition(".")
+    try:
+        if importlib.util.find_spec(name) is not None:
+            return False
+    except (ImportError, AttributeError, ValueError):
+        pass
+    try:
+        holder = importlib.import_module(parent)
+    except ImportError:
+        return False
+    if hasattr(holder, leaf):
+        return False
+    placeholder = Placeholder(name)
+    setattr(holder, leaf, placeholder)
+    # Whether it was looked for as a module is not known.
+    sys.modules.setdefault(name, placeholder)
+    return True
 
 
 def _fill(error: AttributeError | ImportError) -> str | None:

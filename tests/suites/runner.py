@@ -53,9 +53,13 @@ def run_file(
     arguments: list[str],
     only: list[str] | None = None,
     done: dict[str, dict[str, Any]] | None = None,
+    missing: list[str] | None = None,
 ) -> Result:
-    """Run the cases of ``file`` that are in ``only`` (None: all) and not in ``done``."""
-    result = Result(cases=dict(done or {}))
+    """Run the cases of ``file`` that are in ``only`` (None: all) and not in ``done``.
+
+    ``missing`` are names that another run of it found missing while the file loaded.
+    """
+    result = Result(cases=dict(done or {}), missing=list(missing or []))
     deadline = time.monotonic() + limits.file
     while True:
         with tempfile.TemporaryDirectory() as scratch:
@@ -66,6 +70,7 @@ def run_file(
                 "file": str(file),
                 "arguments": arguments,
                 "only": only,
+                "known_missing": result.missing,
                 "done": list(result.cases),
                 "timeout": limits.case,
                 "memory": limits.memory,

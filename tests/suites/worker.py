@@ -135,7 +135,8 @@ def _load(path: Path, plugin: Plugin) -> None:
     if not getattr(kinds.KINDS[plugin.order["kind"]], "has_placeholders", True):
         execute()
         return
-    _, missing = placeholders.load(execute)
+    known = plugin.order.get("known_missing", [])
+    _, missing = placeholders.load(execute, known)
     if missing:
         plugin.write(event="missing", names=missing)
 
