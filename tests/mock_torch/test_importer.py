@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -46,6 +47,23 @@ def test_parts_of_torch_are_the_modules_of_oneflow():
         assert sys.modules["torch.nn"] is nn
         assert set(dir(oneflow)) <= set(dir(torch))
     assert torch is PYTORCH
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_imports_leave_names_that_hide_modules(lazy):
+    """``torch.autograd.gradcheck`` is a function, whoever imports the module it is from."""
+    hidden = [
+        (package.removeprefix("oneflow"), leaf)
+        for name, module in list(sys.modules.items())
+        for package, _, leaf in [name.rpartition(".")]
+        if package.startswith("oneflow.") and vars(sys.modules[package]).get(leaf, module) is not module
+    ]
+    assert (".autograd", "gradcheck") in hidden
+    with mock.enable(lazy=lazy):
+        for package, leaf in hidden:
+            meant = getattr(importlib.import_module(f"oneflow{package}"), leaf)
+            importlib.import_module(f"torch{package}.{leaf}")
+            assert getattr(importlib.import_module(f"torch{package}"), leaf) is meant
 
 
 def test_globals_of_the_caller_follow():
@@ -198,7 +216,8 @@ def exports(*arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, st
 def test_a_shell_switches_programs(capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     program = """
-        import importlib.metadata
+        import importlib
+import importlib.metadata
         version = importlib.metadata.version("torch")
         import torch.nn.functional as F, torch
         from pathlib import Path

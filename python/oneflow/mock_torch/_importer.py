@@ -140,7 +140,7 @@ class _Finder(MetaPathFinder):
                 return None
             module = Missing(name)
         is_package = hasattr(module, "__path__") or isinstance(module, Missing)
-        spec = ModuleSpec(name, _Loader(_face(name, module)), is_package=is_package)
+        spec = ModuleSpec(name, _Loader(_face(name, module), name), is_package=is_package)
         spec.origin = getattr(module, "__file__", None)
         spec.has_location = spec.origin is not None
         return spec
@@ -157,8 +157,9 @@ _finder = _Finder()
 class _Loader(Loader):
     """Gives a module that is there already, and leaves it as it was."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: ModuleType, name: str | None = None) -> None:
         self._module = module
+        self._name = name
         self._spec = getattr(module, "__spec__", None)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -168,6 +169,23 @@ class _Loader(Loader):
         # The import system has just put the spec of the other name here.
         if self._spec is not None:
             module.__spec__ = self._spec
+        if self._name is not None:
+            _keep_shadowing(self._name, module)
+
+
+def _keep_shadowing(name: str, package: ModuleType) -> None:
+    """Enter the modules of a package whose names in it are something else, as the function ``gradcheck`` is.
+
+    An import of such a module would bind its name in the package anew; one that is found in ``sys.modules`` does not.
+    """
+    package = vars(package).get("_target", package)
+    own = f"{package.__name__}."
+    for found, module in list(sys.modules.items()):
+        leaf = found.removeprefix(own)
+        if found == leaf or "." in leaf or f"{name}.{leaf}" in sys.modules:
+            continue
+        if vars(package).get(leaf, module) is not module:
+            sys.modules[f"{name}.{leaf}"] = _face(f"{name}.{leaf}", module)
 
 
 def _resolve(target: str | ModuleType) -> ModuleType:
