@@ -1,6 +1,7 @@
 """Texts of objects, warnings, and the places where programs look up classes and submodules: as in PyTorch."""
 
 import importlib
+import inspect
 import logging
 import pickle
 import types
@@ -246,3 +247,19 @@ def test_a_misspelt_name_of_the_package_is_put_right(name):
     right = {"zerso": "zeros", "Tensr": "Tensor", "sotmax": "softmax"}.get(name)
     assert ("Did you mean" in str(error.value)) == (right is not None)
     assert right is None or str(error.value).endswith(f"Did you mean: '{right}'?")
+
+
+def test_layers_share_the_bases_that_programs_ask_for():
+    lost = []
+    for name in dir(torch.nn):
+        theirs, ours = getattr(torch.nn, name), getattr(oneflow.nn, name, None)
+        # Lazy layers and this loss have bases of their own.
+        own = name.startswith("Lazy") or name == "LinearCrossEntropyLoss"
+        if not inspect.isclass(theirs) or ours is None or own:
+            continue
+        bases = [base for base in theirs.__mro__ if issubclass(base, torch.nn.Module)]
+        for base in bases:
+            place = importlib.import_module(base.__module__.replace("torch", "oneflow"))
+            if getattr(place, base.__name__, None) not in ours.__mro__:
+                lost.append((name, base.__module__, base.__name__))
+    assert lost == []

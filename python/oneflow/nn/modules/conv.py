@@ -214,7 +214,7 @@ class Conv3d(_Conv):
     _f = staticmethod(F.conv3d)
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     _f: Any
 
     def __init__(
@@ -286,7 +286,7 @@ class _ConvTranspose(_ConvNd):
         )
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over sequences: the gradient of a :class:`Conv1d` for its input.
 
     Args:
@@ -309,7 +309,7 @@ class ConvTranspose1d(_ConvTranspose):
     _f = staticmethod(F.conv_transpose1d)
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution over images; arguments as :class:`ConvTranspose1d`, one number or two.
 
     Input (n, in_channels, h, w) or (in_channels, h, w), output (n, out_channels, h_out, w_out).
@@ -324,7 +324,7 @@ class ConvTranspose2d(_ConvTranspose):
     _f = staticmethod(F.conv_transpose2d)
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution over volumes; arguments as :class:`ConvTranspose1d`, one number or three.
 
     Input (n, in_channels, d, h, w) or (in_channels, d, h, w), output (n, out_channels, d_out, h_out, w_out).

@@ -32,7 +32,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     mode = "constant"
 
     def __init__(self, padding: Any, value: float) -> None:
@@ -46,15 +46,23 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad:
     def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
+        super().__init__(padding, 0.0)  # type: ignore[call-arg]
 
     def extra_repr(self) -> str:
-        return f"{self.padding}"
+        return f"{self.padding}"  # type: ignore[attr-defined]
 
 
-class _CircularPad(_Pad):
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
+
+
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
+
+
+class _CircularPadNd(_Pad):
     mode = "circular"
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -66,7 +74,7 @@ class _CircularPad(_Pad):
         return super().forward(input)
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Widen (*, L) by ``padding`` elements of ``value``.
 
     Example::
@@ -78,7 +86,7 @@ class ConstantPad1d(_ConstantPad):
     n_dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Widen (*, H, W) by ``padding`` elements of ``value``.
 
     Example::
@@ -90,7 +98,7 @@ class ConstantPad2d(_ConstantPad):
     n_dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Widen (*, D, H, W) by ``padding`` elements of ``value``.
 
     Example::
@@ -102,7 +110,7 @@ class ConstantPad3d(_ConstantPad):
     n_dims = 3
 
 
-class ZeroPad1d(_ZeroPad):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
     """Widen (*, L) by ``padding`` zeros.
 
     Example::
@@ -111,10 +119,8 @@ class ZeroPad1d(_ZeroPad):
         tensor([[0., 1., 2., 0., 0.]])
     """
 
-    n_dims = 1
 
-
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """Widen (*, H, W) by ``padding`` zeros.
 
     Example::
@@ -123,10 +129,8 @@ class ZeroPad2d(_ZeroPad):
         oneflow.Size([1, 1, 4, 4])
     """
 
-    n_dims = 2
 
-
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Widen (*, D, H, W) by ``padding`` zeros.
 
     Example::
@@ -135,10 +139,8 @@ class ZeroPad3d(_ZeroPad):
         oneflow.Size([1, 1, 4, 4, 4])
     """
 
-    n_dims = 3
 
-
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(_ReflectionPadNd):
     """Widen (*, L) by its reflection at the border elements.
 
     Example::
@@ -147,11 +149,10 @@ class ReflectionPad1d(_Pad):
         tensor([[3., 2., 1., 2., 3., 2., 1.]])
     """
 
-    mode = "reflect"
     n_dims = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Widen (*, H, W) by its reflection at the border elements.
 
     Example::
@@ -160,11 +161,10 @@ class ReflectionPad2d(_Pad):
         oneflow.Size([1, 1, 5, 5])
     """
 
-    mode = "reflect"
     n_dims = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Widen (*, D, H, W) by its reflection at the border elements.
 
     Example::
@@ -173,11 +173,10 @@ class ReflectionPad3d(_Pad):
         oneflow.Size([1, 1, 5, 5, 5])
     """
 
-    mode = "reflect"
     n_dims = 3
 
 
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_ReplicationPadNd):
     """Widen (*, L) by copies of the border elements.
 
     Example::
@@ -186,11 +185,10 @@ class ReplicationPad1d(_Pad):
         tensor([[1., 1., 1., 2., 3., 3., 3.]])
     """
 
-    mode = "replicate"
     n_dims = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Widen (*, H, W) by copies of the border elements.
 
     Example::
@@ -199,11 +197,10 @@ class ReplicationPad2d(_Pad):
         oneflow.Size([1, 1, 5, 5])
     """
 
-    mode = "replicate"
     n_dims = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Widen (*, D, H, W) by copies of the border elements.
 
     Example::
@@ -212,11 +209,10 @@ class ReplicationPad3d(_Pad):
         oneflow.Size([1, 1, 5, 5, 5])
     """
 
-    mode = "replicate"
     n_dims = 3
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Widen (*, L) as if it repeated.
 
     Example::
@@ -228,7 +224,7 @@ class CircularPad1d(_CircularPad):
     n_dims = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Widen (*, H, W) as if it repeated.
 
     Example::
@@ -240,7 +236,7 @@ class CircularPad2d(_CircularPad):
     n_dims = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Widen (*, D, H, W) as if it repeated.
 
     Example::

@@ -16,7 +16,7 @@ def _tuple(v: Any, n: int) -> tuple[Any, ...]:
     return tuple(v) if isinstance(v, Sequence) else (v,) * n
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     _f: Any
 
     def __init__(
@@ -48,7 +48,7 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """Maxima of windows over sequences.
 
     Args:
@@ -69,7 +69,7 @@ class MaxPool1d(_MaxPool):
     _f = staticmethod(F.max_pool1d)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """Maxima of windows over images: (n, c, h, w) or (c, h, w). Arguments as :class:`MaxPool1d`, one or two.
 
     Example::
@@ -81,7 +81,7 @@ class MaxPool2d(_MaxPool):
     _f = staticmethod(F.max_pool2d)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """Maxima of windows over volumes: (n, c, d, h, w) or (c, d, h, w). Arguments as :class:`MaxPool1d`, one or three.
 
     Example::
@@ -93,7 +93,7 @@ class MaxPool3d(_MaxPool):
     _f = staticmethod(F.max_pool3d)
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
     n: int
     _f: Any
 
@@ -110,7 +110,7 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Put the maxima of a :class:`MaxPool1d` back to where its indices say, among zeros: (n, c, l).
 
     Example::
@@ -124,7 +124,7 @@ class MaxUnpool1d(_MaxUnpool):
     _f = staticmethod(F.max_unpool1d)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Put the maxima of a :class:`MaxPool2d` back to where its indices say, among zeros: (n, c, h, w).
 
     Example::
@@ -139,7 +139,7 @@ class MaxUnpool2d(_MaxUnpool):
     _f = staticmethod(F.max_unpool2d)
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Put the maxima of a :class:`MaxPool3d` back to where its indices say, among zeros: (n, c, d, h, w).
 
     Example::
@@ -153,7 +153,16 @@ class MaxUnpool3d(_MaxUnpool):
     _f = staticmethod(F.max_unpool3d)
 
 
-class AvgPool1d(Module):
+class _AvgPoolNd(Module):
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
     """Means of windows over sequences.
 
     Args:
@@ -189,11 +198,8 @@ class AvgPool1d(Module):
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(Module):
+class _AvgPool(_AvgPoolNd):
     _f: Any
 
     def __init__(
@@ -223,9 +229,6 @@ class _AvgPool(Module):
             self.count_include_pad,
             self.divisor_override,
         )
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPool):
@@ -270,7 +273,11 @@ class _AdaptivePool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptivePool):
+class _AdaptiveAvgPoolNd(_AdaptivePool):
+    pass
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of ``output_size`` windows that cover (n, c, l) or (c, l) evenly.
 
     Example::
@@ -282,7 +289,7 @@ class AdaptiveAvgPool1d(_AdaptivePool):
     _f = staticmethod(F.adaptive_avg_pool1d)
 
 
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
 
     Sizes of None are the input\'s.
@@ -296,7 +303,7 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     _f = staticmethod(F.adaptive_avg_pool2d)
 
 
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
 
     Sizes of None are the input\'s.
@@ -310,7 +317,7 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     _f = staticmethod(F.adaptive_avg_pool3d)
 
 
-class _AdaptiveMaxPool(_AdaptivePool):
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
@@ -319,7 +326,7 @@ class _AdaptiveMaxPool(_AdaptivePool):
         return type(self)._f(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima of ``output_size`` windows that cover (n, c, l) or (c, l) evenly.
 
     With ``return_indices`` also their positions.
@@ -333,7 +340,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     _f = staticmethod(F.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima of ``output_size`` windows that cover (n, c, h, w) or (c, h, w) evenly.
 
     With ``return_indices`` also their positions.
@@ -347,7 +354,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     _f = staticmethod(F.adaptive_max_pool2d)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima of ``output_size`` windows that cover (n, c, d, h, w) or (c, d, h, w) evenly.
 
     With ``return_indices`` also their positions.
@@ -361,7 +368,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     _f = staticmethod(F.adaptive_max_pool3d)
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     _f: Any
 
     def __init__(
@@ -383,7 +390,7 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, l) or (c, l).
 
     Example::
@@ -395,7 +402,7 @@ class LPPool1d(_LPPool):
     _f = staticmethod(F.lp_pool1d)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, h, w) or (c, h, w).
 
     Example::
@@ -407,7 +414,7 @@ class LPPool2d(_LPPool):
     _f = staticmethod(F.lp_pool2d)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """``sum(x ** norm_type) ** (1 / norm_type)`` over windows of (n, c, d, h, w) or (c, d, h, w).
 
     Example::
