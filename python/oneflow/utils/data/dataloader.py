@@ -128,13 +128,17 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if not self.persistent_workers or self.num_workers == 0:
-            return _Batches(self)
+            return self._get_iterator()
         # Workers that are kept work for one pass at a time: there is one iterator, which starts over.
         if self._iterator is None:
-            self._iterator = _Batches(self._without_iterator())
+            self._iterator = self._without_iterator()._get_iterator()
         else:
             self._iterator._reset()
         return self._iterator
+
+    def _get_iterator(self) -> _Batches:
+        """A new pass; loaders that make one pass endless call it."""
+        return _Batches(self)
 
     def _without_iterator(self) -> DataLoader:
         """What an iterator reads, without a cycle that would keep the workers alive."""
