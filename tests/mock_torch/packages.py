@@ -607,6 +607,40 @@ def einops() -> Iterator[dict[str, Any]]:
     yield classified("einops_layers", model, 8)
 
 
+def captum() -> Iterator[dict[str, Any]]:
+    """What of an input a result comes from: hooks on modules, gradients of gradients' inputs, replaced backwards."""
+    from unittest.mock import MagicMock
+
+    # It draws with a package that is not installed; nothing is drawn.
+    parts = ("", ".axes", ".collections", ".colors", ".figure", ".image", ".pyplot")
+    drawing = (*(f"matplotlib{part}" for part in parts), "mpl_toolkits.axes_grid1")
+    sys.modules.update({name: MagicMock() for name in drawing})
+    from captum import attr
+
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+    same_weights("captum", model)
+    x, baseline = tensors(*rng.standard_normal((2, 5, 4)))
+    for name in (
+        "IntegratedGradients",
+        "Saliency",
+        "DeepLift",
+        "InputXGradient",
+        "GuidedBackprop",
+        "Deconvolution",
+        "FeatureAblation",
+        "LRP",
+    ):
+        yield {f"captum/{name}": array(getattr(attr, name)(model).attribute(x, target=1))}
+    yield {"captum/layer": array(attr.LayerConductance(model, model[0]).attribute(x, baseline, target=1))}
+    yield {"captum/neuron": array(attr.NeuronConductance(model, model[0]).attribute(x, 1, baseline, target=1))}
+    hidden = attr.Occlusion(model).attribute(x, target=1, sliding_window_shapes=(2,))
+    yield {"captum/hidden": array(hidden)}
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    same_weights("captum_network", network)
+    yield {"captum/map": array(attr.LayerGradCam(network, network[0]).attribute(images(8), target=0))}
+
+
 def safetensors() -> Iterator[dict[str, Any]]:
     from safetensors import safe_open
     from safetensors.torch import load, load_model, save, save_model

@@ -58,6 +58,7 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
 
 GROUPS = (
     "accelerate",
+    "captum",
     "detection",
     "diffusers",
     "einops",
