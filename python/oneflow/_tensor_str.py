@@ -115,7 +115,17 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
         suffixes.append(f"grad_fn=<{_node_name(grad_fn)}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
+    tangent = _tangent(tensor)
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     return _join(prefix + body, suffixes, indent)
+
+
+def _tangent(tensor: Any) -> Any:
+    """What the tensor carries in forward mode."""
+    from oneflow.autograd import forward_ad
+
+    return forward_ad.unpack_dual(tensor).tangent if forward_ad._is_open() else None
 
 
 def _node_name(grad_fn: Any) -> str:

@@ -204,6 +204,8 @@ class finfo:
 
     def __init__(self, type: DType | None = None) -> None:
         name = _name(_oneflow.get_default_dtype() if type is None else type)
+        # Those of a complex dtype are those of its parts.
+        name = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}.get(name, name)
         if name in FLOAT_LIMITS:
             bits, eps, largest, smallest, tiny, resolution = FLOAT_LIMITS[name]
             self._set(bits, eps, largest, smallest, tiny, tiny, resolution, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,12 @@ from oneflow import Tensor, _oneflow
 from oneflow.autograd.graph import GradientEdge
 
 
-def _initial_gradients(outputs: Sequence[Any], gradients: Any, owner: str) -> list[Tensor | None]:
+def _initial_gradients(outputs: Sequence[Any], gradients: Any) -> list[Tensor | None]:
     given = [None] * len(outputs) if gradients is None else _as_list(gradients)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     result: list[Tensor | None] = []
-    for output, gradient in zip(outputs, given, strict=True):
+    for i, (output, gradient) in enumerate(zip(outputs, given, strict=True)):
         if isinstance(output, GradientEdge):
             result.append(gradient)
             continue
@@ -24,8 +25,8 @@ def _initial_gradients(outputs: Sequence[Any], gradients: Any, owner: str) -> li
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
             if gradient.shape != output.shape:
                 raise RuntimeError(
-                    f"Mismatch in shape: {owner} has a shape of {gradient.shape} and output has a shape of "
-                    f"{output.shape}."
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape "
+                    f"of {output.shape}."
                 )
         elif output.requires_grad:
             if output.numel() != 1:
@@ -67,13 +68,33 @@ def backward(
         tensor([3., 3.])
     """
     outputs = _as_list(tensors)
-    gradients = _initial_gradients(outputs, grad_variables if grad_tensors is None else grad_tensors, "grad_output")
+    if create_graph:
+        _warn_of_cycle()
+    gradients = _initial_gradients(outputs, grad_variables if grad_tensors is None else grad_tensors)
     if retain_graph is None:
         retain_graph = create_graph
     targets = None if inputs is None else _as_list(inputs)
     if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     _oneflow._run_backward(outputs, gradients, retain_graph, create_graph, targets, False, True)
+
+
+_warned_of_cycle = False
+
+
+def _warn_of_cycle() -> None:
+    """Once, unless warnings are always wanted."""
+    global _warned_of_cycle
+    if _warned_of_cycle and not oneflow.is_warn_always_enabled():
+        return
+    _warned_of_cycle = True
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+        "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        "the cycle and avoid the leak.",
+        stacklevel=3,
+    )
 
 
 def grad(
@@ -112,7 +133,7 @@ def grad(
     output_list, input_list = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
         return _batched(output_list, input_list, _as_list(grad_outputs), create_graph, allow_unused, materialize_grads)
-    gradients = _initial_gradients(output_list, grad_outputs, "grad_output")
+    gradients = _initial_gradients(output_list, grad_outputs)
     if retain_graph is None:
         retain_graph = create_graph
     result = _oneflow._run_backward(
@@ -121,7 +142,10 @@ def grad(
     if materialize_grads:
         if any(isinstance(x, GradientEdge) for x in input_list):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        result = [oneflow.zeros_like(x) if g is None else g for x, g in zip(input_list, result, strict=True)]
+        result = [
+            oneflow.zeros_like(x, requires_grad=create_graph) if g is None else g
+            for x, g in zip(input_list, result, strict=True)
+        ]
     return tuple(result)
 
 
@@ -131,6 +155,13 @@ def _batched(
     """Gradients for each entry of the first dimension of ``gradients``, along a first dimension."""
     from oneflow.func import vmap
 
+    for i, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        if gradient is not None and gradient.shape[1:] != output.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                f"dimension. The other sizes must be those of the output, but grad_output[{i}] has a shape of "
+                f"{gradient.shape} and output[{i}] has a shape of {output.shape}."
+            )
     allow_unused, materialize_grads = options
     for i, (output, given) in enumerate(zip(outputs, gradients, strict=False)):
         if isinstance(output, Tensor) and isinstance(given, Tensor) and given.shape[1:] != output.shape:

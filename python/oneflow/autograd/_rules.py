@@ -79,7 +79,7 @@ def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
         directions = [_direction(x) for x in args]
         ctx._in_forward_mode(True)
         try:
-            found = cls.jvp(ctx, *directions)
+            found = cls.jvp(ctx, *map(_materialized, args, directions))
         finally:
             ctx._in_forward_mode(False)
     tangents = found if isinstance(found, tuple) else (found,)
@@ -96,6 +96,13 @@ def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
             )
     ctx._linear = (directions, tangents)
     return output
+
+
+def _materialized(x: Any, direction: Tensor | None) -> Tensor | None:
+    """What ``jvp`` is given for an argument: zeros for a tensor without a tangent, as backward is for gradients."""
+    if direction is None and isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex()):
+        return oneflow.zeros_like(x)
+    return direction
 
 
 def _direction(x: Any) -> Tensor | None:

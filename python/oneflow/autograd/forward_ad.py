@@ -46,6 +46,11 @@ class _Level(threading.local):
 _level = _Level()
 
 
+def _is_open() -> bool:
+    """Whether dual tensors may be made on this thread."""
+    return _level.duals is not None
+
+
 def enter_dual_level() -> int:
     """Begin a level: dual tensors made from here on belong to it.
 
@@ -123,10 +128,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
-    if tensor.shape != tangent.shape or tensor.dtype != tangent.dtype:
+    if tensor.shape != tangent.shape:
         raise RuntimeError(
-            f"make_dual(): a tangent of shape {list(tangent.shape)} and {tangent.dtype} does not fit a tensor of shape "
-            f"{list(tensor.shape)} and {tensor.dtype}"
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if tensor.dtype != tangent.dtype:
+        raise RuntimeError(f"make_dual(): a tangent of {tangent.dtype} does not fit a tensor of {tensor.dtype}")
+    if unpack_dual(tangent).tangent is not None:
+        raise RuntimeError(
+            "make_dual(): the tangent has a forward gradient at the same level as the one that is being set; use its "
+            "detach()"
         )
     if not oneflow.is_grad_enabled():
         raise RuntimeError("make_dual(): tangents are read from what is recorded, and nothing is under no_grad")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,21 @@ def _no_jvp(*args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _saved_variables(ctx: Any) -> Any:
+    """The older name of ``saved_tensors``."""
+    warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+    return ctx.saved_tensors
+
+
+def _legacy_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(
+        "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+        f"with static forward method: {type(self).__name__}.apply(...)"
+    )
+
+
+_oneflow.FunctionCtx.saved_variables = property(_saved_variables)  # type: ignore[attr-defined]
+_oneflow.Function.__call__ = _legacy_call  # type: ignore[method-assign]
 _oneflow.Function.vmap = staticmethod(_no_vmap)  # type: ignore[attr-defined]
 _oneflow.Function.jvp = staticmethod(_no_jvp)  # type: ignore[attr-defined]
 _oneflow.Function.generate_vmap_rule = False  # type: ignore[attr-defined]

@@ -68,10 +68,41 @@ def _check_depends(outputs: Tensors, strict: bool, what: str) -> None:
             )
 
 
+def _check_bends(gradients: Tensors, strict: bool, what: str) -> None:
+    """A gradient that depends on no input has no derivative to speak of."""
+    if not strict:
+        return
+    for i, gradient in enumerate(gradients):
+        if not gradient.requires_grad:
+            raise RuntimeError(
+                f"{what}(): the jacobian of the user-provided function with respect to input {i} is independent of the "
+                "input. This is not allowed in strict mode: the function must be twice differentiable, and its "
+                "jacobian must depend on the inputs, as that of a linear function does not."
+            )
+
+
+# What the errors of strict mode name as independent, by what is differentiated.
+_OUTPUT = "output of the user-provided function is independent of input"
+_JACOBIAN = "jacobian of the user-provided function is independent of input"
+_OF_ONE = "jacobian of the user-provided function with respect to input"
+_TRICK = "gradient of the user-provided function is independent of its grad_output; entry"
+
+
 def _grad(
-    outputs: Tensors, inputs: Tensors, grads: Any, create_graph: bool, strict: bool, what: str, retain: bool = True
+    outputs: Tensors,
+    inputs: Tensors,
+    grads: Any,
+    create_graph: bool,
+    strict: bool,
+    what: str,
+    retain: bool = True,
+    of: str = _OUTPUT,
+    final: bool = False,
 ) -> Tensors:
-    """Gradients with zeros for what was not reached; an error instead with ``strict``."""
+    """Gradients with zeros for what was not reached; an error instead with ``strict``.
+
+    ``final`` gradients are results: in strict mode they must be differentiable where a graph is wanted.
+    """
     used = [(o, None if grads is None else grads[i]) for i, o in enumerate(outputs) if o.requires_grad]
     found: Any = [None] * len(inputs)
     if used:
@@ -87,11 +118,14 @@ def _grad(
     for i, (x, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None:
             if strict:
-                raise RuntimeError(
-                    f"The output of the user-provided function is independent of input {i}. This is not allowed in "
-                    f"strict mode ({what})."
-                )
+                missing = f"{of} {i}" + (" is independent of it" if of == _OF_ONE else "")
+                raise RuntimeError(f"{what}(): The {missing}. This is not allowed in strict mode.")
             g = oneflow.zeros_like(x)
+        elif strict and final and create_graph and not g.requires_grad:
+            derivative = _JACOBIAN if what in ("vjp", "jacobian") else _JACOBIAN.replace("jacobian", "hessian")
+            raise RuntimeError(
+                f"{what}(): The {derivative} {i}. This is not allowed in strict mode when create_graph=True."
+            )
         result.append(g)
     return tuple(result)
 
@@ -109,6 +143,8 @@ def _vectors(v: Any, like: Tensors, is_tuple: bool, function: str) -> Tensors:
         return (oneflow.ones_like(like[0]),)
     _, vectors = _as_tuple(v, "v", function)
     if len(vectors) != len(like):
+        if not is_tuple:
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for i, (a, b) in enumerate(zip(vectors, like, strict=True)):
         if a.shape != b.shape:
@@ -141,7 +177,7 @@ def vjp(
         _check_depends(ys, strict, "vjp")
         vs = _vectors(v, ys, many_out, "vjp")
     with oneflow.set_grad_enabled(create_graph or oneflow.is_grad_enabled()):
-        found = _grad(ys, xs, vs, create_graph, strict, "vjp", retain=False)
+        found = _grad(ys, xs, vs, create_graph, strict, "vjp", retain=False, final=True)
     return _finished(_unpacked(ys, many_out), create_graph), _finished(_unpacked(found, many), create_graph)
 
 
@@ -166,7 +202,13 @@ def jvp(
         us = tuple(oneflow.zeros_like(y, requires_grad=True) for y in ys)
         products = _grad(ys, xs, us, True, strict, "jvp")
     with oneflow.enable_grad():
-        found = _grad(products, us, vs, create_graph, strict, "jvp", retain=False)
+        found = _grad(products, us, vs, create_graph, strict, "jvp", retain=False, of=_TRICK)
+        if create_graph:
+            for i, tangent in enumerate(found if strict else ()):
+                if not tangent.requires_grad:
+                    raise RuntimeError(
+                        f"jvp(): The {_JACOBIAN} {i}. This is not allowed in strict mode when create_graph=True."
+                    )
     return _finished(_unpacked(ys, many_out), create_graph), _finished(_unpacked(found, many_out), create_graph)
 
 
@@ -226,14 +268,14 @@ def jacobian(
                 continue
             columns: list[list[Tensor]] = [[] for _ in xs]
             flat = y.reshape(-1)
+            of = f"Output {len(rows)} of the user-provided function is independent of input"
             for j in range(flat.numel()):
-                for column, g in zip(
-                    columns, _grad((flat[j],), xs, None, create_graph, strict, "jacobian"), strict=True
-                ):
+                found = _grad((flat[j],), xs, None, create_graph, strict, "jacobian", of=of, final=True)
+                for column, g in zip(columns, found, strict=True):
                     column.append(g)
             rows.append(
                 tuple(
-                    oneflow.stack(column).reshape(*y.shape, *x.shape) if column else x.new_zeros((*y.shape, *x.shape))
+                    oneflow.stack(column).reshape((*y.shape, *x.shape)) if column else x.new_zeros((*y.shape, *x.shape))
                     for column, x in zip(columns, xs, strict=True)
                 )
             )
@@ -249,7 +291,7 @@ def _all_at_once(y: Tensor, xs: tuple[Tensor, ...], create_graph: bool) -> tuple
     found = oneflow.autograd.grad(
         y, xs, units, retain_graph=True, create_graph=create_graph, is_grads_batched=True, materialize_grads=True
     )
-    return tuple(g.reshape(*y.shape, *x.shape) for g, x in zip(found, xs, strict=True))
+    return tuple(g.reshape((*y.shape, *x.shape)) for g, x in zip(found, xs, strict=True))
 
 
 def _scalar(func: Callable[..., Any], name: str) -> Callable[..., Tensor]:
@@ -292,9 +334,8 @@ def hessian(
     def gradient(*given: Tensor) -> Any:
         y = scalar(*given)
         _check_depends((y,), strict, "hessian")
-        found = _grad((y,), given, None, True, strict, "hessian")
-        if strict:
-            _check_depends(found, strict, "hessian")
+        found = _grad((y,), given, None, True, strict, "hessian", of=_OF_ONE)
+        _check_bends(found, strict, "hessian")
         return found
 
     found = jacobian(gradient, xs, create_graph=create_graph, strict=strict, vectorize=vectorize)
@@ -318,7 +359,8 @@ def vhp(
         y = _scalar(func, "vhp")(*xs)
         _check_depends((y,), strict, "vhp")
         first = _grad((y,), xs, None, True, strict, "vhp")
-        found = _grad(first, xs, vs, create_graph, strict, "vhp", retain=False)
+        _check_bends(first, strict, "vhp")
+        found = _grad(first, xs, vs, create_graph, strict, "vhp", retain=False, of=_JACOBIAN, final=True)
     return _finished(y, create_graph), _finished(_unpacked(found, many), create_graph)
 
 
@@ -339,7 +381,8 @@ def hvp(
         y = _scalar(func, "hvp")(*xs)
         _check_depends((y,), strict, "hvp")
         first = _grad((y,), xs, None, True, strict, "hvp")
+        _check_bends(first, strict, "hvp")
         us = tuple(oneflow.zeros_like(x, requires_grad=True) for x in xs)
-        products = _grad(first, xs, us, True, strict, "hvp")
-        found = _grad(products, us, vs, create_graph, strict, "hvp", retain=False)
+        products = _grad(first, xs, us, True, strict, "hvp", of=_JACOBIAN)
+        found = _grad(products, us, vs, create_graph, strict, "hvp", retain=False, of=_TRICK, final=True)
     return _finished(y, create_graph), _finished(_unpacked(found, many), create_graph)

@@ -6,10 +6,23 @@ import contextlib
 from typing import Any
 
 import oneflow
-from oneflow import Generator, Size, Tensor, device, dtype, layout, memory_format  # noqa: F401  (found here too)
+from oneflow import (  # noqa: F401  (found here too)
+    Generator,
+    Size,
+    Tensor,
+    device,
+    dtype,
+    is_grad_enabled,
+    layout,
+    memory_format,
+)
 from oneflow._base.refusals import refuse_class
 from oneflow.nn.modules.module import _parse_to
 from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
+
+# Which libraries PyTorch was built with: decompositions are always there, the layout of oneDNN never is.
+has_lapack = True
+has_mkldnn = False
 
 # The class of the class Tensor.
 _TensorMeta = type(Tensor)

@@ -1,0 +1,151 @@
+"""Derivatives along directions, as gradcheck compares them: by differences, backward, forward.
+
+An input counts as a list of real numbers, the parts of complex ones apart. A direction is a vector of as many; a
+derivative along it has the shape of the outputs. All unit vectors together give the whole Jacobian, a random one a
+projection of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.autograd import forward_ad
+from oneflow.autograd._engine import grad
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """``value``, or it alone, as a tuple."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def is_differentiable(value: Any) -> bool:
+    """Whether ``value`` is a tensor of numbers that have derivatives."""
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _parts(values: Tensor) -> Tensor:
+    return oneflow.view_as_real(values) if values.is_complex() else values
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument whose derivative is asked for: its place among the arguments, and where its numbers lie."""
+
+    place: int
+    x: Tensor
+    numbers: Tensor
+
+    @staticmethod
+    def of(arguments: Sequence[Any]) -> list[Input]:
+        """The arguments that require a gradient."""
+        wanted = [(i, x) for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
+        # The same memory outside the graph: writes reach the function, and no saved tensor takes notice.
+        return [Input(i, x, _parts(x.detach()._values() if x.is_sparse else x.data)) for i, x in wanted]
+
+    def units(self) -> Iterable[Tensor]:
+        """The unit vectors."""
+        for k in range(self.numbers.numel()):
+            unit = oneflow.zeros(self.numbers.numel(), dtype=self.numbers.dtype, device=self.numbers.device)
+            unit[k] = 1.0
+            yield unit
+
+    def anywhere(self) -> Tensor:
+        """A random vector of length one."""
+        found = oneflow.rand(self.numbers.numel(), dtype=self.numbers.dtype, device=self.numbers.device)
+        return found / found.norm() if found.numel() else found
+
+    def numbers_of(self, gradient: Tensor) -> Tensor:
+        """The gradient of the numbers of this input, as one vector."""
+        if self.x.is_sparse:
+            whole = gradient.to_dense() if gradient.is_sparse else gradient
+            gradient = whole[tuple(self.x.detach()._indices())]
+        elif gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if self.x.is_complex() and not gradient.is_complex():
+            gradient = gradient.to(self.x.dtype)
+        if gradient.is_complex() and not self.x.is_complex():
+            gradient = gradient.real
+        return _parts(gradient.detach()).reshape(-1).double()
+
+    def as_tangent(self, direction: Tensor) -> Tensor:
+        """The direction in the shape and dtype of this input."""
+        shaped = direction.reshape(self.numbers.shape)
+        return oneflow.view_as_complex(shaped.contiguous()) if self.x.is_complex() else shaped
+
+
+def wide(values: Tensor) -> Tensor:
+    """``values`` as one vector in double precision."""
+    values = values.detach().reshape(-1)
+    return values.to(oneflow.complex128 if values.is_complex() else oneflow.float64)
+
+
+def by_difference(
+    func: Callable[..., Any], arguments: Sequence[Any], one: Input, direction: Tensor, eps: float
+) -> list[Tensor]:
+    """Central differences of every output along a direction of an input."""
+    original = one.numbers.clone()
+    step = (direction * eps).reshape(one.numbers.shape)
+    sides = []
+    try:
+        for sign in (1, -1):
+            one.numbers.copy_(original + step * sign)
+            found = [y for y in as_tuple(func(*arguments)) if is_differentiable(y)]
+            sides.append([y.detach().clone() for y in found])
+    finally:
+        one.numbers.copy_(original)
+    found = []
+    for above, below in zip(*sides, strict=True):
+        for what in ("shape", "dtype"):
+            if getattr(above, what) != getattr(below, what):
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed up to {eps:g}, "
+                    f"but got {getattr(above, what)} and {getattr(below, what)}."
+                )
+        found.append((wide(above) - wide(below)) / (2 * eps))
+    return found
+
+
+def by_backward(output: Tensor, inputs: Sequence[Input], seed: Tensor) -> list[Tensor]:
+    """The gradients of the numbers of each input, for a gradient of an output."""
+    found = grad(output, [one.x for one in inputs], seed, retain_graph=True, allow_unused=True)
+    return [
+        oneflow.zeros(one.numbers.numel(), dtype=oneflow.float64) if g is None else one.numbers_of(g)
+        for one, g in zip(inputs, found, strict=True)
+    ]
+
+
+def duals(
+    arguments: Sequence[Any], tangents: dict[int, Tensor], asked: Iterable[int] = (), keeps_grad: bool = False
+) -> list[Any]:
+    """The arguments with tangents at some places; those ``asked`` for that have none leave their graph."""
+    result = list(arguments)
+    for place in {*asked, *tangents}:
+        x = result[place].detach()
+        if keeps_grad:
+            x.requires_grad_()
+        result[place] = forward_ad.make_dual(x, tangents[place]) if place in tangents else x
+    return result
+
+
+def tangents_of(result: Any) -> list[tuple[Tensor, Tensor | None]]:
+    """Value and tangent of every differentiable output, within the level of dual tensors."""
+    found = [forward_ad.unpack_dual(y) for y in as_tuple(result) if is_differentiable(y)]
+    return [(pair.primal, pair.tangent) for pair in found]
+
+
+def seeds(output: Tensor, whole: bool, imaginary: bool) -> Iterable[tuple[Tensor, Tensor]]:
+    """Gradients of a part of an output, each with the vector it weighs that part's numbers by."""
+    n = output.numel()
+    if whole:
+        weights: Iterable[Tensor] = (row for row in oneflow.eye(n, dtype=oneflow.float64))
+    else:
+        drawn = oneflow.rand(n, dtype=oneflow.float64)
+        weights = [drawn / drawn.norm() if n else drawn]
+    for weight in weights:
+        seed = weight.to(output.device).reshape(output.shape)
+        seed = seed.to(output.dtype) * 1j if imaginary else seed.to(output.dtype)
+        yield seed.to(output.dtype), weight

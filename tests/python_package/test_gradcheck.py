@@ -1,0 +1,176 @@
+"""gradcheck, gradgradcheck and the strict mode of autograd.functional: PyTorch's verdicts, and its reasons."""
+
+import warnings
+
+import oneflow
+import pytest
+import torch
+
+# What errors must agree on: a phrase of PyTorch's that says which check failed.
+REASONS = [
+    "Jacobian mismatch for output",
+    "Jacobian computed with forward mode mismatch",
+    "Backward is not reentrant",
+    "backward not multiplied by grad_output",
+    "expected to be zero",
+    "to require gradient",
+    "dimension with stride 0",
+    "with the same shape when inputs are perturbed",
+    "with the same dtype when inputs are perturbed",
+    "Expected at least one of",
+    "check_batched_grad",
+    "check_batched_forward_grad",
+    "does not require gradients",
+    "is independent of",
+    "should contain a single Tensor",
+    "invalid length",
+    "not supported together",
+]
+
+
+def _verdict(call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            return next((reason for reason in REASONS if reason in said), "another error")
+
+
+def _real(m):
+    return [m.tensor([[0.3, -1.2], [0.7, 2.0]], dtype=m.float64, requires_grad=True)]
+
+
+def _complex(m):
+    return [m.tensor([0.3 + 1j, -1.2 - 0.5j], dtype=m.complex128, requires_grad=True)]
+
+
+def _two(m):
+    return [*_real(m), m.tensor([0.5, -0.25], dtype=m.float64, requires_grad=True)]
+
+
+def _hooked(change):
+    def function(x):
+        y = x.clone()
+        y.register_hook(change)
+        return y
+
+    return function
+
+
+def _scaled(m, backward, forward):
+    """Twice its input, with derivatives of one's own."""
+
+    class Scaled(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * backward
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * forward
+
+    return Scaled.apply
+
+
+def _uncertain(m):
+    class Uncertain(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (1 + m.rand_like(g) * 1e-7)
+
+    return Uncertain.apply
+
+
+# name: (function of the framework, inputs)
+FUNCTIONS = {
+    "product": (lambda m: lambda x: x * x.sin(), _real),
+    "two inputs, two outputs": (lambda m: lambda x, y: (x @ y, x.sum() * y), _two),
+    "complex": (lambda m: lambda z: z * z.conj() + z.exp(), _complex),
+    "real of complex": (lambda m: lambda z: z.real * z.imag, _complex),
+    "complex of real": (lambda m: lambda x: m.complex(x, x * x), _real),
+    "own derivatives": (lambda m: _scaled(m, 2.0, 2.0), _real),
+    "wrong backward": (lambda m: _scaled(m, 2.1, 2.0), _real),
+    "wrong complex backward": (lambda m: _hooked(lambda g: g * 1j), _complex),
+    "wrong jvp": (lambda m: _scaled(m, 2.0, 2.1), _real),
+    "not linear": (lambda m: _hooked(lambda g: g + 1e-7), _real),
+    "not the same twice": (lambda m: _uncertain(m), _real),
+    "no gradient": (lambda m: lambda x: x.detach() * 2, _real),
+    "no slope": (lambda m: lambda x: x.detach().sign(), _real),
+    "nothing asked": (lambda m: lambda x: x * 2, lambda m: [m.ones(2, dtype=m.float64)]),
+    "expanded": (lambda m: lambda x: x * 2, lambda m: [_real(m)[0].expand(3, 2, 2)]),
+    "shape by value": (lambda m: lambda x: m.cat([x, x]) if (x >= x.detach().round(decimals=9)).all() else x, _real),
+    "dtype by value": (lambda m: lambda x: x.float() if (x >= x.detach().round(decimals=9)).all() else x, _real),
+}
+OPTIONS = [
+    {},
+    {"fast_mode": True},
+    {"check_forward_ad": True, "check_batched_grad": True},
+    {"check_forward_ad": True, "check_backward_ad": False},
+    {"check_forward_ad": True, "check_batched_forward_grad": True, "fast_mode": True},
+    {"check_backward_ad": False},
+    {"check_backward_ad": False, "check_batched_grad": True, "check_forward_ad": True},
+    {"check_batched_forward_grad": True},
+    {"nondet_tol": 1e-3, "raise_exception": False},
+]
+FORWARD = {"check_forward_ad", "check_batched_forward_grad"}
+# Tangents here are those of the backward, hooks included; PyTorch has rules of their own (and no vmap of complex ones).
+TIED = ("wrong backward", "wrong complex backward", "not the same twice", "complex")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradcheck_judges_as_pytorch(name):
+    function, inputs = FUNCTIONS[name]
+    found = []
+    for m in (oneflow, torch):
+        made = function(m)
+        chosen = [o for o in OPTIONS if not (o.keys() & FORWARD and name in TIED)]
+        found.append([_verdict(lambda o=o: m.autograd.gradcheck(made, inputs(m), **o)) for o in chosen])  # noqa: B023
+        if name in ("product", "two inputs, two outputs", "wrong backward"):
+            second = [{}, {"fast_mode": True}, {"check_rev_over_rev": False}]
+            second += [] if name in TIED else [{"check_fwd_over_rev": True}]
+            found[-1] += [_verdict(lambda o=o: m.autograd.gradgradcheck(made, inputs(m), **o)) for o in second]  # noqa: B023
+    ours, theirs = found
+    assert ours == theirs
+
+
+def _vectors(m):
+    return m.tensor([0.5, -1.0, 2.0], dtype=m.float64)
+
+
+SHAPES = {
+    "curved": lambda x: (x**3).sum(),
+    "linear": lambda x: (3 * x).sum(),
+    "apart": lambda x: x.long().double().requires_grad_().clone().sum(),
+    "detached": lambda x: x.detach().sum(),
+    "vector": lambda x: x.exp(),
+    "identity": lambda x: x.clone(),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"])
+def test_strict_mode_refuses_what_pytorch_refuses(name, shape):
+    results = []
+    for m in (oneflow, torch):
+        x = _vectors(m)
+        takes_vector = name not in ("jacobian", "hessian")
+        for options in ({}, {"strict": True}, {"strict": True, "create_graph": True}):
+            size = x if name in ("jvp", "vhp", "hvp") else SHAPES[shape](x)
+            for v in (m.ones_like(size), (m.ones_like(size),) * 2) if takes_vector else (None,):
+                arguments = (SHAPES[shape], x) if v is None else (SHAPES[shape], x, v)
+                found = _verdict(lambda: getattr(m.autograd.functional, name)(*arguments, **options))  # noqa: B023
+                if not isinstance(found, str):
+                    found = [t.detach().tolist() for t in (found if isinstance(found, tuple) else (found,))]
+                results.append(found)
+    half = len(results) // 2
+    assert results[:half] == results[half:]
