@@ -216,8 +216,7 @@ def exports(*arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, st
 def test_a_shell_switches_programs(capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     program = """
-        import importlib
-import importlib.metadata
+        import importlib.metadata
         version = importlib.metadata.version("torch")
         import torch.nn.functional as F, torch
         from pathlib import Path
