@@ -1,7 +1,8 @@
 """``make suites SOURCE=DIR [ARGS=...]``: the tests of another project, from its checkout, on this build.
 
-Two kinds of checkout are known by their files: PyTorch's (its cases are first run on PyTorch itself, and only those
-that pass there count) and OneFlow's. A file runs in processes of its own; a case that crashes or hangs costs itself.
+Kinds of checkout are known by their files: PyTorch's (its cases are first run on PyTorch itself, and only those that
+pass there count), OneFlow's, and those of its libraries flowvision and LiBai. A file runs in processes of its own; a
+case that crashes or hangs costs itself.
 Prints a table and the causes of the failures, and writes everything as JSON for the next run to be compared with.
 """
 
@@ -29,14 +30,15 @@ def main(arguments: list[str] | None = None) -> int:
     source = options.source.resolve()
     kind = next((k for k in KINDS.values() if k.matches(source)), None)
     if kind is None:
-        raise SystemExit(f"{source} holds neither PyTorch's tests (test/test_torch.py, torch/testing) nor OneFlow's")
+        raise SystemExit(f"{source} holds no tests of PyTorch (test/test_torch.py), OneFlow, flowvision or LiBai")
     root = kind.files(source)
-    names = [n for name in options.files for n in _expand(root, name)] or kind.default(source)
+    own = kind.own() if hasattr(kind, "own") else {}
+    names = [n for f in options.files for n in ([f] if f in own else _expand(root, f))] or kind.default(source)
     exclusions = report.Exclusions(HERE / f"{kind.name}.toml")
     files: dict[str, dict[str, Any]] = {}
 
     def one(name: str) -> tuple[str, dict[str, Any]]:
-        return name, _run(kind, source, root / name, name, options, exclusions)
+        return name, _run(kind, source, own.get(name, root / name), name, options, exclusions)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for name, entry in pool.map(one, names):

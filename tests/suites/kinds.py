@@ -120,6 +120,53 @@ class OneFlow:
         placeholders.roots[:] = [str(source)]
 
 
+class _Library:
+    """A library written on OneFlow, from its checkout: a program of ours that trains it, and its own tests."""
+
+    sides = ("ours",)
+    name: str
+    package: str
+    tests: str
+
+    @classmethod
+    def matches(cls, source: Path) -> bool:
+        return (source / cls.package / "__init__.py").is_file() and (source / cls.tests).is_dir()
+
+    @classmethod
+    def files(cls, source: Path) -> Path:
+        return source / cls.tests
+
+    @classmethod
+    def own(cls) -> dict[str, Path]:
+        """Files of this tree that run with the library, by the names they have on the command line."""
+        return {"training": Path(__file__).parent / "programs" / f"{cls.package}_training.py"}
+
+    @classmethod
+    def default(cls, source: Path) -> list[str]:
+        root = cls.files(source)
+        return [*cls.own(), *sorted(str(path.relative_to(root)) for path in root.rglob("test_*.py"))]
+
+    @classmethod
+    def prepare(cls, source: Path, side: str) -> None:
+        os.environ.setdefault("ONEFLOW_CONVENTIONS", "oneflow")
+        os.environ.setdefault("ONEFLOW_TEST_CPU_ONLY", "1")
+        sys.path.insert(0, str(source))
+        importlib.import_module(cls.package)
+        placeholders.roots[:] = [str(source)]
+
+
+class FlowVision(_Library):
+    """flowvision's tests; they need Pillow."""
+
+    name, package, tests = "flowvision", "flowvision", "test"
+
+
+class LiBai(_Library):
+    """LiBai's tests; they need dill, omegaconf, termcolor and tabulate."""
+
+    name, package, tests = "libai", "libai", "tests"
+
+
 class Gpu:
     """This tree's own tests of a GPU, for `python -m suites.gpu`. A context that a fault broke serves nobody again."""
 
@@ -153,4 +200,4 @@ class Gpu:
             return False
 
 
-KINDS: dict[str, Any] = {"pytorch": PyTorch, "oneflow": OneFlow, "gpu": Gpu}
+KINDS: dict[str, Any] = {kind.name: kind for kind in (PyTorch, OneFlow, FlowVision, LiBai, Gpu)}
