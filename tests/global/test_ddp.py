@@ -171,6 +171,17 @@ def test_buffers_are_those_of_the_first_rank() -> None:
     assert first == second
 
 
+def test_buffers_stay_each_ranks_own_under_oneflows_conventions() -> None:
+    def rank() -> float:
+        net = nn.BatchNorm1d(2)
+        net.running_mean.fill_(float(torch.distributed.get_rank()))
+        return DistributedDataParallel(net, broadcast_buffers=False).module.running_mean[0].item()
+
+    assert run_ranks(2, rank) == [0.0, 0.0]
+    with torch.conventions("oneflow"):
+        assert run_ranks(2, rank) == [0.0, 1.0]
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(RuntimeError, match="doesn't have any parameter"):
         DistributedDataParallel(nn.ReLU())

@@ -22,7 +22,8 @@ class conventions:
     - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
     - ``SGD`` dampens the first gradient of momentum too and allows dampening with Nesterov's; PyTorch does neither.
     - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters
-      that a loss does not use, and has the attributes of its module; PyTorch raises.
+      that a loss does not use, and has the attributes of its module; PyTorch raises. With ``broadcast_buffers=False``
+      every rank keeps its own buffers; PyTorch starts with those of the first.
 
     The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
     variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.
