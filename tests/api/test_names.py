@@ -1,4 +1,4 @@
-"""Every name that programs use is there, or excluded with a reason; and the page that says so is the truth."""
+"""Every name that programs use exists or is excluded with a reason, and docs/coverage.md is current."""
 
 import oneflow
 import pytest

@@ -1,4 +1,4 @@
-"""Nodes, hooks, saved tensors, anomaly mode, in-place rules and autograd.functional, beside PyTorch."""
+"""Nodes, hooks, saved tensors, anomaly mode, in-place rules and autograd.functional, compared with PyTorch."""
 
 import gc
 import warnings

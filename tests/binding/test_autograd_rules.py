@@ -1,4 +1,4 @@
-"""Rules of autograd beside PyTorch: views and histories, kept gradients, custom functions, forward mode."""
+"""Rules of autograd compared with PyTorch: views and histories, kept gradients, custom functions, forward mode."""
 
 import oneflow as flow
 import pytest

@@ -1,4 +1,4 @@
-"""utils.checkpoint: gradients, memory, random numbers, determinism, beside PyTorch."""
+"""utils.checkpoint: gradients, memory, random numbers, determinism, compared with PyTorch."""
 
 import oneflow as flow
 import pytest

@@ -1,4 +1,4 @@
-"""One Python object per tensor, for as long as either language holds it; nothing leaks, nothing dies early."""
+"""Each tensor has one Python object while either language holds it; nothing leaks and nothing is freed early."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Hooks, registration, state dictionaries and moves of modules, beside PyTorch."""
+"""Hooks, registration, state dictionaries and moves of modules, compared with PyTorch."""
 
 import copy
 import pickle

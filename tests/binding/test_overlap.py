@@ -1,4 +1,4 @@
-"""Writes whose source and destination share memory: what PyTorch refuses is refused, all else is right."""
+"""Writes whose source and destination overlap: PyTorch's errors, and correct results everywhere else."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""__torch_function__: who is asked, with what, and what subclasses become, beside PyTorch."""
+"""__torch_function__: call order, arguments and the types of results for subclasses, compared with PyTorch."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Sparse COO tensors: making them, taking them apart, sums and products, gradients of embeddings, beside PyTorch."""
+"""Sparse COO tensors: construction, conversion, sums, products and embedding gradients, compared with PyTorch."""
 
 import copy
 import pickle

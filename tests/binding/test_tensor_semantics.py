@@ -1,4 +1,4 @@
-"""Storage, copies, conversions and Python's protocols of tensors, beside PyTorch."""
+"""Storage, copies, conversions and Python's protocols of tensors, compared with PyTorch."""
 
 import copy
 import operator

@@ -1,4 +1,4 @@
-"""Random programs of views and in-place writes beside PyTorch: values, gradients, second gradients and errors.
+"""Random programs of views and in-place writes compared with PyTorch: values, gradients, second gradients and errors.
 
 A program starts from a leaf in some layout (dense, transposed, expanded, channels last, part of a larger memory), makes
 views of views and writes through them. `VIEW_PROGRAMS` says how many programs run (a longer search than CI's).

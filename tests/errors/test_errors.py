@@ -1,4 +1,4 @@
-"""Bad input: the exception class PyTorch raises for it, with a message that says which op and what was wrong."""
+"""Bad input: PyTorch's exception class, with a message that names the op and the fault."""
 
 import oneflow
 import pytest

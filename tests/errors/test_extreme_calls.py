@@ -1,4 +1,4 @@
-"""Extreme integers and empty tensors for every public op: each call returns or raises, soon and without much memory."""
+"""Extreme integers and empty tensors for every public op: each call returns or raises, quickly and in little memory."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A file that cannot grow any more, as on a full disk: what saves raises, and what was saved before is still whole."""
+"""Saving to a full disk: an exception, and the previous file is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: in a loop of kernels, in backward and in a compiled step. Each runs in a child with a deadline."""
+"""Ctrl-C during a loop of kernels, in backward and in a compiled step; each in a child process with a deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes of windows that no image has: huge, zero and negative numbers give PyTorch's exception class, never a crash."""
+"""Impossible window sizes (huge, zero, negative): PyTorch's exception class, never a crash."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: several ranks train as one does on the whole batch."""
+"""DistributedDataParallel: several ranks train as one rank does on the whole batch."""
 
 from __future__ import annotations
 

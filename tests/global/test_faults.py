@@ -1,4 +1,4 @@
-"""Ctrl-C in a wait or a trace, ranks that do not come, jobs that follow each other, a killed launcher: nobody hangs."""
+"""Ctrl-C in a wait or a trace, missing ranks, consecutive jobs, a killed launcher: nothing hangs."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The example's GPT over several ranks: losses of one rank, and bytes on the wire as counted by hand."""
+"""The example's GPT over several ranks: the losses of one rank, and the bytes sent as computed by hand."""
 
 from __future__ import annotations
 

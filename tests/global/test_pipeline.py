@@ -1,4 +1,4 @@
-"""Pipeline stages on different ranks: one rank's losses, eager and compiled, and an order in which they overlap."""
+"""Pipeline stages on different ranks: the losses of one rank, eager and compiled, and overlapping execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op of the table gives on a GPU what it gives on the CPU: values, dtypes, strides, gradients, errors."""
+"""Every op of the table returns the same on a GPU as on the CPU: values, dtypes, strides, gradients, errors."""
 
 import numpy as np
 import oneflow

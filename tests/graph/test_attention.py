@@ -1,4 +1,4 @@
-"""Attention written by hand: in a graph the fused op takes its place, whatever the spelling."""
+"""Hand-written attention: in a graph the fused op replaces it, however it is spelled."""
 
 from __future__ import annotations
 

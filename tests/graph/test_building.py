@@ -1,4 +1,4 @@
-"""What build does to modules: attributes and buffers it writes, parts that run again, gradients that are missing."""
+"""What `build` does to modules: attributes and buffers it writes, shared parts, missing gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a graph: each changes the plan as it says, and no result."""
+"""Options of a graph: each changes the plan as documented, and none changes a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong while a loader feeds a graph: one clear error, all stops, and the graph can be used afterwards."""
+"""Faults while a loader feeds a graph: one clear error, everything stops, and the graph can be used afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each switch of fusion changes the plan as it says, and results by rounding alone."""
+"""Each fusion switch changes the plan as documented, and changes results only by rounding."""
 
 from __future__ import annotations
 

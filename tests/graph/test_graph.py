@@ -1,4 +1,4 @@
-"""nn.Graph: the bits of eager, one trace, no allocations, nested values, state, errors."""
+"""nn.Graph: results bit-equal to eager, one trace, no allocations, nested values, state, errors."""
 
 from __future__ import annotations
 

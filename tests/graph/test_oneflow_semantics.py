@@ -1,4 +1,4 @@
-"""What nn.Graph means as OneFlow states it, beside formulas and eager execution: averages, scales, constants."""
+"""nn.Graph as OneFlow defines it, compared with formulas and eager execution: averages, scales, constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a kept program is used again: modules that change, modes of the thread, stances, threads beside a build."""
+"""When a compiled program is reused: changed modules, thread modes, stances, and threads that run during a build."""
 
 from __future__ import annotations
 

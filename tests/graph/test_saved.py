@@ -1,4 +1,4 @@
-"""Compiled graphs in directories: the same function again, from many threads; what does not fit is named."""
+"""Compiled graphs in directories: the same results from many threads; errors name what does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What imports give while the mock is on, and that nothing of it stays."""
+"""What imports return while the mock is enabled, and that nothing of it remains afterwards."""
 
 from __future__ import annotations
 

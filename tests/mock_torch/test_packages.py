@@ -1,4 +1,4 @@
-"""Packages written for PyTorch train on oneflow, where PyTorch is not installed, with PyTorch's numbers."""
+"""Packages written for PyTorch train on oneflow without PyTorch installed, with PyTorch's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every model equals its reference from the same file of weights, and trains the same eager and as a graph."""
+"""Every model equals its reference with the same weights, and trains the same eager and as a graph."""
 
 from __future__ import annotations
 

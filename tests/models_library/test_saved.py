@@ -1,4 +1,4 @@
-"""Every model of the library as a program on disk: the same bits without the model, from many threads."""
+"""Every model of the library as a saved program: bit-equal results without the model, from many threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training script: a few steps of some models are better than the method without a network, eager and compiled."""
+"""The training script: after a few steps models beat a baseline without a network, eager and compiled."""
 
 from __future__ import annotations
 

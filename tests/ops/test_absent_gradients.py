@@ -1,4 +1,4 @@
-"""Gradients that must not be absent: of values that a write forgets (zeros, as in PyTorch), of many inputs."""
+"""Gradients that are zeros, not None: of values that a write overwrites, and of ops with many inputs."""
 
 import oneflow
 import pytest

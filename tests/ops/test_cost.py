@@ -1,4 +1,4 @@
-"""What ops say they cost equals PyTorch's own counter, for everything that counter knows of."""
+"""The cost that ops state equals PyTorch's flop counter for every op that the counter knows."""
 
 import oneflow
 import pytest

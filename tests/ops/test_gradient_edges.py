@@ -1,4 +1,4 @@
-"""Gradients at NaN, infinity, zero and ties beside PyTorch, whose choices there are conventions rather than limits."""
+"""Gradients at NaN, infinity, zero and ties, where PyTorch's values are conventions rather than limits."""
 
 import math
 

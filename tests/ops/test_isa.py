@@ -1,4 +1,4 @@
-"""The whole table again on every instruction set this machine has, each in a process of its own."""
+"""The tests of the whole table on every instruction set of this machine, each in its own process."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Linear algebra, einsum and Fourier transforms beside PyTorch: values, gradients and exception classes."""
+"""Linear algebra, einsum and Fourier transforms compared with PyTorch: values, gradients and exception classes."""
 
 import numpy as np
 import oneflow

@@ -1,4 +1,4 @@
-"""Ops of several tensors over every pair of dtypes, as PyTorch: the result's dtype and values, or its refusal."""
+"""Ops of several tensors for every pair of dtypes: PyTorch's result dtype and values, or its error."""
 
 import warnings
 

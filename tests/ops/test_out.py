@@ -1,4 +1,4 @@
-"""``out=`` of every function that has it in PyTorch: into any layout, refused or resized as there.
+"""``out=`` of every function that has it in PyTorch, into any layout, with PyTorch's resizes and errors.
 
 The functions and their samples are those of PyTorch's own table of ops, and those of ours that its table lacks.
 """

@@ -1,4 +1,4 @@
-"""Functions written in Python hold what ops hold: PyTorch's values and gradients, traced as eager, on ranks as alone.
+"""Functions written in Python pass the tests of ops: PyTorch's values and gradients, tracing, several ranks.
 
 The samples are those of PyTorch's own table of ops. Which functions these are is found, not listed: everything public
 that is a Python function and has samples there.

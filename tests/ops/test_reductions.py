@@ -1,4 +1,4 @@
-"""Reductions beside PyTorch: `dtype=` casts first, statistics and logarithms of complex numbers, very long rows."""
+"""Reductions compared with PyTorch: `dtype=`, statistics and logarithms of complex numbers, very long rows."""
 
 import numpy as np
 import oneflow

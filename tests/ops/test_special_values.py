@@ -1,4 +1,4 @@
-"""Every op gives PyTorch's result over NaN, infinities, denormals, signed zeros and the ends of each float format."""
+"""Every op returns PyTorch's result for NaN, infinities, denormals, signed zeros and limits of each float format."""
 
 import math
 import warnings

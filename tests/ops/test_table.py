@@ -1,4 +1,4 @@
-"""Every public op of the table gives PyTorch's values, dtypes, strides and exception classes, in all its forms."""
+"""Every public op of the table, in all its forms, returns PyTorch's values, dtypes, strides and exception classes."""
 
 import oneflow
 import pytest

@@ -1,4 +1,4 @@
-"""Convolution and pooling layers beside PyTorch: values, gradients, layouts, initial values, errors."""
+"""Convolution and pooling layers compared with PyTorch: values, gradients, layouts, initial values, errors."""
 
 import numpy as np
 import oneflow

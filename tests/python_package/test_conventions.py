@@ -1,4 +1,4 @@
-"""Whose meaning a call has that PyTorch and OneFlow give different ones, and the switch between them."""
+"""Calls that mean different things in PyTorch and in OneFlow, and the switch between the two meanings."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""oneflow.cuda where there is no GPU: it says why, and nothing crashes."""
+"""oneflow.cuda without a GPU: it reports the reason, and nothing crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The digits example: its data, and that a few epochs already read digits, eagerly and compiled."""
+"""The digits example: its data, and that a few epochs are enough to read digits, eager and compiled."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Distributions beside PyTorch's: densities, moments, entropies, divergences; draws by their statistics."""
+"""Distributions compared with PyTorch's: densities, moments, entropies, divergences; draws by their statistics."""
 
 import math
 import warnings

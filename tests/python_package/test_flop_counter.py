@@ -1,4 +1,4 @@
-"""Operations of models, by module and op, beside PyTorch's counter."""
+"""Operations of models, by module and op, compared with PyTorch's counter."""
 
 import oneflow
 import pytest

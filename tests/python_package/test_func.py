@@ -1,4 +1,4 @@
-"""Functions of functions beside ``torch.func``."""
+"""Function transforms compared with ``torch.func``."""
 
 import oneflow
 import pytest

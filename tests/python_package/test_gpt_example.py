@@ -1,4 +1,4 @@
-"""The GPT example: its helpers, and that a resumed run ends where an uninterrupted one does."""
+"""The GPT example: its helpers, and a resumed run that ends like an uninterrupted one."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""`make test-gpu` and `make bench-gpu` end with a table and a file, also where the driver fails in the middle."""
+"""`make test-gpu` and `make bench-gpu` end with a table and a file, also when the driver fails in the middle."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Passes over one loader: several iterators, passes left half way and begun again, next to PyTorch's loader."""
+"""Several iterators over one loader, abandoned and restarted, compared with PyTorch's loader."""
 
 import itertools
 import pickle

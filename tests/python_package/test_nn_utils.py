@@ -1,4 +1,4 @@
-"""Parametrizations, norms of weights, pruning, fusion, lazy modules and dropout, beside PyTorch."""
+"""Parametrizations, norms of weights, pruning, fusion, lazy modules and dropout, compared with PyTorch."""
 
 import copy
 

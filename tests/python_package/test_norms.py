@@ -1,4 +1,4 @@
-"""Norms, losses and resampling as layers: values, gradients, state and errors beside PyTorch's."""
+"""Norms, losses and resampling as layers: values, gradients, state and errors compared with PyTorch's."""
 
 import numpy as np
 import oneflow

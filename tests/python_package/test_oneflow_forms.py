@@ -1,4 +1,4 @@
-"""Calls in OneFlow's form, by OneFlow's names of arguments, beside PyTorch's results of the same meaning."""
+"""Calls in OneFlow's form, by OneFlow's names of arguments, compared with PyTorch's results of the same meaning."""
 
 import numpy as np
 import oneflow

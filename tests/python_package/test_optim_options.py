@@ -1,4 +1,4 @@
-"""Every optimizer and schedule of torch.optim with every option beside PyTorch: numbers, groups, states, errors."""
+"""Every optimizer and schedule with every option, compared with PyTorch: numbers, groups, states, errors."""
 
 import copy
 import inspect

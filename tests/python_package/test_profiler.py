@@ -1,4 +1,4 @@
-"""The profiler: counts, nesting, sums, memory, threads, failures, files; and that nothing is left behind."""
+"""The profiler: counts, nesting, sums, memory, threads, failures, files; and no state left afterwards."""
 
 import gzip
 import json

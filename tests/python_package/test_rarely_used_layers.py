@@ -1,4 +1,4 @@
-"""Layers that few programs use, beside PyTorch's."""
+"""Layers that few programs use, compared with PyTorch's."""
 
 import oneflow
 import pytest

@@ -1,4 +1,4 @@
-"""Masked reductions, windows, orthogonal polynomials, Bessel functions and spectrograms beside PyTorch."""
+"""Masked reductions, windows, orthogonal polynomials, Bessel functions and spectrograms compared with PyTorch."""
 
 import numpy as np
 import oneflow

@@ -1,4 +1,4 @@
-"""The stub of the compiled module names what the module has, and the other way round."""
+"""The stub of the compiled module lists exactly the names of the module."""
 
 from __future__ import annotations
 
