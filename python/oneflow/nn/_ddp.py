@@ -102,7 +102,7 @@ class DistributedDataParallel(Module):
         self._names = {id(p): name for name, p in named}
         if init_sync and broadcast_parameters:
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
-            keeps = _conventions.are_oneflows() and not broadcast_buffers
+            keeps = conventions.are_oneflows() and not broadcast_buffers
             _broadcast([*module.parameters(), *([] if keeps else module.buffers())], process_group)
         cap = 25.0 if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
