@@ -88,8 +88,8 @@ HOMES: dict[str, tuple[str, ...]] = {
         "range",
     ),
     "_ops": ("ops",),
-    "_segments": ("segment_reduce",),
-    "_sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
+    "_functions.segments": ("segment_reduce",),
+    "_functions.sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
     "_base.symbols": (
         "SymBool",
         "SymFloat",

@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._typed_tensors import of as _tensor_type
+from oneflow._tensor.typed_tensors import of as _tensor_type
 
 _state: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision": "highest", "warn_always": False}
 

@@ -11,6 +11,14 @@ from typing import Any, NamedTuple
 import oneflow
 from oneflow import _oneflow
 from oneflow._base.beside import beside
+from oneflow._linalg import products as _products
+from oneflow._linalg import roots as _roots
+from oneflow._linalg.arguments import epsilon as _epsilon
+from oneflow._linalg.arguments import given as _given
+from oneflow._linalg.arguments import is_complex as _is_complex
+from oneflow._linalg.arguments import need_matrix as _need_matrix
+from oneflow._linalg.arguments import need_square as _need_square
+from oneflow._linalg.arguments import wants_grad as _wants_grad
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -19,50 +27,6 @@ LinAlgError = _oneflow._LinAlgError
 
 # What `check` of the LU factorisation names.
 _CHECK_LU, _CHECK_INV, _CHECK_SOLVE = 1, 2, 3
-
-
-def _given(result: Any, out: Any) -> Any:
-    """The result, in ``out`` where one was given."""
-    if out is None:
-        return result
-    if isinstance(out, Tensor):
-        return oneflow.alias_copy(result, out=out)
-    for r, o in zip(result, out, strict=True):
-        oneflow.alias_copy(r, out=o)
-    return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
-
-
-def _wants_grad(*tensors: Tensor) -> bool:
-    return oneflow.is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
-def _is_complex(dtype: DType) -> bool:
-    return dtype in (oneflow.complex64, oneflow.complex128)
-
-
-def _epsilon(dtype: DType) -> float:
-    return 2.0**-52 if dtype in (oneflow.float64, oneflow.complex128) else 2.0**-23
-
-
-def _need_matrix(A: Tensor, name: str) -> None:
-    if A.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
-
-
-def _need_square(A: Tensor, name: str) -> None:
-    _need_matrix(A, name)
-    if A.shape[-1] != A.shape[-2]:
-        rows, columns = A.shape[-2:]
-        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
-
-
-def _need_float(A: Tensor, name: str) -> None:
-    if not (A.is_floating_point() or _is_complex(A.dtype)):
-        kind = _SCALAR_TYPES.get(str(A.dtype).rpartition(".")[2], str(A.dtype))
-        raise NotImplementedError(f"{name}: Expected a floating point or complex tensor as input. Got {kind}")
-
-
-_SCALAR_TYPES = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool"}
 
 
 # --------------------------------------------------------------------------------------------- factorisations
@@ -727,10 +691,6 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     result = matrix_norm(A, p) * matrix_norm(oneflow.where((info != 0)[..., None, None], 0.0, inverse), p)
     return _given(oneflow.where(info != 0, math.inf, result), out)
 
-
-# Below the helpers, which they import from here.
-from oneflow._linalg import products as _products  # noqa: E402
-from oneflow._linalg import roots as _roots  # noqa: E402
 
 cross, diagonal, multi_dot, vander, vecdot = (
     _products.cross,

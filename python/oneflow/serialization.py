@@ -130,7 +130,7 @@ class _Pickler(_PythonPickler):
             return self._reduce_plain(tensor)
         if type(tensor) is Tensor and not getattr(tensor, "__dict__", None):
             return self._reduce_plain(tensor)
-        from oneflow._tensor import _attributes
+        from oneflow._tensor.methods import _attributes
 
         with DisableTorchFunctionSubclass():
             function, args = self._reduce_plain(tensor)
@@ -479,7 +479,7 @@ def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tenso
         if not (isinstance(kind, type) and issubclass(kind, Tensor)):
             raise pickle.UnpicklingError("a tensor in the file has a class that is no Tensor")
         tensor = Tensor._make_subclass(kind, tensor, tensor.requires_grad)
-    from oneflow._tensor import _set_attributes
+    from oneflow._tensor.methods import _set_attributes
 
     _set_attributes(tensor, state)
     return tensor

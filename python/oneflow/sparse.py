@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow._sparse import check_sparse_tensor_invariants, mm, sum
-from oneflow._sparse_products import addmm
+from oneflow._functions.sparse import check_sparse_tensor_invariants, mm, sum
+from oneflow._functions.sparse_products import addmm
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]

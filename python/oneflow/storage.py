@@ -181,8 +181,6 @@ for _name, _method in {
 
 
 def _typed_storages() -> Any:
-    from oneflow import _typed_storages
-
     return _typed_storages
 
 

@@ -34,6 +34,44 @@ def test_import_is_light():
     assert min(times) < 0.3
 
 
+# Imports each of the modules that `import oneflow` imports, as the first one, into a package that has only the names of
+# the compiled module.
+ALONE = """
+import importlib, sys, types
+import oneflow
+from oneflow import _oneflow
+
+compiled = {name: value for name, value in vars(_oneflow).items() if not name.startswith("__")}
+modules = [name for name in sys.modules if name.startswith("oneflow.") and "_oneflow" not in name]
+for module in modules:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "oneflow" and "_oneflow" not in name]:
+        del sys.modules[name]
+    bare = sys.modules["oneflow"] = types.ModuleType("oneflow")
+    vars(bare).update(compiled, _oneflow=_oneflow, __path__=oneflow.__path__, __file__=oneflow.__file__)
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        print(f"{module}: {error}")
+print(len(modules))
+"""
+
+
+def test_modules_import_in_any_order():
+    out = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert out[:-2] == []
+    assert int(out[-2]) > 50
+
+
+def test_one_table_attaches_every_method():
+    from oneflow._tensor import table
+
+    names = [name for part in table.PARTS for name in part]
+    assert sorted(names) == sorted(set(names)) and len(names) > 120
+    attaching = re.compile(r"setattr\((\w+\.)*Tensor,|^ *(\w+\.)*Tensor\.\w+ = ", re.M)
+    root = Path(oneflow.__file__).parent
+    assert [p for p in root.rglob("*.py") if attaching.search(p.read_text())] == [root / "_tensor" / "table.py"]
+
+
 def test_small_questions():
     x = oneflow.ones(2, 3)
     assert oneflow.is_tensor(x) and not oneflow.is_tensor(1)

@@ -5,7 +5,7 @@ import io
 import oneflow
 import pytest
 import torch
-from oneflow._typed_storages import DTYPES
+from oneflow._tensor.typed_storages import DTYPES
 
 pytestmark = pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 

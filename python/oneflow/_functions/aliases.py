@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oneflow import _oneflow
 from oneflow._oneflow import Tensor
 
@@ -29,6 +31,7 @@ ALIASES = {
 }
 
 __all__ = []
+METHODS: dict[str, Any] = {}
 
 for _alias, _name in ALIASES.items():
     for _suffix in ("", "_"):
@@ -36,4 +39,4 @@ for _alias, _name in ALIASES.items():
             globals()[_alias + _suffix] = getattr(_oneflow, _name + _suffix)
             __all__.append(_alias + _suffix)
         if hasattr(Tensor, _name + _suffix):
-            setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
+            METHODS[_alias + _suffix] = getattr(Tensor, _name + _suffix)

@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.autograd import Function
 
 __all__ = [
     "bilinear",
@@ -260,7 +261,7 @@ def _gamma_function(upper: bool) -> Any:
     sign = -1 if upper else 1
     name = "igammac" if upper else "igamma"
 
-    class Incomplete(oneflow.autograd.Function):
+    class Incomplete(Function):
         @staticmethod
         def forward(ctx: Any, a: Tensor, x: Tensor) -> Tensor:
             ctx.save_for_backward(a, x)
@@ -316,7 +317,7 @@ def _polygamma_(self: Tensor, n: int) -> Tensor:
     return self.copy_(_oneflow.polygamma(n, self))
 
 
-_METHODS = {
+METHODS: dict[str, Any] = {
     "polygamma": _polygamma,
     "polygamma_": _polygamma_,
     "renorm": renorm,
@@ -326,6 +327,3 @@ _METHODS = {
     "igamma_": _inplace(igamma),
     "igammac_": _inplace(igammac),
 }
-
-for _name, _method in _METHODS.items():
-    setattr(Tensor, _name, _method)

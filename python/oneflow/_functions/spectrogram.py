@@ -183,5 +183,4 @@ def istft(
     return signal.squeeze(0) if input.dim() == 2 else signal
 
 
-for _method in (stft, istft):
-    setattr(Tensor, _method.__name__, _method)
+METHODS: dict[str, Any] = {"stft": stft, "istft": istft}

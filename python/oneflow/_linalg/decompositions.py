@@ -7,10 +7,10 @@ import warnings
 from typing import Any, NamedTuple
 
 import oneflow
-from oneflow import _oneflow, linalg
+from oneflow import _oneflow
+from oneflow._linalg.arguments import given, wants_grad
+from oneflow._linalg.products import _wrap
 from oneflow._oneflow import Tensor
-from oneflow.linalg import _given
-from oneflow.linalg import lu_solve as _lu_solve
 
 _C = _oneflow._C
 
@@ -42,14 +42,14 @@ def norm(
     """
     dims = (dim,) if isinstance(dim, int) else dim
     if p == "fro" and (dims is None or len(dims) <= 2):
-        return linalg.vector_norm(input, 2, dims, keepdim, dtype=dtype, out=out)
+        return oneflow.linalg.vector_norm(input, 2, dims, keepdim, dtype=dtype, out=out)
     if p == "nuc":
         dims = tuple(range(input.ndim)) if dims is None else dims
-        return linalg.matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
+        return oneflow.linalg.matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     if isinstance(p, str):
         raise RuntimeError(f"only valid p are 'fro', 'nuc' and numbers, got {p!r} with dim {dim}")
     dims = tuple(range(input.ndim)) if dims is None else dims
-    return linalg.vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype, out=out)
+    return oneflow.linalg.vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype, out=out)
 
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -61,7 +61,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
         tensor([[2., 0.],
                 [1., 2.]])
     """
-    return linalg.cholesky(input, upper=upper, out=out)
+    return oneflow.linalg.cholesky(input, upper=upper, out=out)
 
 
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -73,7 +73,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.2500]])
     """
-    return linalg.inv(input, out=out)
+    return oneflow.linalg.inv(input, out=out)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -85,7 +85,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.2500]])
     """
-    return linalg.pinv(input, rtol=rcond)
+    return oneflow.linalg.pinv(input, rtol=rcond)
 
 
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -97,7 +97,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
         >>> oneflow.allclose(q @ r, oneflow.tensor([[3.0, 1.0], [4.0, 2.0]]))
         True
     """
-    return linalg.qr(input, "reduced" if some else "complete", out=out)
+    return oneflow.linalg.qr(input, "reduced" if some else "complete", out=out)
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
@@ -110,10 +110,10 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     """
     if compute_uv:
         u, s, vh = _C.linalg_svd(input, not some)
-        return _given(_SVD(u, s, vh.mH), out)
+        return given(_SVD(u, s, vh.mH), out)
     rows, columns = input.shape[-2:]
     zeros = [input.new_zeros((*input.shape[:-2], n, n)) for n in (rows, columns)]
-    return _given(_SVD(zeros[0], linalg.svdvals(input), zeros[1]), out)
+    return given(_SVD(zeros[0], oneflow.linalg.svdvals(input), zeros[1]), out)
 
 
 def triangular_solve(
@@ -133,7 +133,7 @@ def triangular_solve(
         tensor([[2.]])
     """
     matrix = A.mT if transpose else A
-    solution = linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
+    solution = oneflow.linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     copy = A.expand(*solution.shape[:-2], *A.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
     if out is not None:
         places = zip((solution, copy), out, strict=True)
@@ -151,7 +151,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
         tensor([[1.],
                 [2.]])
     """
-    return _lu_solve(LU_data, LU_pivots, input, out=out)
+    return oneflow.linalg.lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
@@ -164,8 +164,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
         (tensor([[2.0000, 1.0000],
                 [0.5000, 2.5000]]), tensor([1, 2], dtype=oneflow.int32))
     """
-    packed, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
-    return _given((packed, pivots, info) if get_infos else (packed, pivots), out)
+    packed, pivots, info = oneflow.linalg.lu_factor_ex(A, pivot=pivot)
+    return given((packed, pivots, info) if get_infos else (packed, pivots), out)
 
 
 def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -178,7 +178,7 @@ def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([[-0.6000],
                 [-0.8000]])
     """
-    return linalg.householder_product(input, tau, out=out)
+    return oneflow.linalg.householder_product(input, tau, out=out)
 
 
 def ormqr(
@@ -206,14 +206,14 @@ def ormqr(
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
     packed = input[..., : tau.shape[-1]]
     q = (
-        linalg._reflections(packed, tau, rows)
-        if linalg._wants_grad(input, tau)
+        oneflow.linalg._reflections(packed, tau, rows)
+        if wants_grad(input, tau)
         else (_C.linalg_householder_product(packed, tau, rows))
     )
     q = q.mH if transpose else q
     # Columns stay contiguous, as LAPACK leaves them.
     product = q @ other if left else other @ q
-    return _given(linalg._columns(product), out)
+    return given(oneflow.linalg._columns(product), out)
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
@@ -225,7 +225,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         tensor([[1., 3.],
                 [0., 1.]])
     """
-    return linalg.matrix_power(input, n, out=out)
+    return oneflow.linalg.matrix_power(input, n, out=out)
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
@@ -241,8 +241,8 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         if matrix.dim() != 2:
             raise RuntimeError(f"chain_matmul(): Tensor dimension is {matrix.dim()}, expected 2 instead.")
     if len(matrices) == 1:
-        return _given(matrices[0], out)
-    return linalg.multi_dot(matrices, out=out)
+        return given(matrices[0], out)
+    return oneflow.linalg.multi_dot(matrices, out=out)
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -263,7 +263,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         if 3 not in input.shape:
             raise RuntimeError("no dimension of size 3 in input")
         dim = list(input.shape).index(3)
-    return linalg.cross(input, other, dim=dim, out=out)
+    return oneflow.linalg.cross(input, other, dim=dim, out=out)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
@@ -287,7 +287,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         raise RuntimeError("both dimension lists should have same length")
     if a.dtype != b.dtype:
         raise RuntimeError("tensordot : both inputs should have same dtype")
-    lefts, rights = [linalg._wrap(d, a.ndim) for d in left], [linalg._wrap(d, b.ndim) for d in right]
+    lefts, rights = [_wrap(d, a.ndim) for d in left], [_wrap(d, b.ndim) for d in right]
     for axes in (lefts, rights):
         for d in axes:
             if axes.count(d) > 1:
@@ -311,7 +311,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     k = math.prod(a.shape[d] for d in lefts)
     rows, columns = math.prod(a.shape[d] for d in free_a), math.prod(b.shape[d] for d in free_b)
     product = a.permute(free_a + lefts).reshape(rows, k) @ b.permute(rights + free_b).reshape(k, columns)
-    return _given(product.reshape(shape), out)
+    return given(product.reshape(shape), out)
 
 
 def _randn_like_columns(A: Tensor, columns: int) -> Tensor:
@@ -321,10 +321,10 @@ def _randn_like_columns(A: Tensor, columns: int) -> Tensor:
 def _range_finder(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """A basis of about the range of ``A - M`` (Halko et al., "Finding structure with randomness", 2009)."""
     A = A if M is None else A - M
-    basis = linalg.qr(A @ _randn_like_columns(A, q))[0]
+    basis = oneflow.linalg.qr(A @ _randn_like_columns(A, q))[0]
     for _ in range(niter):
-        basis = linalg.qr(A.mH @ basis)[0]
-        basis = linalg.qr(A @ basis)[0]
+        basis = oneflow.linalg.qr(A.mH @ basis)[0]
+        basis = oneflow.linalg.qr(A @ basis)[0]
     return basis
 
 
@@ -342,7 +342,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     if wide:
         A, M = A.mH, None if M is None else M.mH
     basis = _range_finder(A, q, niter, M)
-    u, s, vh = linalg.svd(basis.mH @ (A if M is None else A - M), full_matrices=False)
+    u, s, vh = oneflow.linalg.svd(basis.mH @ (A if M is None else A - M), full_matrices=False)
     u, v = basis @ u, vh.mH
     return (v, s, u) if wide else (u, s, v)
 
@@ -372,6 +372,3 @@ METHODS: dict[str, Any] = {
     **{f.__name__: f for f in (inverse, pinverse, qr, svd, triangular_solve)},
     **{f.__name__: f for f in (lu_solve, lu, orgqr, ormqr, matrix_power, cross)},
 }
-
-for _name, _method in METHODS.items():
-    setattr(Tensor, _name, _method)

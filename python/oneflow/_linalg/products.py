@@ -8,9 +8,9 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._linalg.arguments import SCALAR_TYPES, given, is_complex, need_float, need_matrix
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
-from oneflow.linalg import _SCALAR_TYPES, _given, _is_complex, _need_float, _need_matrix, inv, solve, svdvals
 
 _C = _oneflow._C
 
@@ -32,7 +32,7 @@ def vector_norm(
     """
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
-    return _given(_C.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
+    return given(_C.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
 
 
 def matrix_norm(
@@ -52,8 +52,8 @@ def matrix_norm(
         tensor(5.)
     """
     name = "linalg.matrix_norm"
-    _need_matrix(A, name)
-    _need_float(A, name)
+    need_matrix(A, name)
+    need_float(A, name)
     if isinstance(dim, int) or len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
     rows, columns = (_wrap(d, A.ndim) for d in dim)
@@ -69,7 +69,7 @@ def matrix_norm(
     if dtype is not None:
         A = A.to(dtype)
     if ord == "nuc" or abs(ord) == 2:
-        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        values = oneflow.linalg.svdvals(A.movedim((rows, columns), (-2, -1)))
         if ord == "nuc":
             result = values.sum(-1)
         elif ord == 2:
@@ -78,13 +78,13 @@ def matrix_norm(
             result = values.amin(-1)
         if keepdim:
             result = result.unsqueeze(-1).unsqueeze(-1).movedim((-2, -1), (rows, columns))
-        return _given(result, out)
+        return given(result, out)
     # Sums of columns for 1, of rows for inf.
     summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
     if not keepdim and over > summed:
         over -= 1
     sums = vector_norm(A, 1, summed, keepdim)
-    return _given(sums.amax(over, keepdim=keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim), out)
+    return given(sums.amax(over, keepdim=keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim), out)
 
 
 def _wrap(d: int, ndim: int) -> int:
@@ -170,7 +170,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
         result = result.squeeze(0)
     if last == 1:
         result = result.squeeze(-1)
-    return _given(result, out)
+    return given(result, out)
 
 
 def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -194,9 +194,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
         >>> oneflow.linalg.vecdot(oneflow.tensor([1.0, 2.0]), oneflow.tensor([3.0, 4.0]))
         tensor(11.)
     """
-    if not (x.is_floating_point() or _is_complex(x.dtype)):
-        return _given((x * y).sum(dim), out)
-    return _given((x.conj() * y).sum(dim), out)
+    if not (x.is_floating_point() or is_complex(x.dtype)):
+        return given((x * y).sum(dim), out)
+    return given((x.conj() * y).sum(dim), out)
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
@@ -206,7 +206,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     >>> oneflow.linalg.cross(oneflow.tensor([1.0, 0.0, 0.0]), oneflow.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    return _given(_C.linalg_cross(input, other, dim=dim), out)
+    return given(_C.linalg_cross(input, other, dim=dim), out)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -234,7 +234,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
         raise RuntimeError("N must be greater than 1.")
     n = (x.shape[-1] if x.ndim else 1) if N is None else N
     dtype = (
-        x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in _SCALAR_TYPES else oneflow.int64
+        x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in SCALAR_TYPES else oneflow.int64
     )
     x = oneflow.atleast_1d(x)
     one = x.new_ones((*x.shape, 1)).to(dtype)
@@ -259,7 +259,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
             f"but got {math.prod(rest)} != {math.prod(first)}"
         )
     n = math.prod(first)
-    return _given(inv(A.reshape(n, n)).reshape(*rest, *first), out)
+    return given(oneflow.linalg.inv(A.reshape(n, n)).reshape(*rest, *first), out)
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -279,4 +279,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
             f"but got {n} != {m}"
         )
-    return _given(solve(A.reshape(n, n), B.flatten()).reshape(tuple(shape)), out)
+    return given(oneflow.linalg.solve(A.reshape(n, n), B.flatten()).reshape(tuple(shape)), out)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from oneflow import Tensor, linalg
+import oneflow
+from oneflow import Tensor
+from oneflow._linalg.arguments import given, need_float, need_square
 from oneflow.autograd import Function
-from oneflow.linalg import _given, _need_float, _need_square
 
 
 class _Polar(NamedTuple):
@@ -22,7 +23,7 @@ class _Sylvester(Function):
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, C: Tensor) -> Tensor:
-        values, vectors = linalg.eigh(X)
+        values, vectors = oneflow.linalg.eigh(X)
         sums = values.unsqueeze(-1) + values.unsqueeze(-2)
         Y = vectors @ ((vectors.mH @ C @ vectors) / sums) @ vectors.mH
         ctx.save_for_backward(X, Y)
@@ -38,7 +39,7 @@ class _Sylvester(Function):
 class _Sqrth(Function):
     @staticmethod
     def forward(ctx: Any, A: Tensor) -> Tensor:
-        values, vectors = linalg.eigh(A)
+        values, vectors = oneflow.linalg.eigh(A)
         X = (vectors * values.sqrt().unsqueeze(-2)) @ vectors.mH
         ctx.save_for_backward(X)
         return X
@@ -51,7 +52,7 @@ class _Sqrth(Function):
 class _PolarFactors(Function):
     @staticmethod
     def forward(ctx: Any, A: Tensor) -> tuple[Tensor, Tensor]:
-        u, s, vh = linalg.svd(A, full_matrices=False)
+        u, s, vh = oneflow.linalg.svd(A, full_matrices=False)
         U, H = u @ vh, (vh.mH * s.unsqueeze(-2)) @ vh
         ctx.save_for_backward(U, H)
         return U, H
@@ -62,7 +63,7 @@ class _PolarFactors(Function):
         U, H = ctx.saved_tensors
         inside = U.mH @ grad_U
         S = _Sylvester.apply(H, inside - grad_H @ H)
-        outside = linalg.solve(H, grad_U - U @ inside, left=False)
+        outside = oneflow.linalg.solve(H, grad_U - U @ inside, left=False)
         return U @ (S - S.mH + grad_H) + outside
 
 
@@ -81,8 +82,8 @@ def matrix_sqrth(A: Tensor) -> Tensor:
         tensor([[2., 0.],
                 [0., 3.]])
     """
-    _need_float(A, "linalg.matrix_sqrth")
-    _need_square(A, "linalg.matrix_sqrth")
+    need_float(A, "linalg.matrix_sqrth")
+    need_square(A, "linalg.matrix_sqrth")
     return _Sqrth.apply(A)
 
 
@@ -101,7 +102,7 @@ def polar(A: Tensor, *, out: Any = None) -> Any:
         tensor([[3., 0.],
                 [0., 2.]])
     """
-    _need_float(A, "linalg.polar")
+    need_float(A, "linalg.polar")
     if A.ndim < 2 or A.shape[-2] < A.shape[-1]:
         raise RuntimeError(f"linalg.polar: expected a matrix with m >= n, but got shape {list(A.shape)}")
-    return _given(_Polar(*_PolarFactors.apply(A)), out)
+    return given(_Polar(*_PolarFactors.apply(A)), out)

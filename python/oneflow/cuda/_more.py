@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow import Tensor, _typed_tensors, random
+from oneflow import Tensor, random
 from oneflow._base.refusals import refuse, refuse_class
+from oneflow._tensor import typed_tensors
 
 __all__ = [
     "get_arch_list",
@@ -123,7 +124,7 @@ CUDAGraph: Any = refuse_class("oneflow.cuda.CUDAGraph", "use oneflow.nn.Graph")
 graph = refuse("oneflow.cuda.graph", "use oneflow.nn.Graph")
 make_graphed_callables = refuse("oneflow.cuda.make_graphed_callables", "use oneflow.nn.Graph")
 
-for _kind in _typed_tensors.DTYPES:
-    globals()[f"{_kind}Tensor"] = _typed_tensors.make(f"{_kind}Tensor", "cuda")
+for _kind in typed_tensors.DTYPES:
+    globals()[f"{_kind}Tensor"] = typed_tensors.make(f"{_kind}Tensor", "cuda")
     __all__.append(f"{_kind}Tensor")
 __all__ += ["CUDAGraph", "graph", "make_graphed_callables"]

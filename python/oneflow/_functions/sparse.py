@@ -344,7 +344,7 @@ def text(tensor: Tensor) -> str:
     return "tensor(" + (",\n" + pad).join(lines) + (", requires_grad=True)" if tensor.requires_grad else ")")
 
 
-_METHODS = (
+_OWN = (
     _indices,
     _values,
     indices,
@@ -358,7 +358,9 @@ _METHODS = (
     to_sparse,
     sparse_mask,
 )
-for _method in _METHODS:
-    setattr(Tensor, _method.__name__, _method)
-Tensor._dimI = sparse_dim  # type: ignore[attr-defined]
-Tensor._dimV = dense_dim  # type: ignore[attr-defined]
+METHODS: dict[str, Any] = {
+    **{method.__name__: method for method in _OWN},
+    "to_sparse_coo": to_sparse,
+    "_dimI": sparse_dim,
+    "_dimV": dense_dim,
+}

@@ -162,7 +162,7 @@ def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     raise RuntimeError("there is no provider for Intel's GPUs")
 
 
-_METHODS = (
+_OWN = (
     rare.dequantize,
     rare.ger,
     contiguous_,
@@ -175,10 +175,8 @@ _METHODS = (
     resize_as,
     xpu,
 )
-
-for _function in _METHODS:
-    setattr(Tensor, _function.__name__, _function)
-for _name in (
+# Functions of the package that are methods too.
+_FUNCTIONS = (
     "cast",
     "in_top_k",
     "mish",
@@ -190,7 +188,10 @@ for _name in (
     "softplus",
     "softsign",
     "sspaddmm",
-):
-    setattr(Tensor, _name, _method(_name))
-Tensor.is_offloaded = property(is_offloaded)  # type: ignore[assignment]
-Tensor.to_sparse_coo = Tensor.to_sparse  # type: ignore[method-assign]
+)
+
+METHODS: dict[str, Any] = {
+    **{method.__name__: method for method in _OWN},
+    **{name: _method(name) for name in _FUNCTIONS},
+    "is_offloaded": property(is_offloaded),
+}

@@ -1,7 +1,4 @@
-"""Methods made of others: views that a tensor takes of itself in place, transposes, and functions called as methods.
-
-Attached to the class at import.
-"""
+"""Methods made of others: views that a tensor takes of itself in place, transposes, and functions called as methods."""
 
 from __future__ import annotations
 
@@ -10,7 +7,9 @@ from typing import Any
 from oneflow import _oneflow
 from oneflow._functions.sets import histogram, unique, unique_consecutive
 from oneflow._oneflow import Tensor
-from oneflow._tensor import _asked
+from oneflow._tensor.methods import _asked
+
+_IN_PLACE = ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
 
 
 def _in_place(name: str) -> Any:
@@ -61,10 +60,9 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return _oneflow.where(condition, self, other)
 
 
-for _method in (histogram, unique, unique_consecutive, where):
-    setattr(_oneflow.Tensor, _method.__name__, _asked(_method))
-for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
-    setattr(_oneflow.Tensor, f"{_name}_", _in_place(_name))
-_views: Any = _oneflow.Tensor
-_views.H = property(_hermitian)
-_views.mH = property(_matrix_hermitian)
+METHODS: dict[str, Any] = {
+    **{method.__name__: _asked(method) for method in (histogram, unique, unique_consecutive, where)},
+    **{f"{name}_": _in_place(name) for name in _IN_PLACE},
+    "H": property(_hermitian),
+    "mH": property(_matrix_hermitian),
+}

@@ -8,10 +8,11 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-from oneflow import _oneflow, _tensor_str, overrides
+from oneflow import _oneflow, overrides
 from oneflow._base import conventions
 from oneflow._functions import queries
 from oneflow._oneflow import Tensor
+from oneflow._tensor import printing
 
 _C = _oneflow._C
 
@@ -31,7 +32,7 @@ def _asked(method: Any) -> Any:
 
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
     with overrides.DisableTorchFunctionSubclass():
-        return _tensor_str.tensor_str(self, tensor_contents)
+        return printing.tensor_str(self, tensor_contents)
 
 
 def __format__(self: Tensor, format_spec: str) -> str:
@@ -405,7 +406,7 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
     return self.reciprocal() * other
 
 
-_METHODS = {
+METHODS: dict[str, Any] = {
     "__rdiv__": __rdiv__,
     "allclose": queries.allclose,
     "equal": queries.equal,
@@ -442,6 +443,3 @@ _METHODS = {
     "imag": _part("imaginary", 1),
     **{name: _never(name) for name in _NEVER},
 }
-
-for _name, _method in _METHODS.items():
-    setattr(_oneflow.Tensor, _name, _method)

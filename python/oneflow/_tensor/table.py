@@ -1,0 +1,26 @@
+"""Every method of Tensor that is written in Python: the one place that attaches any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow._functions import aliases, native, sparse, spectrogram
+from oneflow._linalg import decompositions
+from oneflow._oneflow import Tensor
+from oneflow._tensor import methods, rare_methods, views
+
+# From the files that hold them; no name stands in two.
+PARTS: tuple[dict[str, Any], ...] = (
+    aliases.METHODS,
+    native.METHODS,
+    sparse.METHODS,
+    spectrogram.METHODS,
+    decompositions.METHODS,
+    methods.METHODS,
+    views.METHODS,
+    rare_methods.METHODS,
+)
+
+for _part in PARTS:
+    for _name, _method in _part.items():
+        setattr(Tensor, _name, _method)
