@@ -8,7 +8,7 @@ from typing import Any
 
 from benches.conv import SECTIONS as CONV
 from benches.generate import generate
-from benches.kernels import kernels, products
+from benches.kernels import elementwise, kernels, products
 from benches.loader import loader
 from benches.models import autocast, train
 
@@ -91,6 +91,7 @@ SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
     "mlp": mlp,
     "products": products,
     "kernels": kernels,
+    "elementwise": elementwise,
     "train": train,
     "autocast": autocast,
     "generate": generate,

@@ -139,3 +139,50 @@ def kernels(torch: Any, device: str) -> Iterator[Case]:
         p.grad = randn(10_600_000)
         update = getattr(torch.optim, name)([p], lr=1e-4, **arguments)
         yield f"{name} {arguments or 'default'}, 10.6 M", update.step
+
+
+def elementwise(torch: Any, device: str) -> Iterator[Case]:
+    """What programs call now and then: sequences, draws, running and counting ops, bytes and half types."""
+    F = torch.nn.functional
+    x = torch.randn(1 << 20, device=device)
+    square = x.view(1024, 1024)
+    for name in ("lgamma", "digamma", "erfinv", "erfc"):
+        f, y = getattr(torch, name), x.clamp(-0.99, 0.99) if name == "erfinv" else x
+        yield f"{name}, 1 M", lambda f=f, y=y: f(y)
+    yield "linspace, 1 M", lambda: torch.linspace(0, 1, 1 << 20, device=device)
+    yield "arange, 1 M", lambda: torch.arange(float(1 << 20), device=device)
+    yield "eye 1000", lambda: torch.eye(1000, device=device)
+    for n in (1000, 100_000):
+        yield f"randperm {n}", lambda n=n: torch.randperm(n, device=device)
+    weights = torch.rand(64, 1000, device=device)
+    for replacement in (True, False):
+        yield (
+            f"multinomial 100 of 64x1000{', with replacement' if replacement else ''}",
+            lambda r=replacement: torch.multinomial(weights, 100, replacement=r),
+        )
+    holes = torch.where(x > 2, float("nan"), x)
+    yield "nansum, 1 M", lambda: torch.nansum(holes)
+    yield "nansum of rows, 1 M", lambda: torch.nansum(holes.view(1024, 1024), 1)
+    for dim in (1, 0):
+        yield f"cummax along {dim}, 1 M", lambda d=dim: torch.cummax(square, d)
+    ids = torch.randint(0, 1000, (100_000,), device=device)
+    for n, span in ((4, 1000), (1000, 2000), (1000, 1 << 40)):
+        others = torch.randint(0, span, (n,), device=device)
+        yield f"isin 100 K of {n} below {span}", lambda o=others: torch.isin(ids, o)
+    images, grid = torch.randn(4, 16, 64, 64, device=device), torch.rand(4, 64, 64, 2, device=device) * 2 - 1
+    for mode in ("bilinear", "nearest", "bicubic"):
+        yield (
+            f"grid_sample {mode} 4x16x64x64",
+            lambda m=mode: F.grid_sample(images, grid, mode=m, align_corners=False),
+        )
+    half, other = x.bfloat16(), (x.abs() + 0.1).bfloat16()
+    for f in (torch.neg, torch.abs, torch.sqrt):
+        yield f"bfloat16 {f.__name__}, 1 M", lambda f=f: f(half)
+    for f in (torch.add, torch.div):
+        yield f"bfloat16 {f.__name__}, 1 M", lambda f=f: f(half, other)
+    truths = [torch.rand(1 << 20, device=device) > 0.5 for _ in range(2)]
+    data = [torch.randint(0, 255, (1 << 20,), dtype=torch.uint8, device=device) for _ in range(2)]
+    for kind, pair in (("bool", truths), ("uint8", data)):
+        for f in (torch.logical_and, torch.logical_xor, torch.bitwise_and, torch.eq, torch.lt):
+            yield f"{kind} {f.__name__}, 1 M", lambda f=f, p=pair: f(*p)
+        yield f"{kind} logical_not, 1 M", lambda p=pair: torch.logical_not(p[0])
