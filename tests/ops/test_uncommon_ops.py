@@ -1,4 +1,4 @@
-"""Running extremes, membership, sequences, draws, sampled images and bytes beside PyTorch, in every dtype and layout."""
+"""Running extremes, membership, sequences, draws, sampled images and bytes beside PyTorch, by dtype and layout."""
 
 import itertools
 
