@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from oneflow.autograd import forward_ad, functional, graph, profiler
+from typing import TYPE_CHECKING, Any
+
+from oneflow._base.lazy import LazyNames as _LazyNames
+from oneflow.autograd import forward_ad, graph
 from oneflow.autograd._engine import backward, grad
 from oneflow.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from oneflow.autograd.function import Function
@@ -15,6 +18,9 @@ from oneflow.autograd.grad_mode import (
 )
 from oneflow.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from oneflow.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from oneflow.autograd import functional, profiler
 
 __all__ = [
     "Function",
@@ -36,3 +42,13 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+_lazy = _LazyNames(__name__, ("functional", "profiler"))
+
+
+def __getattr__(name: str) -> Any:
+    return _lazy.find(name)
+
+
+def __dir__() -> list[str]:
+    return _lazy.dir()
