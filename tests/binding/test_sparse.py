@@ -257,3 +257,23 @@ def test_rows_are_added_in_place_where_source_and_result_share_memory():
         return plain(x)
 
     both(f)
+
+
+@pytest.mark.parametrize("sparse_dim", [1, 2])
+@pytest.mark.parametrize("name", ["to_dense", "square", "sum", "mm", "mul"])
+def test_gradients_through_to_sparse(name, sparse_dim):
+    programs = {
+        "to_dense": lambda m, s, w: (s.to_dense() * w).sum(),
+        "square": lambda m, s, w: (s.to_dense() ** 2).sum(),
+        "sum": lambda m, s, w: m.sparse.sum(s),
+        "mm": lambda m, s, w: m.sparse.mm(s, w).sum(),
+        "mul": lambda m, s, w: (s.coalesce() * 3).to_dense().mul(w).sum(),
+    }
+    if name == "mm" and sparse_dim == 1:
+        pytest.skip("PyTorch multiplies matrices that are sparse in both dimensions")
+    grads = []
+    for m in (flow, torch):
+        x = m.tensor([[1.0, 0.0], [2.0, 3.0]], dtype=m.float64).requires_grad_()
+        programs[name](m, x.to_sparse(sparse_dim), m.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=m.float64)).backward()
+        grads.append(x.grad.tolist())
+    assert grads[0] == grads[1]

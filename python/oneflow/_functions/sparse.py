@@ -289,11 +289,30 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
     n = self.dim() if sparse_dim is None else sparse_dim
     if not 0 < n <= self.dim():
         raise RuntimeError(f"to_sparse(): sparse_dim {n} is outside [1, {self.dim()}]")
-    rows = self.detach() != 0
-    rows = rows.reshape(*self.shape[:n], -1).any(-1) if n < self.dim() else rows
+    return _ToSparse.apply(self, n) if self.requires_grad else _entries(self, n)
+
+
+def _entries(dense: Tensor, n: int) -> Tensor:
+    """The entries that are not zero, sparse in the first ``n`` dimensions."""
+    dense = dense.detach()
+    rows = dense != 0
+    rows = rows.reshape(*dense.shape[:n], -1).any(-1) if n < dense.dim() else rows
     at = rows.nonzero().t().contiguous()
-    kept = self.detach()[tuple(at)]
-    return _C._sparse_coo(at, kept, list(self.shape), True)
+    return _C._sparse_coo(at, dense[tuple(at)], list(dense.shape), True)
+
+
+class _ToSparse(Function):
+    """Entries that are left out count as no function of the tensor, as everywhere with sparse tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, n: int) -> Tensor:
+        ctx.pattern = _entries(x, n)
+        return ctx.pattern.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        dense = _C._sparse_to_dense(grads[0]) if grads[0].is_sparse else grads[0]
+        return _C._sparse_to_dense(_C._sparse_mask(dense.contiguous(), ctx.pattern)), None
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
