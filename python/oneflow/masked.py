@@ -58,11 +58,11 @@ def _greatest(dtype: oneflow.dtype) -> float:
 
 
 def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
-    """Every dimension once, from the outermost."""
+    """Every dimension once, from the outermost; all of them where none is named."""
     n = input.dim()
-    if dim is None:
+    wanted = (dim,) if isinstance(dim, int) else tuple(dim or ())
+    if not wanted:
         return tuple(range(n))
-    wanted = (dim,) if isinstance(dim, int) else tuple(dim)
     if n == 0:
         for d in wanted:
             if d not in (-1, 0):
@@ -99,7 +99,7 @@ def sum(
 
 def prod(
     input: Tensor,
-    dim: _Dims = None,
+    dim: _Dims | list[int] = None,
     *,
     keepdim: bool = False,
     dtype: oneflow.dtype | None = None,
@@ -113,7 +113,10 @@ def prod(
         tensor(4.)
     """
     kept = _filled(input, mask, 1)
-    dims = _dims(input, dim)
+    if isinstance(dim, list) and not dim:
+        # As PyTorch's: a list without dimensions reduces none, a tuple without any reduces all.
+        return kept if dtype is None else kept.to(dtype)
+    dims = _dims(input, tuple(dim) if isinstance(dim, list) else dim)
     if not dims:
         return kept.prod(dtype=dtype)
     for d in reversed(dims):
@@ -318,7 +321,8 @@ def var(
         oneflow.real(away * away.conj()) if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask
     )
     left = (_count(input, dims, keepdim, mask) - less).clamp(min=0)
-    return squares / left.to(squares.dtype)
+    # A complex dtype stays.
+    return squares.to(x.dtype) / left.to(x.dtype)
 
 
 def std(
