@@ -22,7 +22,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         True
         >>> oneflow.use_deterministic_algorithms(False)
     """
-    _state.update(deterministic=bool(mode), warn_only=bool(warn_only))
+    for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}"
+            )
+    _state.update(deterministic=mode, warn_only=warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -282,6 +287,8 @@ def compiled_with_cxx11_abi() -> bool:
 
 def _check_with(error_type: type[Exception], cond: Any, message: Any = None) -> None:
     """Raise ``error_type`` unless ``cond``; ``message`` is a function that gives the text."""
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if not cond:
         raise error_type("Expected cond to be True" if message is None else str(message()))
 
@@ -290,6 +297,8 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Any 
     """Raise ``error_type`` unless all elements are true. A trace has no elements to look at: it passes."""
     if not isinstance(cond, oneflow.Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype != oneflow.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     if not _oneflow._is_tracing():
         _check_with(error_type, cond.all().item(), message)
 

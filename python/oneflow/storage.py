@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ def _copy_from(self: UntypedStorage, source: Any, non_blocking: bool = False) ->
 def _fill(self: UntypedStorage, value: int) -> UntypedStorage:
     self._tensor().fill_(value)
     return self
+
+
+def _size_in_memory(self: UntypedStorage) -> int:
+    return object.__sizeof__(self) + self.nbytes()
 
 
 def _has_elements(storage: Any) -> None:
@@ -174,6 +179,7 @@ for _name, _method in {
     "cpu": _on_cpu,
     "untyped": lambda self: self,
     "__repr__": _show,
+    "__sizeof__": _size_in_memory,
     "__reduce_ex__": _reduce,
     "is_cuda": property(lambda self: self.device.type == "cuda"),
 }.items():
@@ -229,6 +235,36 @@ class TypedStorage:
     @classmethod
     def _of_file(cls, filename: Any, shared: bool, size: int, dtype: Any) -> TypedStorage:
         return cls(wrap_storage=_from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
+
+    @classmethod
+    def _of_buffer(
+        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *, dtype: Any
+    ) -> TypedStorage:
+        item = dtype.itemsize
+        if byte_order not in (None, "native", "little", "big") or (byte_order is None and item > 1):
+            raise ValueError(f"from_buffer(): byte_order must be 'native', 'little' or 'big', got {byte_order!r}")
+        data = memoryview(buffer).cast("B")[offset:]
+        data = data if count < 0 else data[: count * item]
+        if dtype is oneflow.bool:
+            return cls([bool(byte) for byte in data], dtype=dtype)
+        if len(data) % item or len(data) < count * item:
+            raise ValueError(f"from_buffer(): {len(data)} bytes do not hold {max(count, 1)} elements of {item} bytes")
+        storage = _from_bytes(bytes(data))
+        if byte_order not in (None, "native", sys.byteorder):
+            storage.byteswap(dtype)
+        return cls(wrap_storage=storage, dtype=dtype)
+
+    @classmethod
+    def from_buffer(cls, *args: Any, dtype: Any = None, **options: Any) -> TypedStorage:
+        """A copy of the elements in a buffer, from ``offset``, in a byte order: "native", "little" or "big".
+
+        Raises:
+            ValueError: the bytes are not a whole number of elements.
+        """
+        return cls._of_buffer(*args, dtype=dtype or cls.dtype or oneflow.get_default_dtype(), **options)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def type(self, dtype: Any = None) -> Any:
         """The name of the storage's type; with a dtype or such a name, a copy of that dtype."""

@@ -30,7 +30,7 @@ class NamedDtype:
     def is_signed(self) -> bool:
         """Whether it holds negative numbers."""
         if self._kind == "none":
-            raise RuntimeError(f"is_signed is not defined for {self._name}")
+            raise RuntimeError(f"is_signed is not supported for quantized types ({self._name})")
         return self._kind != "uint" and self._name != "float8_e8m0fnu"
 
     def __repr__(self) -> str:

@@ -243,11 +243,18 @@ def is_shared(self: Tensor) -> bool:
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: host memory is not pinned.
 
+    Raises:
+        RuntimeError: there is no GPU that pinned memory would serve.
+
     Example::
 
         >>> oneflow.cuda.is_available() or oneflow.ones(1).is_pinned()
         False
     """
+    import oneflow
+
+    if not oneflow.cuda.is_available():
+        raise RuntimeError("pin_memory(): found no GPU: memory is pinned for copies to one")
     return self
 
 
@@ -258,8 +265,8 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
     return oneflow.from_numpy(array) if getattr(array, "shape", None) is not None else oneflow.tensor(array)
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """A tensor of this dtype: of the given sizes, uninitialised, or with the given data.
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
+    """A tensor of this dtype: of the given sizes, uninitialised, with the given data or over the given storage.
 
     Example::
 
@@ -269,6 +276,10 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     import oneflow
 
     device = self.device if device is None else device
+    if size is not None:
+        args = (*args, oneflow.Size(size))
+    if len(args) == 1 and isinstance(args[0], (oneflow.UntypedStorage, oneflow.TypedStorage)):
+        return oneflow.empty((0,), dtype=self.dtype, device=args[0].device).set_(args[0])
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], oneflow.Size):
         return oneflow.tensor(args[0], dtype=self.dtype, device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):
@@ -298,8 +309,25 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
         >>> oneflow.tensor([1.0, 2.0]).map_(oneflow.tensor([3.0, 4.0]), lambda a, b: a * b)
         tensor([3., 8.])
     """
-    pairs = zip(self.detach().flatten().tolist(), tensor.detach().expand_as(self).flatten().tolist(), strict=True)
-    return _filled(self, [callable(a, b) for a, b in pairs])
+    return _mapped(self, (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element by ``callable`` of it and of those of two other tensors. One Python call an element: slow.
+
+    Example::
+
+        >>> oneflow.tensor([1.0]).map2_(oneflow.tensor([2.0]), oneflow.tensor([3.0]), lambda a, b, c: a + b * c)
+        tensor([7.])
+    """
+    return _mapped(self, (x, y), callable)
+
+
+def _mapped(self: Tensor, others: tuple[Tensor, ...], callable: Any) -> Tensor:
+    if any(tensor.requires_grad for tensor in (self, *others)):
+        raise RuntimeError("Can't call map_() or map2_() on a Variable that requires grad. Use var.detach() instead.")
+    columns = [self.flatten().tolist(), *(tensor.expand_as(self).flatten().tolist() for tensor in others)]
+    return _filled(self, [callable(*row) for row in zip(*columns, strict=True)])
 
 
 def _filled(self: Tensor, values: list[Any]) -> Tensor:
@@ -430,6 +458,7 @@ METHODS: dict[str, Any] = {
     "new": _asked(new),
     "apply_": _asked(apply_),
     "map_": _asked(map_),
+    "map2_": _asked(map2_),
     "module_load": _asked(module_load),
     "record_stream": record_stream,
     "is_distributed": is_distributed,

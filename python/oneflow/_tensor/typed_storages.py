@@ -44,6 +44,10 @@ class StorageType(type):
         """The first ``size`` elements of a file."""
         return TypedStorage._of_file(filename, shared, size, cls.dtype)
 
+    def from_buffer(cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0) -> TypedStorage:
+        """A copy of the elements in a buffer."""
+        return TypedStorage._of_buffer(buffer, byte_order, count, offset, dtype=cls.dtype)
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype and instance.device.type == "cpu"
 

@@ -41,6 +41,8 @@ class TensorType(type):
             if given.dtype != cls.dtype:
                 raise TypeError(f"expected {cls.__name__} (got {given.type()})")
             return given.detach()
+        if len(args) == 1 and isinstance(args[0], (oneflow.UntypedStorage, oneflow.TypedStorage)):
+            return oneflow.empty((0,), dtype=cls.dtype, device=args[0].device).set_(args[0])
         if len(args) == 1 and not isinstance(args[0], (int, oneflow.Size)):
             return oneflow.tensor(args[0], dtype=cls.dtype, device=device)
         sizes = tuple(args[0]) if len(args) == 1 and isinstance(args[0], oneflow.Size) else args or (0,)
@@ -72,6 +74,8 @@ def of(name: Any) -> tuple[Any, str]:
     Raises:
         TypeError: it is neither.
     """
+    if name is Tensor:
+        return oneflow.get_default_dtype(), "cpu"
     if isinstance(name, TensorType):
         return name.dtype, name.device_type
     place, _, kind = str(name).rpartition(".")
