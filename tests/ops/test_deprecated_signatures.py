@@ -1,6 +1,7 @@
 """Signatures that PyTorch has deprecated: a factor that stands before what it multiplies."""
 
 import itertools
+import warnings
 
 import oneflow
 import pytest
@@ -60,6 +61,33 @@ def test_old_order(name, form):
         check_equal(*outcomes)
         served += 1
     assert served >= 2
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_old_order_warns(name):
+    calls = [c for c in _calls(oneflow, name) if c[0] in ((), (1,), (0, 1))]
+    for at, args in calls:
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                getattr(oneflow, name)(*args)
+        except TypeError:
+            continue
+        assert [str(w.message).startswith(f"This overload of {name} is deprecated") for w in caught] == [True] * bool(
+            at
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float32"])
+def test_a_tensor_without_dimensions_stands_for_a_factor(dtype):
+    for args in ((2, 5, 2), (2, 0, 3)):
+        ours, theirs = (
+            fw.add(fw.tensor(args[0], dtype=d), fw.tensor(args[1], dtype=d), d == fw.bool or args[2])
+            for fw in (oneflow, torch)
+            for d in [getattr(fw, dtype)]
+        )
+        check_equal(ours, theirs)
 
 
 def test_a_tensor_goes_before_a_number():

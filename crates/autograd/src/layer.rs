@@ -5,7 +5,7 @@ use crate::saved::Kept;
 use crate::slot::{edge, is_leaf, link, requires_grad};
 use crate::view;
 use oneflow_base::{Attrs, Error, Meta, Result};
-use oneflow_core::{Call, Dest, Grad, Outs, Save, Tensor, bit, redispatch, register_layer};
+use oneflow_core::{Call, Dest, Grad, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex};
@@ -32,9 +32,12 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         return Err(Error::not_implemented(format!("{}(): has neither a gradient rule nor a composition", c.name())));
     };
     let Dest::Into(dest) = c.dest else {
-        return f(c, outs);
+        f(c, outs)?;
+        outs.own_what_is_private(c);
+        return Ok(());
     };
     check_dest(c, true)?;
+    check_reads_apart(c)?;
     f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
     for (i, d) in dest.iter().enumerate() {
         d.copy_(&outs[i], false)?;

@@ -47,7 +47,7 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
             if strides[i] != acc {
                 return sizes.contains(&0);
             }
-            acc *= n;
+            acc = acc.wrapping_mul(n);
         }
     }
     true

@@ -5,6 +5,7 @@
 
 mod bound;
 mod call;
+mod conventions;
 mod default_dtype;
 mod generator;
 mod grad;
@@ -26,11 +27,12 @@ mod watch;
 
 pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
+pub use conventions::{oneflow_conventions, set_oneflow_conventions};
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use generator::{Generator, default_generator, set_thread_generator, use_in_order};
 pub use grad::{Fix, Grad, GradCall, Grads, Save};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
-pub use local::{copy_into, copy_to_host, run_lowered};
+pub use local::{check_reads_apart, copy_into, copy_to_host, run_lowered};
 pub use lower::{Lowered, Operand, Slot};
 pub use oneflow_base as base;
 pub use oneflow_ep as ep;

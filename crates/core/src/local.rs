@@ -20,6 +20,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
         return view(c, outs);
     }
     check_memory(c)?;
+    check_reads_apart(c)?;
     match c.op.kernel {
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
             let _guard = with_tls(local_only());
@@ -80,6 +81,20 @@ fn check_memory(c: &Call<'_>) -> Result<()> {
     }
 }
 
+/// Refuses a destination that shares memory with what an op reads while it writes by index.
+#[inline]
+pub fn check_reads_apart(c: &Call<'_>) -> Result<()> {
+    let Dest::Into(dest) = c.dest else { return Ok(()) };
+    if !c.op.traits.has(Traits::READS_APART) {
+        return Ok(());
+    }
+    let read = || c.ins.iter().skip(1).flatten();
+    if dest.iter().any(|d| read().any(|t| matches!(overlap(t, d), Overlap::Same | Overlap::Partial))) {
+        return Err(shared_memory(c));
+    }
+    Ok(())
+}
+
 #[cold]
 fn no_data(c: &Call<'_>) -> Error {
     Error::not_implemented(format!("{}(): Cannot copy out of meta tensor; no data!", c.name()))
@@ -108,6 +123,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         let _guard = with_tls(local_only());
         f(&fresh, outs)?;
     }
+    outs.own_what_is_private(c);
     into_dest_by_copy(c, outs)
 }
 
@@ -246,20 +262,22 @@ fn check_devices(c: &Call<'_>) -> Result<Option<Device>> {
 
 /// Checks a destination against an inferred result and, for `out=`, gives it the right size.
 fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
-    if shell.dtype() != d.dtype() && !can_cast(shell.dtype(), d.dtype()) {
+    if shell.dtype() != d.dtype() && c.op.traits.has(Traits::EXACT_OUT) && !c.ins.iter().flatten().any(|t| t.same(d)) {
+        return Err(Error::runtime(format!(
+            "{}(): Expected out tensor to have dtype {}, but got {} instead (expected scalar_type {} but found {})",
+            c.name(),
+            shell.dtype(),
+            d.dtype(),
+            shell.dtype().scalar_type_name(),
+            d.dtype().scalar_type_name()
+        )));
+    }
+    if shell.dtype() != d.dtype() && !can_cast(shell.dtype(), d.dtype()) && !c.op.traits.has(Traits::ANY_OUT) {
         return Err(Error::runtime(format!(
             "{}(): result type {} can't be cast to the desired output type {}",
             c.name(),
             shell.dtype().scalar_type_name(),
             d.dtype().scalar_type_name()
-        )));
-    }
-    if shell.dtype() != d.dtype() && c.op.traits.has(Traits::EXACT_OUT) && !c.ins.iter().flatten().any(|t| t.same(d)) {
-        return Err(Error::runtime(format!(
-            "{}(): Expected out tensor to have dtype {}, but got {} instead",
-            c.name(),
-            shell.dtype(),
-            d.dtype()
         )));
     }
     if shell.device() != d.device() && d.ndim() + shell.ndim() > 0 {
@@ -286,7 +304,9 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
             }
             crate::warning::warn(&resized(d, shell))?;
         }
-        resize(d, shell.sizes())?;
+        // Elementwise results keep the memory order of their operands there, too.
+        let order = matches!(c.op.kernel, Kernel::Elementwise(_)).then(|| shell.strides());
+        resize(d, shell.sizes(), order)?;
     }
     if has_internal_overlap(d) {
         return Err(Error::runtime(format!(
@@ -308,15 +328,16 @@ fn shared_memory(c: &Call<'_>) -> Error {
 #[cold]
 fn resized(d: &Tensor, shell: &Tensor) -> String {
     format!(
-        "An output with one or more elements was resized since it had shape {:?}, which does not match the required output shape {:?}. This behavior is deprecated, and in a future release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+        "An output with one or more elements was resized since it had shape {:?}, which does not match the required output shape {:?}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
         d.sizes(),
         shell.sizes()
     )
 }
 
-/// Gives a tensor other sizes, contiguous, growing its storage where needed.
-pub(crate) fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
-    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+/// Gives a tensor other sizes, with dense strides (contiguous ones by default), growing its storage where needed.
+pub(crate) fn resize(t: &Tensor, sizes: &[i64], strides: Option<&[i64]>) -> Result<()> {
+    let strides = strides.map_or_else(|| contiguous_strides(sizes), Dims::from_slice);
+    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), strides)?;
     if let Some(s) = t.storage() {
         let need = (t.offset() as usize).checked_add(shell.numel() as usize);
         let need = need.and_then(|n| n.checked_mul(t.dtype().size()));
@@ -374,9 +395,11 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
         check_apart(c, dest, i)?;
-        direct &= elementwise || outs[i].dtype() == d.dtype();
+        let changes_input = || c.ins.iter().flatten().any(|t| t.same(d));
+        // A wider `out=` gets what the result is in its own dtype, not what the kernel computes with.
+        direct &= outs[i].dtype() == d.dtype() || elementwise && changes_input();
         // A kernel fills the layout that `infer` gave its result, or that of the input which it changes in place.
-        direct &= any_layout(c.op.kernel) || same_layout(&outs[i], d) || c.ins.iter().flatten().any(|t| t.same(d));
+        direct &= any_layout(c.op.kernel) || same_layout(&outs[i], d) || changes_input();
         for (slot, t) in c.ins.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
             let starts_here = slot == 0 && c.op.traits.has(Traits::STARTS_AS_FIRST) && t.same(d);
             if starts_here {

@@ -1,6 +1,6 @@
 //! Output shells: what `infer` says of the results before any memory is touched.
 
-use crate::Tensor;
+use crate::{Call, Tensor};
 use oneflow_base::{DType, Device, Dims, Result, contiguous_strides};
 use smallvec::SmallVec;
 
@@ -55,6 +55,17 @@ impl Outs {
     #[inline]
     pub fn alias_of(&self) -> Option<usize> {
         self.alias_of.map(usize::from)
+    }
+    /// Results of a composition that are views of what only the composition knows stand for themselves: `complex` rand is a view
+    /// of reals that nobody has seen.
+    pub fn own_what_is_private(&self, c: &Call<'_>) {
+        for t in &self.tensors {
+            if let Some(base) = t.base()
+                && !c.ins.iter().flatten().any(|x| x.same(base) || x.same(t) || x.base().is_some_and(|b| b.same(base)))
+            {
+                t.forget_base();
+            }
+        }
     }
     /// A finished result (compositions, layers).
     #[inline]

@@ -101,6 +101,10 @@ impl Tensor {
                 sizes.as_slice()
             )));
         }
+        // Sizes without elements may still be too large for strides.
+        if n == 0 && sizes.iter().skip(1).try_fold(1i64, |p, s| p.checked_mul((*s).max(1))).is_none() {
+            return Err(Error::runtime(format!("Stride calculation overflowed with sizes={:?}", sizes.as_slice())));
+        }
         let contiguous = is_contiguous(&sizes, &strides);
         let keys = if device.is_meta() { 1 << bit::META } else { 1 << bit::LOCAL };
         Ok(Self::alloc(
@@ -422,6 +426,13 @@ impl Tensor {
         let base = of.base().unwrap_or(of).clone();
         // SAFETY: a fresh tensor is not shared yet.
         unsafe { (*self.inner().body.get()).base = Some(base) };
+    }
+
+    /// Makes a view of a tensor that nobody else holds a tensor of its own.
+    pub(crate) fn forget_base(&self) {
+        // SAFETY: the result of a composition that is about to return it: no other thread has it, and no borrow of it is left.
+        unsafe { (*self.inner().body.get()).base = None };
+        self.inner().flags.fetch_and(!(MULTI_VIEW | NO_GRAD_VIEW | FOREIGN_VIEW), Ordering::Relaxed);
     }
 
     /// Another handle on the tensor with this address, unless it is being freed.

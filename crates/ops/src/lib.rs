@@ -24,6 +24,7 @@ pub mod random;
 pub mod reduce;
 pub mod resample;
 pub mod rnn;
+mod scalar_range;
 mod table;
 pub mod view;
 
@@ -38,9 +39,9 @@ pub use table::TABLE;
 
 /// Everything an op's file needs.
 pub(crate) mod prelude {
-    pub(crate) use crate::fits;
     pub use crate::promote::{self, result_type};
     pub use crate::{TensorOps, f};
+    pub(crate) use crate::{fits, scalar_range};
     pub use oneflow_base::*;
     pub use oneflow_core::*;
     pub use oneflow_kernels_prim::*;

@@ -8,7 +8,9 @@ use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, forms, placed, value};
 use oneflow_core::base::{Arg, Error, Result};
-use oneflow_core::{Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, bit, dispatch, may_release};
+use oneflow_core::{
+    Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, bit, dispatch, may_release, warn,
+};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -63,6 +65,7 @@ pub unsafe fn call_op(
         }
         // The arguments are those of the call, which its caller keeps alive; the names live as long as `old`.
         if let Some(old) = old_order(py, overloads, form, given)? {
+            warn(&old.notice(overloads[0].op.sig.name, form))?;
             return call_op(py, overloads, form, slf, old.given());
         }
         match forms::call(py, overloads[0].op.sig.name, form, slf, given)? {

@@ -122,8 +122,19 @@ impl PyDevice {
 #[pymethods]
 impl PyDevice {
     #[new]
-    #[pyo3(signature = (device, index=None))]
-    fn py_new(device: &Bound<'_, PyAny>, index: Option<i64>) -> PyResult<PyDevice> {
+    #[pyo3(signature = (device=None, index=None, *, r#type=None))]
+    fn py_new(
+        device: Option<&Bound<'_, PyAny>>,
+        index: Option<i64>,
+        r#type: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyDevice> {
+        let device = match (device, r#type) {
+            (Some(d), None) | (None, Some(d)) => d,
+            _ => return Err(PyTypeError::new_err("device(): expected one of the arguments 'device' and 'type'")),
+        };
+        if device.extract::<i64>().is_ok_and(|i| i < 0) {
+            return Err(PyRuntimeError::new_err(format!("Device index must not be negative, got {device}")));
+        }
         let index =
             match index {
                 Some(i) if i < 0 => {

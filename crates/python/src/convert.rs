@@ -140,7 +140,11 @@ pub fn viewed(py: Python<'_>, t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     ops::AS_STRIDED.one(py, &[Some(t)], &[Arg::Ints(sizes), Arg::Ints(strides), Arg::Int(t.offset())])
 }
 
-unsafe fn memory_format(py: Python<'_>, f: &str, o: *mut PyObject) -> Result<Option<&'static str>> {
+/// A memory format, if one is given.
+///
+/// # Safety
+/// A live object or null, and the interpreter is held.
+pub unsafe fn memory_format(py: Python<'_>, f: &str, o: *mut PyObject) -> Result<Option<&'static str>> {
     // SAFETY: live objects.
     unsafe {
         let Some(o) = given(o) else { return Ok(None) };
@@ -269,6 +273,10 @@ unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObj
         let b = Bound::from_borrowed_ptr(py, d);
         let named = match value::text(d)? {
             Some(s) => named_type(s),
+            // The class of all tensors stands for the default dtype.
+            None if d.cast() == crate::object::tensor_type() => {
+                Some((oneflow_core::default_dtype(), Some(Device::CPU)))
+            }
             None => classes::dtype_of(&b).map(|d| (d, None)).or_else(|| tensor_type(&b)),
         };
         let Some((dtype, device)) = named else {

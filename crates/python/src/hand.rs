@@ -46,7 +46,7 @@ pub unsafe fn bind<const N: usize>(
         }
     }
     if let Some(i) = slots.iter().take(required).position(|s| s.is_null()) {
-        return Err(Error::type_(format!("{function}() missing 1 required positional argument: \"{}\"", names[i])));
+        return Err(Error::type_(format!("{function}() missing 1 required positional arguments: \"{}\"", names[i])));
     }
     Ok(slots)
 }

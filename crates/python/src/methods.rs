@@ -1,5 +1,6 @@
 //! Methods of the class that are no ops: questions about the layout, numbers out of the tensor, gradients, identity.
 
+use crate::convert::memory_format;
 use crate::entry::HandFn;
 use crate::gate::{OrPending, checked};
 use crate::global::copy_to_host;
@@ -449,6 +450,10 @@ unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
             return Err(Error::runtime("cannot resize variables that require grad"));
         }
         let items: Vec<*mut PyObject> = (0..g.n).map(|i| *g.args.add(i)).collect();
+        let named = Given { args: g.args.add(g.n), n: 0, names: g.names };
+        let [size, format] = bind("resize_", ["size", "memory_format"], 0, 0, named)?;
+        let items = if size.is_null() { items } else { vec![size] };
+        let format = memory_format(py, "resize_", format)?;
         let mut sizes: Vec<i64> = Vec::new();
         let mut push = |x: *mut PyObject| {
             sizes.push(value::int(py, x)?.ok_or_else(|| wrong(py, "resize_", "size", "tuple of ints", x))?);
@@ -464,7 +469,7 @@ unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
                 }
             }
         }
-        storage::resize(t, &sizes)?;
+        storage::resize(t, &sizes, format)?;
         Ok(again(o))
     }
 }

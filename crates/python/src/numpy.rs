@@ -6,7 +6,6 @@ use crate::global::copy_to_host;
 use crate::hand::{bind, flag, given};
 use crate::object::{self_tensor, wrap};
 use crate::parse::Given;
-use crate::settings::oneflow_conventions;
 use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, contiguous_strides};
 use oneflow_core::{Storage, Tensor, bit};
@@ -299,7 +298,7 @@ fn exported<'py>(py: Python<'py>, t: &Tensor, force: bool) -> Result<Bound<'py, 
         return Err(Error::not_implemented("numpy() is not supported for meta tensors: there is no data"));
     }
     if !force {
-        if ag::requires_grad(t) && !oneflow_conventions() {
+        if ag::requires_grad(t) && !oneflow_core::oneflow_conventions() {
             return Err(Error::runtime(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. (Under OneFlow's conventions it is allowed: oneflow.conventions(\"oneflow\").)",
             ));

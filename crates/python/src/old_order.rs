@@ -3,7 +3,7 @@
 //! Only calls that fit no signature come here.
 
 use crate::gate::OrPending;
-use crate::object::is_tensor;
+use crate::object::{is_tensor, tensor_of};
 use crate::overload::{Form, Overload};
 use crate::parse::Given;
 use oneflow_core::Ty;
@@ -18,11 +18,20 @@ pub struct OldOrder<'py> {
     args: SmallVec<[*mut PyObject; 8]>,
     n_positional: usize,
     names: Bound<'py, PyTuple>,
+    factors: SmallVec<[&'static str; 2]>,
 }
 
 impl OldOrder<'_> {
     pub fn given(&self) -> Given {
         Given { args: self.args.as_ptr(), n: self.n_positional, names: self.names.as_ptr() }
+    }
+    /// What the user is told.
+    pub fn notice(&self, name: &str, form: Form) -> String {
+        let name = format!("{name}{}", if form.is_inplace() { "_" } else { "" });
+        let factors = self.factors.join(", ");
+        format!(
+            "This overload of {name} is deprecated: a number stands before what it multiplies. Pass it as a keyword behind the tensors ({factors})."
+        )
     }
 }
 
@@ -48,8 +57,12 @@ pub unsafe fn old_order<'py>(
         // SAFETY: the caller's promise.
         let args = unsafe { std::slice::from_raw_parts(given.args, given.n) };
         // SAFETY: live objects.
-        let is_number = |i: usize| args.get(i).is_some_and(|a| unsafe { !is_tensor(*a) });
-        let mut factors: SmallVec<[(usize, &str); 2]> = SmallVec::new();
+        let is_tensor = |i: usize| args.get(i).is_some_and(|a| unsafe { is_tensor(*a) });
+        // SAFETY: live objects.
+        let is_scalar = |i: usize| args.get(i).is_some_and(|a| unsafe { tensor_of(*a) }.is_some_and(|t| t.ndim() == 0));
+        // A tensor without dimensions is a number where the operand behind it is one.
+        let is_number = |i: usize| i < given.n && (!is_tensor(i) || is_scalar(i) && !is_tensor(given.n - 1));
+        let mut factors: SmallVec<[(usize, &'static str); 2]> = SmallVec::new();
         if has("beta") && is_number(0) {
             factors.push((0, "beta"));
         }
@@ -73,11 +86,12 @@ pub unsafe fn old_order<'py>(
                 }
             }
         }
-        for (i, name) in factors {
-            names.append(name).pend(py)?;
-            all.push(args[i]);
+        for (i, name) in &factors {
+            names.append(*name).pend(py)?;
+            all.push(args[*i]);
         }
-        return Ok(Some(OldOrder { args: all, n_positional: o.positional.len(), names: names.to_tuple() }));
+        let factors = factors.iter().map(|f| f.1).collect();
+        return Ok(Some(OldOrder { args: all, n_positional: o.positional.len(), names: names.to_tuple(), factors }));
     }
     Ok(None)
 }

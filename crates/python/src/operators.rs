@@ -11,6 +11,7 @@ use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, bit, dispatch, op_by_name};
 use pyo3::Python;
 use pyo3::ffi::{self, PyObject};
+use pyo3::types::PyAnyMethods;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -312,7 +313,7 @@ unsafe extern "C" fn contains(slf: *mut PyObject, item: *mut PyObject) -> c_int 
             if !is_tensor(item) && crate::value::scalar(py, item)?.is_none() {
                 return Err(Error::runtime(format!(
                     "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
-                    crate::value::type_name(py, item)
+                    pyo3::Bound::from_borrowed_ptr(py, item).get_type()
                 )));
             }
             let equal = checked(compare(slf, item, ffi::Py_EQ))?;

@@ -6,24 +6,16 @@ use oneflow_core::base::{Category, Error, promote};
 use oneflow_ep::cpu;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether calls that PyTorch and OneFlow answer differently get OneFlow's answer (`oneflow.conventions`).
-static ONEFLOW_CONVENTIONS: AtomicBool = AtomicBool::new(false);
-
-pub fn oneflow_conventions() -> bool {
-    ONEFLOW_CONVENTIONS.load(Ordering::Relaxed)
-}
 
 /// Sets whose conventions hold; returns whether they were OneFlow's.
 #[pyfunction]
 fn _set_oneflow_conventions(on: bool) -> bool {
-    ONEFLOW_CONVENTIONS.swap(on, Ordering::Relaxed)
+    oneflow_core::set_oneflow_conventions(on)
 }
 
 #[pyfunction]
 fn _oneflow_conventions() -> bool {
-    oneflow_conventions()
+    oneflow_core::oneflow_conventions()
 }
 
 /// The dtype of floating-point tensors made without one.

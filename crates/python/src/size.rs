@@ -60,6 +60,15 @@ unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: 
             for i in 0..ffi::PyTuple_Size(o) {
                 let item = ffi::PyTuple_GetItem(o, i);
                 if ffi::PyLong_Check(item) == 0 {
+                    // NumPy's integers and integer tensors without dimensions are ints too; the tuple is not shared yet.
+                    if ffi::PyIndex_Check(item) != 0 {
+                        let index = ffi::PyNumber_Index(item);
+                        if !index.is_null() && ffi::PyTuple_SetItem(o, i, index) == 0 {
+                            continue;
+                        }
+                        ffi::PyErr_Clear();
+                    }
+                    let item = ffi::PyTuple_GetItem(o, i);
                     let name = crate::value::type_name(py, item);
                     ffi::Py_DECREF(o);
                     return Err(Error::type_(format!("Size() takes an iterable of 'int' (item {i} is '{name}')")));

@@ -2,6 +2,7 @@
 //!
 //! Storages with a dtype stand in `oneflow/storage.py`.
 
+use crate::convert::memory_format;
 use crate::gate::{run, to_py};
 use crate::hand::{bind, given, wrong};
 use crate::object::{bound, get, self_tensor, tensor_of};
@@ -11,6 +12,7 @@ use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, contiguous_strides};
 use oneflow_core::{Storage, Tensor};
 use oneflow_ops::TensorOps;
+use oneflow_ops::elementwise::channels_last;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -290,22 +292,28 @@ unsafe fn ints(py: Python<'_>, o: *mut PyObject, name: &str) -> Result<Vec<i64>>
     }
 }
 
-/// `x.resize_(...)`: other sizes, in the same memory while it is large enough.
-pub fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
+/// `x.resize_(...)`: other sizes, dense in the memory format given, in the same memory while it is large enough.
+pub fn resize(t: &Tensor, sizes: &[i64], format: Option<&str>) -> Result<()> {
     if autograd::requires_grad(t) {
         return Err(Error::runtime("cannot resize variables that require grad"));
     }
+    let strides = match format {
+        Some("preserve_format") => {
+            return Err(Error::runtime("resize_(): Unsupported memory format preserve_format"));
+        }
+        format => channels_last(format.unwrap_or(""), sizes)?.unwrap_or_else(|| contiguous_strides(sizes)),
+    };
     if t.device().is_meta() {
-        let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+        let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), strides)?;
         // SAFETY: the interpreter is held, and nobody keeps a borrow of the sizes.
         unsafe { t.set_body_from(&shell) };
         return Ok(());
     }
-    if sizes == t.sizes() {
+    if sizes == t.sizes() && format.is_none() {
         return Ok(());
     }
     let storage = t.storage().ok_or_else(|| Error::not_implemented("resize_(): the tensor has no data"))?;
-    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), contiguous_strides(sizes))?;
+    let shell = Tensor::shell(t.dtype(), t.device(), Dims::from_slice(sizes), strides.clone())?;
     let need = (t.offset() as usize).checked_add(shell.numel() as usize);
     let need = need.and_then(|n| n.checked_mul(t.dtype().size()));
     let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
@@ -313,25 +321,32 @@ pub fn resize(t: &Tensor, sizes: &[i64]) -> Result<()> {
         // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
         unsafe { storage.resize(need)? };
     }
-    let (dims, strides) = (Dims::from_slice(sizes), contiguous_strides(sizes));
-    let new = Tensor::from_storage(storage.clone(), t.dtype(), dims, strides, t.offset())?;
+    let new = Tensor::from_storage(storage.clone(), t.dtype(), Dims::from_slice(sizes), strides, t.offset())?;
     // SAFETY: the interpreter is held, and nobody keeps a borrow of the sizes.
     unsafe { t.set_body_from(&new) };
     t.bump_version();
     Ok(())
 }
 
-/// `x.resize_as_(other)`.
+/// `x.resize_as_(other)`; "preserve_format" takes the other's format too.
 ///
 /// # Safety
 /// A method call.
 pub unsafe fn resize_as_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
     // SAFETY: by this function's contract.
     unsafe {
-        let [other, _] = bind("resize_as_", ["the_template", "memory_format"], 1, 1, g)?;
+        let [other, format] = bind("resize_as_", ["the_template", "memory_format"], 1, 1, g)?;
         let other = tensor_of(other).ok_or_else(|| wrong(py, "resize_as_", "the_template", "Tensor", other))?;
         let sizes = Dims::from_slice(other.sizes());
-        resize(self_tensor(o)?, &sizes)?;
+        let format = match memory_format(py, "resize_as_", format)? {
+            Some("preserve_format") if other.is_contiguous() => None,
+            Some("preserve_format") => ["channels_last", "channels_last_3d"].into_iter().find(|f| {
+                let strides = channels_last(f, &sizes).ok().flatten();
+                strides.is_some_and(|s| s.as_slice() == other.strides())
+            }),
+            format => format,
+        };
+        resize(self_tensor(o)?, &sizes, format)?;
         ffi::Py_INCREF(o);
         Ok(o)
     }

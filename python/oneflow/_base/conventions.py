@@ -19,6 +19,8 @@ class conventions:
     - An optimizer may have no parameters; PyTorch raises.
     - ``copy.deepcopy`` of a tensor that is no leaf gives a leaf of the same value; PyTorch raises.
     - ``Tensor.real`` and ``Tensor.imag`` are methods; in PyTorch they are attributes.
+    - Integers are masks, true where they are not zero (``masked_fill, masked_select, masked_scatter, where``); PyTorch
+      raises.
     - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
     - ``SGD`` dampens the first gradient of momentum too and allows dampening with Nesterov's; PyTorch does neither.
     - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters

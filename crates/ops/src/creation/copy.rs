@@ -77,6 +77,9 @@ Example::
                 v.ndim()
             )));
         }
+        if let Some(s) = c.arg(0).scalar() {
+            scalar_range::check(c, c.t(0)?.dtype(), s)?;
+        }
         infer(c, outs)
     },
     kernel: Kernel::Prim {

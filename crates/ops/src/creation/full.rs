@@ -61,6 +61,11 @@ fn full_dtype(c: &Call<'_>, given: Arg<'_>, value: Arg<'_>) -> Result<DType> {
     Ok(given.dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
 }
 
+/// The number of argument `arg` fits the dtype.
+pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, arg: usize) -> Result<()> {
+    c.arg(arg).scalar().map_or(Ok(()), |s| scalar_range::check(c, dtype, s))
+}
+
 pub static FULL: OpDef = OpDef {
     sig: Sig::parse(
         "full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
@@ -71,7 +76,11 @@ Example::
 
     >>> oneflow.full((2,), 7)
     tensor([7, 7])",
-    infer: |c, outs| super::push(c, c.ints(0)?, Arg::DType(full_dtype(c, c.arg(2), c.arg(1))?), c.arg(3), outs),
+    infer: |c, outs| {
+        let dtype = full_dtype(c, c.arg(2), c.arg(1))?;
+        fill_fits(c, dtype, 1)?;
+        super::push(c, c.ints(0)?, Arg::DType(dtype), c.arg(3), outs)
+    },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
@@ -133,7 +142,10 @@ Example::
 
     >>> oneflow.full_like(oneflow.zeros(2), 3)
     tensor([3., 3.])",
-    infer: |c, outs| like(c, 1, outs),
+    infer: |c, outs| {
+        fill_fits(c, c.dtype_or(1, c.t(0)?.dtype()), 0)?;
+        like(c, 1, outs)
+    },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, _, l| super::lower_fill(l, c.arg(0).scalar().unwrap_or(Scalar::Int(0))),

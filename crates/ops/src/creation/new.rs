@@ -78,7 +78,10 @@ Example::
 
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_full((2,), 7).dtype
     oneflow.int64",
-    infer: |c, outs| sized(c, 2, outs),
+    infer: |c, outs| {
+        super::full::fill_fits(c, c.dtype_or(2, c.t(0)?.dtype()), 1)?;
+        sized(c, 2, outs)
+    },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),

@@ -176,7 +176,7 @@ pub fn channels_last(format: &str, sizes: &[i64]) -> Result<Option<Dims>> {
     let mut acc = sizes[1].max(1);
     for d in (2..rank).rev().chain([0]) {
         strides[d] = acc;
-        acc *= sizes[d].max(1);
+        acc = acc.wrapping_mul(sizes[d].max(1));
     }
     Ok(Some(strides))
 }

@@ -14,10 +14,17 @@ static SCALAR_INPUT: Expr = expr!(num "where_input", |c, y; p| L::select(c.is_tr
 static SCALARS: Expr = expr!(num "where_scalars", |c; p| L::select(c.is_true(), p[0], p[1]))
     .complex(complex!(|c; p| Cx::select(c.is_true(), p[0], p[1])));
 
-/// Numbers are masks too, as in OneFlow: true where they are not zero. They are compared as 64-bit integers or as floats,
-/// so none of them is cut to zero; a fraction would be.
-fn is_mask(dtype: DType) -> bool {
-    dtype == DType::Bool || dtype.is_int()
+/// What an error about a mask adds.
+const HINT: &str = "(Under OneFlow's conventions integers are masks too: oneflow.conventions(\"oneflow\").)";
+
+/// An error, which begins with `text` and the mask's dtype, unless the tensor is a mask: booleans, and under OneFlow's
+/// conventions integers, true where they are not zero. These are compared as 64-bit integers or as floats, so none is cut to
+/// zero; a fraction would be.
+pub(crate) fn check_mask(mask: &Tensor, text: &str) -> Result<()> {
+    if mask.dtype() == DType::Bool || mask.dtype().is_int() && oneflow_conventions() {
+        return Ok(());
+    }
+    Err(Error::runtime(format!("{text} {} {HINT}", mask.dtype().scalar_type_name())))
 }
 
 fn dtype(c: &Call<'_>) -> DType {
@@ -41,12 +48,13 @@ Example::
     tensor([1., 0.])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let condition = c.t(0)?.dtype();
-        if !is_mask(condition) {
-            return Err(Error::runtime(format!(
-                "where(): expected condition to be a boolean tensor, but got a tensor with dtype {}",
-                condition.scalar_type_name()
-            )));
+        let condition = c.t(0)?;
+        if condition.dtype() == DType::U8 && !oneflow_conventions() {
+            warn(
+                "where received a uint8 condition tensor. This behavior is deprecated and will be removed. Use a boolean condition instead.",
+            )?;
+        } else {
+            check_mask(condition, "where expected condition to be a boolean tensor, but got a tensor with dtype")?;
         }
         super::push_broadcast(c, dtype(c), outs)
     },
@@ -90,24 +98,6 @@ static FILL: Expr = expr!(num "masked_fill", |x, m, v| L::select(m.is_true(), v,
 static FILL_SCALAR: Expr = expr!(num "masked_fill_scalar", |x, m; p| L::select(m.is_true(), p[0], x))
     .complex(complex!(|x, m; p| Cx::select(m.is_true(), p[0], x)));
 
-/// Whether a number can be cast to the dtype: an integer wraps to an unsigned one of its width, fractions are cut.
-fn holds(dtype: DType, s: Scalar) -> bool {
-    let v = s.to_f64();
-    let within = |limit: f64| v.abs() <= limit;
-    match dtype {
-        DType::Bool | DType::C64 | DType::C128 => true,
-        _ if s.category() == Category::Complex => false,
-        DType::U8 => within(255.0),
-        DType::I8 => v == -128.0 || within(127.0),
-        DType::I16 => v == -32768.0 || within(32767.0),
-        DType::I32 => v == -2147483648.0 || within(2147483647.0),
-        DType::I64 => within(2f64.powi(63)),
-        DType::F16 => within(65504.0) || !v.is_finite(),
-        DType::BF16 => within(3.3895313892515355e38) || !v.is_finite(),
-        DType::F32 | DType::F64 => true,
-    }
-}
-
 pub static MASKED_FILL: OpDef = OpDef {
     sig: Sig::parse("masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"),
     doc: "`input` with `value` (a number or a 0-dim tensor) where `mask` is true.
@@ -119,12 +109,7 @@ Example::
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     infer: |c, outs| {
         let (x, m) = (c.t(0)?, c.t(1)?);
-        if !is_mask(m.dtype()) {
-            return Err(Error::runtime(format!(
-                "masked_fill_ only supports boolean masks, but got mask with dtype {}",
-                m.dtype().scalar_type_name()
-            )));
-        }
+        check_mask(m, "masked_fill_ only supports boolean masks, but got mask with dtype")?;
         if let Some(v) = c.opt(2)
             && v.ndim() > 0
         {
@@ -134,15 +119,15 @@ Example::
             )));
         }
         // A number is cast if the dtype can hold it; of a tensor that depends on data, unless it is complex.
-        let fits = match (c.arg(0).scalar(), c.opt(2)) {
-            (Some(s), _) => holds(x.dtype(), s),
-            (None, v) => v.is_none_or(|v| x.dtype().is_complex() || !v.dtype().is_complex()),
-        };
-        if !fits {
-            return Err(Error::runtime(format!(
-                "masked_fill(): value cannot be converted to type {} without overflow",
-                x.dtype().scalar_type_name()
-            )));
+        match (c.arg(0).scalar(), c.opt(2)) {
+            (Some(s), _) => scalar_range::check(c, x.dtype(), s)?,
+            (None, Some(v)) if v.dtype().is_complex() && !x.dtype().is_complex() => {
+                return Err(Error::runtime(format!(
+                    "masked_fill(): value cannot be converted to type {} without overflow",
+                    x.dtype().scalar_type_name()
+                )));
+            }
+            _ => {}
         }
         let sizes = broadcast_shapes(x.sizes(), m.sizes()).map_err(|e| e.context("masked_fill(): "))?;
         outs.push(x.dtype(), x.device(), &sizes)
@@ -152,7 +137,8 @@ Example::
         p.push(compute.into());
         match c.arg(0).scalar() {
             Some(s) => {
-                super::push_scalar(p, compute, s);
+                let is_bool = outs[0].dtype() == DType::Bool;
+                super::push_scalar(p, compute, if is_bool { Scalar::Int((s.parts() != (0.0, 0.0)).into()) } else { s });
                 Ok(&FILL_SCALAR)
             }
             None => Ok(&FILL),

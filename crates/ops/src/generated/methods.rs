@@ -2126,19 +2126,20 @@ pub trait TensorOps {
     fn rad2deg_(&self) -> Result<()>;
     /// `rad2deg(Tensor input) -> Tensor`
     fn rad2deg_out(&self, out: &Tensor) -> Result<()>;
-    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn rand_like(&self) -> Result<Tensor>;
-    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn rand_like_with(
         &self,
         generator: Option<&Generator>,
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor>;
-    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like(&self, high: i64) -> Result<Tensor>;
-    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like_with(
         &self,
         high: i64,
@@ -2146,10 +2147,11 @@ pub trait TensorOps {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor>;
-    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor>;
-    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like_low_with(
         &self,
         low: i64,
@@ -2158,16 +2160,18 @@ pub trait TensorOps {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor>;
-    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randn_like(&self) -> Result<Tensor>;
-    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
+    /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randn_like_with(
         &self,
         generator: Option<&Generator>,
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor>;
     /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
     fn random(&self) -> Result<Tensor>;
@@ -11102,7 +11106,7 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::draw::RAND_LIKE,
             ins: &[Some(self)],
-            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11115,6 +11119,7 @@ impl TensorOps for Tensor {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RAND_LIKE,
@@ -11124,6 +11129,7 @@ impl TensorOps for Tensor {
                 dtype.map_or(Arg::None, Arg::DType),
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, sym),
             ],
             dest: Dest::Fresh,
         };
@@ -11135,7 +11141,7 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::draw::RANDINT_LIKE_HIGH,
             ins: &[Some(self)],
-            args: &[Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            args: &[Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11149,6 +11155,7 @@ impl TensorOps for Tensor {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RANDINT_LIKE_HIGH,
@@ -11159,6 +11166,7 @@ impl TensorOps for Tensor {
                 dtype.map_or(Arg::None, Arg::DType),
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, sym),
             ],
             dest: Dest::Fresh,
         };
@@ -11170,7 +11178,7 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::draw::RANDINT_LIKE,
             ins: &[Some(self)],
-            args: &[Arg::Int(low), Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            args: &[Arg::Int(low), Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11185,6 +11193,7 @@ impl TensorOps for Tensor {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RANDINT_LIKE,
@@ -11196,6 +11205,7 @@ impl TensorOps for Tensor {
                 dtype.map_or(Arg::None, Arg::DType),
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, sym),
             ],
             dest: Dest::Fresh,
         };
@@ -11207,7 +11217,7 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::random::draw::RANDN_LIKE,
             ins: &[Some(self)],
-            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false)],
+            args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11220,6 +11230,7 @@ impl TensorOps for Tensor {
         dtype: Option<DType>,
         device: Option<Device>,
         requires_grad: bool,
+        memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RANDN_LIKE,
@@ -11229,6 +11240,7 @@ impl TensorOps for Tensor {
                 dtype.map_or(Arg::None, Arg::DType),
                 device.map_or(Arg::None, Arg::Device),
                 Arg::Bool(requires_grad),
+                memory_format.map_or(Arg::None, sym),
             ],
             dest: Dest::Fresh,
         };

@@ -1,6 +1,7 @@
 //! Elements by their place in the flattened tensor, or by a mask: take, put, take_along_dim, masked_scatter, argwhere.
 
 use super::{COMPOSED, give, give_all};
+use crate::elementwise::where_::check_mask;
 use crate::prelude::*;
 
 pub static TAKE: OpDef = OpDef {
@@ -74,6 +75,7 @@ Example::
         };
         vec![t(true), t(false)]
     },
+    traits: Traits::READS_APART,
     ..COMPOSED
 };
 
@@ -138,6 +140,7 @@ Example::
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     compose: Some(|c, outs| {
         let (x, m, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
+        check_mask(m, "masked_scatter_ only supports boolean masks, but got mask with dtype")?;
         if x.dtype() != s.dtype() {
             return Err(Error::runtime(format!(
                 "masked_scatter: expected self and source to have same dtypes but got {} and {}",

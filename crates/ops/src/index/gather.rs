@@ -200,7 +200,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
     ..OpDef::BASE
 };
 
@@ -233,7 +233,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
     ..OpDef::BASE
 };
 
@@ -249,7 +249,9 @@ Example::
     infer: infer_scatter,
     compose: Some(|c, outs| {
         let (x, i) = (c.t(0)?, c.t(1)?);
-        let src = x.new_full(&[], c.arg(1).scalar().unwrap_or(Scalar::Int(0)))?;
+        let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+        scalar_range::check(c, x.dtype(), value)?;
+        let src = x.new_full(&[], value)?;
         outs.give(x.scatter_src(c.int(0)?, i, &src.expand(i.sizes())?)?);
         Ok(())
     }),
@@ -263,7 +265,7 @@ Example::
             SampleArg::Float(2.0),
         ])]
     },
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
     ..OpDef::BASE
 };
 
@@ -295,7 +297,7 @@ pub static SCATTER_REDUCE: OpDef = OpDef {
     }),
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
     samples: || scatter_samples().into_iter().map(|s| s.kw("reduce", SampleArg::Str("multiply"))).collect(),
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
     ..OpDef::BASE
 };
 
@@ -319,7 +321,7 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
         let args = vec![SampleArg::f32(&[3, 4]), SampleArg::Int(0), i, SampleArg::Float(2.0)];
         vec![Sample::new(args).kw("reduce", SampleArg::Str("add"))]
     },
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
     ..OpDef::BASE
 };
 

@@ -242,6 +242,6 @@ Example::
             SampleArg::Bool(true),
         ])]
     },
-    traits: Traits::STARTS_AS_FIRST,
+    traits: Traits::STARTS_AS_FIRST.or(Traits::READS_APART),
     ..OpDef::BASE
 };

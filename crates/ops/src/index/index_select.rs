@@ -188,6 +188,6 @@ Example::
             SampleArg::f32(&[5, 4]),
         ])]
     },
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
     ..OpDef::BASE
 };

@@ -1,5 +1,6 @@
 //! Ops whose result's shape depends on the data: nonzero, masked_select.
 
+use crate::elementwise::where_::check_mask;
 use crate::prelude::*;
 
 fn count(x: &Tensor) -> Result<i64> {
@@ -82,7 +83,7 @@ Example::
     shape: ShapeOf::Data,
     compose: Some(|c, outs| {
         let (x, m) = (c.t(0)?, c.t(1)?);
-        // Numbers are masks too, as in OneFlow: `nonzero` takes them as they are.
+        check_mask(m, "masked_select: expected BoolTensor for mask, but got mask with dtype")?;
         let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
         let (x, m) = (x.expand(&sizes)?.reshape(&[-1])?, m.expand(&sizes)?.reshape(&[-1])?);
         outs.give(x.index_select(0, &m.nonzero()?.reshape(&[-1])?)?);

@@ -19,10 +19,11 @@ fn vector(c: &Call<'_>, i: usize) -> Result<Tensor> {
     wide(&if t.ndim() == 0 { t.reshape(&[1])? } else { t.clone() })
 }
 
-/// The index as `index_put` takes it: nothing for the dims before.
+/// `values` at `index` along a dimension. Indices count from the front alone.
 fn put(x: &Tensor, d: usize, index: &Tensor, values: &Tensor) -> Result<Tensor> {
-    let list = std::iter::repeat_n(None, d).chain([Some(index)]);
-    x.index_put(list, values, false)
+    let mut own: Dims = SmallVec::from_elem(1, values.ndim());
+    own[d] = -1;
+    x.scatter_src(d as i64, &index.reshape(&own)?.expand(values.sizes())?, values)
 }
 
 fn samples(value: fn() -> SampleArg) -> Vec<Sample> {
@@ -52,7 +53,17 @@ Example::
             }
             (Some(v), _) if v.dtype() == x.dtype() => v.clone(),
             (Some(v), _) => v.to_copy_with(Some(x.dtype()), None)?,
-            (None, s) => x.new_full(&[], s.unwrap_or(Scalar::Int(0)))?,
+            (None, Some(s)) if s.category() == Category::Complex && !x.dtype().is_complex() => {
+                return Err(Error::runtime(format!(
+                    "index_fill_(): Converting complex Scalar to non-complex type is not supported (got {})",
+                    x.dtype().scalar_type_name()
+                )));
+            }
+            (None, s) => {
+                let s = s.unwrap_or(Scalar::Int(0));
+                scalar_range::check(c, x.dtype(), s)?;
+                x.new_full(&[], s)?
+            }
         };
         // By a mask of the entries, so that an index that occurs twice counts once for the value's gradient.
         let n = x.sizes().get(d).copied().unwrap_or(1);
@@ -65,6 +76,7 @@ Example::
         give(outs, none.index_put([Some(&index)], &yes, false)?.reshape(&own)?.r#where(&value, x)?)
     }),
     samples: || samples(|| SampleArg::Float(1.5)),
+    traits: Traits::READS_APART,
     ..COMPOSED
 };
 
@@ -107,7 +119,8 @@ Example::
                 s.sizes()
             )));
         }
-        give(outs, put(&x.contiguous()?, d, &index, s)?)
+        let s = if s.ndim() == 0 { s.reshape(&[1])? } else { s.clone() };
+        give(outs, put(&x.contiguous()?, d, &index, &s)?)
     }),
     samples: || {
         vec![Sample::new(vec![
@@ -117,7 +130,7 @@ Example::
             SampleArg::f32(&[3, 1]),
         ])]
     },
-    traits: Traits::EXACT_OUT,
+    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
     ..COMPOSED
 };
 

@@ -66,7 +66,7 @@ fn normal(
     };
     float_only(c, dtype)?;
     let like = if some.sizes() == sizes.as_slice() { some.clone() } else { some.expand(&sizes)? };
-    let z = like.contiguous()?.randn_like_with(Some(&generator(rng)?), Some(dtype), None, false)?;
+    let z = like.contiguous()?.randn_like_with(Some(&generator(rng)?), Some(dtype), None, false, None)?;
     let z = match std {
         Some(s) => {
             if !all_hold(s, || s.ge(0.0))? {
@@ -262,7 +262,7 @@ Example::
             return Ok(());
         }
         let g = generator(c.arg(1))?;
-        let u = x.contiguous()?.rand_like_with(Some(&g), Some(DType::F64), None, false)?;
+        let u = x.contiguous()?.rand_like_with(Some(&g), Some(DType::F64), None, false, None)?;
         // One minus a number of [0, 1) has a logarithm.
         let trials = u.neg()?.log1p()?.div((-p).ln_1p())?.ceil()?.clamp(Some(Scalar::Float(1.0)), None)?;
         outs.give(trials.to_copy_with(Some(x.dtype()), None)?);
@@ -344,7 +344,7 @@ fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
     let d = if p.dtype().is_float() { p.dtype().compute() } else { default_dtype() };
     // By position the layout does not matter; in order it says which number is whose.
     let of = if super::is_in_order(rng) { of.clone() } else { of.contiguous()? };
-    let u = of.rand_like_with(Some(&generator(rng)?), Some(d), None, false)?;
+    let u = of.rand_like_with(Some(&generator(rng)?), Some(d), None, false, None)?;
     u.lt(p)?.to_copy_with(Some(of.dtype()), None)
 }
 
@@ -379,6 +379,7 @@ Example::
         why: "its draws are numbered by the whole tensor, whose sizes only the composition knows",
     }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.1, 0.9)])],
+    traits: DRAW.traits.or(Traits::ANY_OUT),
     ..DRAW
 };
 

@@ -206,12 +206,12 @@ fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
     drawn(c, d)?;
-    crate::elementwise::push_like(x, d, dev, None, outs)
+    crate::elementwise::push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
 }
 
 pub static RAND_LIKE: OpDef = OpDef {
     sig: Sig::parse(
-        "rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+        "rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
     ),
     doc: "Uniform numbers in [0, 1) of the input's shape.
 
@@ -228,7 +228,7 @@ Example::
 
 pub static RANDN_LIKE: OpDef = OpDef {
     sig: Sig::parse(
-        "randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+        "randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
     ),
     doc: "Standard normal numbers of the input's shape.
 
@@ -248,12 +248,12 @@ fn integers_like(c: &Call<'_>, dtype: usize, low: i64, high: i64, outs: &mut Out
     let x = c.t(0)?;
     let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
     integers(c, d, low, high)?;
-    crate::elementwise::push_like(x, d, dev, None, outs)
+    crate::elementwise::push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
 }
 
 pub static RANDINT_LIKE_HIGH: OpDef = OpDef {
     sig: Sig::parse(
-        "randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+        "randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
     ),
     doc: "Uniform integers in [0, high) of the input's shape.
 
@@ -269,7 +269,7 @@ Example::
 
 pub static RANDINT_LIKE: OpDef = OpDef {
     sig: Sig::parse(
-        "randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+        "randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
     ),
     doc: "Uniform integers in [low, high) of the input's shape.",
     infer: |c, outs| integers_like(c, 3, c.int(0)?, c.int(1)?, outs),

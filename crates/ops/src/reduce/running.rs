@@ -79,6 +79,7 @@ Example::
     >>> oneflow.cummax(oneflow.tensor([1., 3., 2.]), 0).values
     tensor([1., 3., 3.])",
     compose: Some(|c, outs| with_places(c, outs, true)),
+    traits: Traits::EXACT_OUT,
     ..CUM
 };
 
@@ -91,6 +92,7 @@ Example::
     >>> oneflow.cummin(oneflow.tensor([2., 3., 1.]), 0).values
     tensor([2., 2., 1.])",
     compose: Some(|c, outs| with_places(c, outs, false)),
+    traits: Traits::EXACT_OUT,
     ..CUM
 };
 

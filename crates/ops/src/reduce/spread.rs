@@ -123,7 +123,14 @@ Example::
         let d = wrap_dim(c.int(1)?, x.ndim())?;
         let parts: SmallVec<[&Tensor; 3]> = [c.opt(1), Some(x), c.opt(2)].into_iter().flatten().collect();
         for t in &parts {
-            let fits = t.ndim() == x.ndim() && (0..x.ndim()).all(|i| i == d || t.sizes()[i] == x.sizes()[i]);
+            if t.ndim() != x.ndim() {
+                return Err(Error::runtime(format!(
+                    "diff expects prepend or append to be the same dimension as input; input.size() = {:?} but got {:?}",
+                    x.sizes(),
+                    t.sizes()
+                )));
+            }
+            let fits = (0..x.ndim()).all(|i| i == d || t.sizes()[i] == x.sizes()[i]);
             if !fits {
                 return Err(Error::runtime(format!(
                     "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; input.size() = {:?} but got {:?}",

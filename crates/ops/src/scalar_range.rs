@@ -1,0 +1,75 @@
+//! Numbers that are written into tensors: what a dtype can hold. Arithmetic with numbers wraps and rounds, and does not ask.
+
+use oneflow_base::{DType, Error, Result, Scalar};
+use oneflow_core::Call;
+
+/// An error where the dtype of argument `arg`'s destination cannot hold the number.
+pub(crate) fn check(c: &Call<'_>, dtype: DType, s: Scalar) -> Result<()> {
+    if holds(dtype, s) {
+        return Ok(());
+    }
+    Err(Error::runtime(format!("{}(): value cannot be converted to type {} without overflow", c.name(), c_name(dtype))))
+}
+
+/// Whether a number can be cast to the dtype: an integer wraps to an unsigned one of its width, fractions are cut, infinity and
+/// NaN are floats, and a complex number without an imaginary part is real.
+fn holds(dtype: DType, s: Scalar) -> bool {
+    let (re, im) = s.parts();
+    let float = |limit: f64| !re.is_finite() || re.abs() <= limit;
+    if dtype == DType::Bool {
+        return true;
+    }
+    if dtype.is_complex() {
+        let limit = float_limit(dtype.to_real());
+        return [re, im].iter().all(|v| !v.is_finite() || v.abs() <= limit);
+    }
+    if im != 0.0 {
+        return false;
+    }
+    if !dtype.is_int() {
+        return float(float_limit(dtype));
+    }
+    let (low, high) = int_limits(dtype);
+    match s {
+        Scalar::Int(i) if low == 0 => i.unsigned_abs() <= high as u64,
+        Scalar::Int(i) => (low..=high).contains(&i),
+        _ => re >= low as f64 && re <= high as f64,
+    }
+}
+
+fn int_limits(dtype: DType) -> (i64, i64) {
+    match dtype {
+        DType::U8 => (0, u8::MAX.into()),
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+fn float_limit(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65504.0,
+        DType::BF16 => 3.389_531_389_251_535_5e38,
+        DType::F32 => f32::MAX.into(),
+        _ => f64::MAX,
+    }
+}
+
+/// The dtype's name as PyTorch says it here, since programs match the text.
+fn c_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::U8 => "uint8_t",
+        DType::I8 => "int8_t",
+        DType::I16 => "int16_t",
+        DType::I32 => "int",
+        DType::I64 => "int64_t",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::C64 => "c10::complex<float>",
+        DType::C128 => "c10::complex<double>",
+    }
+}
