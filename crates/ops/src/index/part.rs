@@ -23,7 +23,10 @@ fn vector(c: &Call<'_>, i: usize) -> Result<Tensor> {
 fn put(x: &Tensor, d: usize, index: &Tensor, values: &Tensor) -> Result<Tensor> {
     let mut own: Dims = SmallVec::from_elem(1, values.ndim());
     own[d] = -1;
-    x.scatter_src(d as i64, &index.reshape(&own)?.expand(values.sizes())?, values)
+    x.scatter_src(d as i64, &index.reshape(&own)?.expand(values.sizes())?, values).map_err(|e| match e.kind() {
+        ErrorKind::Runtime => Error::index(e.text().to_owned()),
+        _ => e,
+    })
 }
 
 fn samples(value: fn() -> SampleArg) -> Vec<Sample> {
@@ -184,5 +187,6 @@ Example::
         };
         vec![t("amax"), t("mean"), t("prod")]
     },
+    traits: Traits::READS_APART,
     ..COMPOSED
 };
