@@ -8,7 +8,7 @@ use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Tile, View, isa};
+use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Simd, Tile, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Bytes of all operands below which a launch stays on its caller (some twenty microseconds).
@@ -38,8 +38,13 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
         match dtype {
             // Half types in registers, where the formula is compiled for them and their elements lie side by side.
             DType::F32 if views[0].dtype != DType::F32 && all(&|d| d == views[0].dtype) => {
+                if let Some(tile) = expr.tile_bits(isa)
+                    && direct(&views, tile, &[0; MAX_PARAMS], None)
+                {
+                    return Ok(());
+                }
                 if let Some(tile) = expr.tile_half(views[0].dtype, isa)
-                    && direct(&views, tile, &params::<f32>(l))
+                    && direct(&views, tile, &params::<f32>(l), None)
                 {
                     return Ok(());
                 }
@@ -49,10 +54,8 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
                     && l.params[1..].iter().all(|w| u8::try_from(w.i64()).is_ok());
                 if bytes && let Some(tile) = expr.tile_u8(isa) {
                     let params = params::<i32>(l).map(|p| p as u8);
-                    if (views[0].dtype != DType::Bool || views[0].is_contiguous()) && direct(&views, tile, &params) {
-                        if views[0].dtype == DType::Bool {
-                            truths(&views[0]);
-                        }
+                    let finish: Option<Finish<u8>> = (views[0].dtype == DType::Bool).then_some(truths);
+                    if direct(&views, tile, &params, finish) {
                         return Ok(());
                     }
                 }
@@ -75,15 +78,54 @@ fn params<T: Io>(l: &Launch<'_>) -> [T; MAX_PARAMS] {
     params
 }
 
+/// What is done to a piece of results while it is in the first cache.
+type Finish<T> = unsafe fn(*mut T, usize);
+
 /// Bytes that are not zero become one.
-unsafe fn truths(v: &View<'_>) {
-    let (all, n) = (Shared::<u8>::new(v.ptr), v.numel());
-    rows::split(n.div_ceil(INLINE_BYTES), INLINE_BYTES as f64 * 0.03, &|r| {
-        let (a, b) = (r.start * INLINE_BYTES, n.min(r.end * INLINE_BYTES));
-        // SAFETY: the view is contiguous; pieces are disjoint.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(all.at(a as isize), b - a) };
+struct Truths(*mut u8, usize);
+impl WithSimd for Truths {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        // SAFETY: the caller's piece.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.0, self.1) };
         bytes.iter_mut().for_each(|b| *b = (*b).min(1));
-    });
+    }
+}
+
+/// # Safety
+/// `p` is valid for `n` reads and writes.
+unsafe fn truths(p: *mut u8, n: usize) {
+    dispatch(isa(), Truths(p, n));
+}
+
+/// Runs a tile, and what follows it piece by piece.
+unsafe fn finished<T: Copy, P>(
+    n: usize,
+    tile: Tile<T, P>,
+    mut at: [*const T; MAX_INPUTS],
+    steps: &[usize; MAX_INPUTS],
+    dst: *mut T,
+    params: &[P; MAX_PARAMS],
+    finish: Option<Finish<T>>,
+) {
+    const PIECE: usize = 8192;
+    // SAFETY: the caller's operands hold `n` elements.
+    unsafe {
+        let Some(finish) = finish else {
+            return tile(n, at.as_ptr(), steps.as_ptr(), dst, params.as_ptr());
+        };
+        let mut i = 0;
+        while i < n {
+            let m = PIECE.min(n - i);
+            tile(m, at.as_ptr(), steps.as_ptr(), dst.add(i), params.as_ptr());
+            finish(dst.add(i), m);
+            for (p, s) in at.iter_mut().zip(steps) {
+                *p = p.wrapping_add(m * s);
+            }
+            i += m;
+        }
+    }
 }
 
 unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr, views: &[View<'_>]) -> Result<()> {
@@ -92,7 +134,7 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr, views: &[View<'_>]) ->
     };
     let params = params::<T>(l);
     // SAFETY: the launch's contract.
-    if views.iter().all(|v| v.dtype == T::DTYPE) && unsafe { direct(views, tile, &params) } {
+    if views.iter().all(|v| v.dtype == T::DTYPE) && unsafe { direct(views, tile, &params, None) } {
         return Ok(());
     }
     let f = |n: usize, ins: &[*const T], steps: &[usize], outs: &[*mut T]| {
@@ -105,7 +147,12 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr, views: &[View<'_>]) ->
 
 /// Operands of one dtype that the tile can use where they lie: as one run, the way of almost every call, or as rows. The
 /// output is the first. Answers whether they could be.
-unsafe fn direct<T: Copy + Default, P: Sync>(views: &[View<'_>], tile: Tile<T, P>, params: &[P; MAX_PARAMS]) -> bool {
+unsafe fn direct<T: Copy + Default, P: Sync>(
+    views: &[View<'_>],
+    tile: Tile<T, P>,
+    params: &[P; MAX_PARAMS],
+    finish: Option<Finish<T>>,
+) -> bool {
     let (out, ins) = (&views[0], &views[1..]);
     let n = out.numel();
     if n == 0 {
@@ -126,10 +173,10 @@ unsafe fn direct<T: Copy + Default, P: Sync>(views: &[View<'_>], tile: Tile<T, P
         let dst = out.ptr.cast::<T>();
         if n * size_of::<T>() * views.len() < INLINE_BYTES {
             // SAFETY: all operands hold `n` elements (one where the step is 0); aliasing is as the launch's contract says.
-            unsafe { tile(n, ptrs.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+            unsafe { finished(n, tile, ptrs, &steps, dst, params, finish) };
         } else {
             // SAFETY: as above.
-            unsafe { parallel(n, tile, &ptrs[..ins.len()], &steps, dst, params) };
+            unsafe { parallel(n, tile, &ptrs[..ins.len()], &steps, dst, params, finish) };
         }
         return true;
     }
@@ -138,7 +185,7 @@ unsafe fn direct<T: Copy + Default, P: Sync>(views: &[View<'_>], tile: Tile<T, P
     let inner = nest.inner_strides();
     if inner[0] == 1 && inner.iter().all(|s| matches!(s, 0 | 1)) && nest.inner() >= SHORT {
         // SAFETY: the launch's contract.
-        unsafe { by_rows(&nest, tile, ins, out.ptr, params) };
+        unsafe { by_rows(&nest, tile, ins, out.ptr, params, finish) };
         return true;
     }
     false
@@ -151,6 +198,7 @@ unsafe fn by_rows<T: Copy, P: Sync>(
     ins: &[View<'_>],
     out: *mut u8,
     params: &[P; MAX_PARAMS],
+    finish: Option<Finish<T>>,
 ) {
     /// Elements of a piece of a row.
     const PIECE: usize = 16 << 10;
@@ -183,7 +231,7 @@ unsafe fn by_rows<T: Copy, P: Sync>(
             }
             let dst = out.at(offset(0) + (col * PIECE) as isize);
             // SAFETY: the piece lies in its row; rows are disjoint.
-            unsafe { tile(PIECE.min(n - col * PIECE), at.as_ptr(), steps.as_ptr(), dst, params.as_ptr()) };
+            unsafe { finished(PIECE.min(n - col * PIECE), tile, at, &steps, dst, params, finish) };
             col += 1;
             if col == pieces {
                 (col, row) = (0, row + 1);
@@ -205,6 +253,7 @@ unsafe fn parallel<T: Copy + Default, P: Sync>(
     steps: &[usize; MAX_INPUTS],
     dst: *mut T,
     params: &[P; MAX_PARAMS],
+    finish: Option<Finish<T>>,
 ) {
     const GRAIN: usize = 4096;
     let pieces = n.div_ceil(GRAIN);
@@ -224,10 +273,10 @@ unsafe fn parallel<T: Copy + Default, P: Sync>(
         }
         // SAFETY: `a..b` lies within the operands; pieces are disjoint.
         unsafe {
-            if stream {
+            if stream && finish.is_none() {
                 streamed(b - a, tile, &mut at[..arity], steps, dst.at(a as isize), params);
             } else {
-                tile(b - a, at.as_ptr(), steps.as_ptr(), dst.at(a as isize), params.as_ptr());
+                finished(b - a, tile, at, steps, dst.at(a as isize), params, finish);
             }
         }
     });

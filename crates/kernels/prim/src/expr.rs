@@ -14,7 +14,7 @@
 
 mod tiles;
 
-use crate::lanes::{Cx, I32, I64, Ints, Isa, Lanes, Num, Sym, U8, text};
+use crate::lanes::{Cx, I32, I64, Ints, Isa, Lanes, Num, Sym, U8, U16, text};
 use oneflow_base::DType;
 use std::sync::RwLock;
 use tiles::{AsFloat, AsInt, AsNum, Eval, FloatTiles, Tiles, complex_tile, int_tiles};
@@ -62,10 +62,12 @@ struct Narrow {
     f16: Option<Tiles<u16, f32>>,
     i32: Option<Tiles<i32>>,
     u8: Option<Tiles<u8>>,
+    /// The same of a half type's bits, where bits alone give the result.
+    bits: Option<Tiles<u16>>,
 }
 
 impl Narrow {
-    const NONE: Narrow = Narrow { bf16: None, f16: None, i32: None, u8: None };
+    const NONE: Narrow = Narrow { bf16: None, f16: None, i32: None, u8: None, bits: None };
 
     const fn ints<F: Eval<N, I32> + Eval<N, U8>, const N: usize>() -> Narrow {
         Narrow { i32: Some(int_tiles::<I32, F, N>()), u8: Some(int_tiles::<U8, F, N>()), ..Narrow::NONE }
@@ -83,6 +85,19 @@ pub struct Complex {
 impl Complex {
     pub const fn of<F: ComplexFormula<N>, const N: usize>() -> Complex {
         Complex { arity: N, c64: complex_tile::<f32, F, N>, c128: complex_tile::<f64, F, N> }
+    }
+}
+
+/// A formula on the bits of half types, which gives what the formula on numbers gives. Made by `bits!`.
+#[derive(Clone, Copy)]
+pub struct Bits {
+    arity: usize,
+    tiles: Tiles<u16>,
+}
+
+impl Bits {
+    pub const fn of<F: IntFormula<N>, const N: usize>() -> Bits {
+        Bits { arity: N, tiles: int_tiles::<U16, AsInt<F>, N>() }
     }
 }
 
@@ -107,6 +122,14 @@ impl Expr {
     /// An expression of a formula on floats.
     pub const fn float<F: Formula<N>, const N: usize>(name: &'static str) -> Expr {
         Expr { i64: None, eval_i64: None, text: text_of::<AsFloat<F>, N>, ..Expr::floats::<AsFloat<F>, N>(name) }
+    }
+
+    /// An expression of a formula on floats that is compiled for half types too: one so short that casting counts.
+    pub const fn half<F: Formula<N>, const N: usize>(name: &'static str) -> Expr {
+        Expr {
+            narrow: Narrow { bf16: Some(AsFloat::<F>::BF16), f16: Some(AsFloat::<F>::F16), ..Narrow::NONE },
+            ..Expr::float::<F, N>(name)
+        }
     }
 
     /// An expression of a formula on floats and integers.
@@ -167,6 +190,13 @@ impl Expr {
     pub const fn complex(mut self, c: Complex) -> Expr {
         assert!(c.arity == self.arity);
         self.complex = Some(c);
+        self
+    }
+
+    /// The same expression with a formula on the bits of half types.
+    pub const fn bits(mut self, b: Bits) -> Expr {
+        assert!(b.arity == self.arity);
+        self.narrow.bits = Some(b.tiles);
         self
     }
 
@@ -240,6 +270,11 @@ impl Expr {
     pub fn tile_u8(&self, isa: Isa) -> Option<Tile<u8>> {
         self.narrow.u8.as_ref().map(|t| t[isa as usize])
     }
+    /// Of the bits of either half type, without arithmetic; it reads no launch scalars.
+    #[inline]
+    pub fn tile_bits(&self, isa: Isa) -> Option<Tile<u16>> {
+        self.narrow.bits.as_ref().map(|t| t[isa as usize])
+    }
     /// Of the bits of a half type, computed in f32 and rounded once.
     #[inline]
     pub fn tile_half(&self, dtype: DType, isa: Isa) -> Option<Tile<u16, f32>> {
@@ -281,11 +316,14 @@ impl std::fmt::Debug for Expr {
 }
 
 /// Writes a formula in place: `expr!(float "name", |x, y; p| ..)`, with `num` or `int` for formulas that work on all numbers
-/// or on integers. Inside, `L` is the number's type (`L::splat(0.5)`), and `p` (may be left out) holds the launch scalars.
+/// or on integers, `half` for short ones on floats. Inside, `L` is the number's type (`L::splat(0.5)`), and `p` (may be left out) holds the launch scalars.
 #[macro_export]
 macro_rules! expr {
     (float $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
         $crate::expr!(@make Formula Lanes float $name [$($x)+] [$($p)?] $body)
+    };
+    (half $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
+        $crate::expr!(@make Formula Lanes half $name [$($x)+] [$($p)?] $body)
     };
     (num $name:literal, |$($x:ident),+ $(; $p:ident)?| $body:expr) => {
         $crate::expr!(@make NumFormula Num num $name [$($x)+] [$($p)?] $body)
@@ -329,6 +367,22 @@ macro_rules! complex {
             }
         }
         $crate::Complex::of::<F, N>()
+    }};
+}
+
+/// A formula on the bits of half types for `Expr::bits`: `bits!(|x| x.bit_xor(L::splat(32768.0)))`.
+#[macro_export]
+macro_rules! bits {
+    (|$($x:ident),+| $body:expr) => {{
+        struct F;
+        const N: usize = [$(stringify!($x)),+].len();
+        impl $crate::IntFormula<N> for F {
+            #[inline(always)]
+            fn eval<L: $crate::Ints>([$($x),+]: [L; N], _: &[L]) -> L {
+                $body
+            }
+        }
+        $crate::Bits::of::<F, N>()
     }};
 }
 

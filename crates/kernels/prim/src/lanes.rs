@@ -11,6 +11,10 @@ mod avx2;
 mod avx512;
 mod complex;
 #[cfg(target_arch = "x86_64")]
+mod erfinv;
+#[cfg(target_arch = "x86_64")]
+mod gamma;
+#[cfg(target_arch = "x86_64")]
 mod inverse;
 pub mod math;
 mod register;
@@ -27,7 +31,7 @@ pub use avx2::{F32x8, F64x4};
 pub use avx512::{F32x16, F64x8};
 pub use complex::Cx;
 pub use register::{HalfRegister, Register};
-pub use scalar::{I32, I64, IntLane, U8};
+pub use scalar::{I32, I64, IntLane, U8, U16};
 pub use simd::Baseline;
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx2, Avx512};
@@ -151,6 +155,11 @@ pub trait Lanes: Num + Div<Output = Self> {
     fn atanh(self) -> Self;
     fn erf(self) -> Self;
     fn erfc(self) -> Self;
+    /// The inverse of `erf`.
+    #[inline(always)]
+    fn erfinv(self) -> Self {
+        special::erfinv(self)
+    }
     /// The next number towards `o`.
     fn next_after(self, o: Self) -> Self;
     /// Logarithm of the absolute value of the gamma function.

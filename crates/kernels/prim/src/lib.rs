@@ -15,14 +15,14 @@ mod update;
 mod view;
 
 pub use expr::{
-    Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, MAX_PARAMS, NumFormula, Tile, register_expr,
+    Bits, Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, MAX_PARAMS, NumFormula, Tile, register_expr,
 };
 pub use lanes::special;
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Avx2, Avx512, F32x8, F32x16, F64x4, F64x8};
 pub use lanes::{
-    Baseline, Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Simd, Sym, U8, WithSimd, dispatch,
-    isa,
+    Baseline, Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Simd, Sym, U8, U16, WithSimd,
+    dispatch, isa,
 };
 pub use launch::{KernelFn, Launch, Params, Primitive, Word};
 pub use primitives::*;

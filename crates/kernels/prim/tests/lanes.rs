@@ -175,6 +175,40 @@ fn error_functions_and_gamma() {
     check!(erf in -7.0, 7.0; 2.0);
     check!(erfc in -7.0, 7.0; 4.0);
     check!(lgamma in 0.1, 50.0; 4.0);
+    check!(lgamma in 0.0, 1e30; 4.0);
+    check!(erfinv in -1.0, 1.0; 3.0, inverse_erf);
+    check!(erfinv in 0.999, 1.0; 3.0, inverse_erf);
+}
+
+/// From the generic formula, improved by a step of Newton's method where the error function is not flat.
+fn inverse_erf(y: f64) -> f64 {
+    let x = oneflow_kernels_prim::special::erfinv(y);
+    if !x.is_finite() || x == 0.0 {
+        return x;
+    }
+    let a = x.abs();
+    let rest = if a < 0.5 { libm::erf(a) - y.abs() } else { (1.0 - y.abs()) - libm::erfc(a) };
+    (a - rest * libm::exp(a * a) / std::f64::consts::FRAC_2_SQRT_PI).copysign(x)
+}
+
+#[test]
+fn lgamma_of_negative_numbers() {
+    static E: Expr = expr!(float "", |x| x.lgamma());
+    let mut xs: Vec<f64> = (1..40_000).map(|i| -0.00211 * i as f64).collect();
+    xs.extend([-1e-300, -1e-30, -1e-10, -0.5, -2.5, -1e6 - 0.5, -1.0, -2.0, -100.0, -1e18]);
+    let narrow: Vec<f32> = xs.iter().map(|x| *x as f32).collect();
+    for &isa in Isa::available() {
+        // Near the zeros between the poles it is the absolute error that is small.
+        for (x, y) in xs.iter().zip(run_f64(&E, isa, &[&xs])) {
+            let want = libm::lgamma(*x);
+            assert!(y == want || (y - want).abs() <= 2e-15 * want.abs().max(4.0), "{isa:?} {x:e}: {y:e} {want:e}");
+        }
+        for (x, y) in narrow.iter().zip(run_f32(&E, isa, &[&narrow])) {
+            let want = libm::lgamma(*x as f64);
+            let bound = if isa == Isa::Baseline { 1e-6 * want.abs().max(4.0) } else { 6e-8 * want.abs() + 1e-14 };
+            assert!(y as f64 == want || (y as f64 - want).abs() <= bound, "f32 {isa:?} {x:e}: {y:e} {want:e}");
+        }
+    }
 }
 
 #[test]

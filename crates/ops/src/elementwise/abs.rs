@@ -3,7 +3,9 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(num "abs", |x| x.abs()).complex(complex!(|x| Cx::real(x.abs())));
+static EXPR: Expr = expr!(num "abs", |x| x.abs())
+    .complex(complex!(|x| Cx::real(x.abs())))
+    .bits(bits!(|x| x.bit_and(L::splat(32767.0))));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("abs(Tensor input) -> Tensor"),

@@ -3,8 +3,8 @@
 use super::{binary, dual};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(float "div", |x, y| x / y).complex(complex!(|x, y| x / y));
-static SCALAR: Expr = expr!(float "div_scalar", |x; p| x / p[0]).complex(complex!(|x; p| x / p[0]));
+static TENSOR: Expr = expr!(half "div", |x, y| x / y).complex(complex!(|x, y| x / y));
+static SCALAR: Expr = expr!(half "div_scalar", |x; p| x / p[0]).complex(complex!(|x; p| x / p[0]));
 static FLOOR: Expr = expr!(num "div_floor", |x, y| x.div_floor(y)).nonzero(1);
 static FLOOR_SCALAR: Expr = expr!(num "div_floor_scalar", |x; p| x.div_floor(p[0]));
 static TRUNC: Expr = expr!(num "div_trunc", |x, y| x.div_trunc(y)).nonzero(1);

@@ -3,7 +3,7 @@
 use super::unary;
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(num "neg", |x| -x).complex(complex!(|x| -x));
+static EXPR: Expr = expr!(num "neg", |x| -x).complex(complex!(|x| -x)).bits(bits!(|x| x.bit_xor(L::splat(32768.0))));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("neg(Tensor input) -> Tensor"),

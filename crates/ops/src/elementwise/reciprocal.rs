@@ -3,7 +3,7 @@
 use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "reciprocal", |x| x.recip()).complex(complex!(|x| x.recip()));
+static EXPR: Expr = expr!(half "reciprocal", |x| x.recip()).complex(complex!(|x| x.recip()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("reciprocal(Tensor input) -> Tensor"),

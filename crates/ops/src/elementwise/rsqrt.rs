@@ -3,7 +3,7 @@
 use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "rsqrt", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
+static EXPR: Expr = expr!(half "rsqrt", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("rsqrt(Tensor input) -> Tensor"),

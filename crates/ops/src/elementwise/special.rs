@@ -10,7 +10,7 @@ static EXP2_EXPR: Expr =
 static LOG10_EXPR: Expr =
     expr!(float "log10", |x| x.log10()).complex(complex!(|x| x.log().scale(L::splat(std::f64::consts::LOG10_E))));
 static ERFC_EXPR: Expr = expr!(float "erfc", |x| x.erfc());
-static ERFINV_EXPR: Expr = expr!(float "erfinv", |x| s::erfinv(x));
+static ERFINV_EXPR: Expr = expr!(float "erfinv", |x| x.erfinv());
 static ERFCX_EXPR: Expr = expr!(float "erfcx", |x| s::erfcx(x));
 static LGAMMA_EXPR: Expr = expr!(float "lgamma", |x| x.lgamma());
 static DIGAMMA_EXPR: Expr = expr!(float "digamma", |x| s::digamma(x));

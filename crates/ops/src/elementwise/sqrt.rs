@@ -3,7 +3,7 @@
 use super::{dual, unary};
 use crate::prelude::*;
 
-static EXPR: Expr = expr!(float "sqrt", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
+static EXPR: Expr = expr!(half "sqrt", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sqrt(Tensor input) -> Tensor"),

@@ -1,7 +1,7 @@
 //! AVX2 registers (with FMA and F16C): eight f32, four f64.
 
 use super::x86::x86_float;
-use super::{HalfRegister, Lanes, Num, Register, inverse, math};
+use super::{HalfRegister, Lanes, Num, Register, erfinv, gamma, inverse, math};
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
@@ -116,6 +116,19 @@ bits!(F64x4 of f64 x 2 mask MaskPd,
 // SAFETY (of the intrinsics below): a register exists, so the machine has AVX2.
 impl F32x8 {
     #[inline(always)]
+    fn wide_halves(self) -> [F64x4; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let (low, high) = (_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            [F64x4(_mm256_cvtps_pd(low)), F64x4(_mm256_cvtps_pd(high))]
+        }
+    }
+    #[inline(always)]
+    fn of_wide_halves([low, high]: [F64x4; 2]) -> Self {
+        // SAFETY: see above.
+        Self(unsafe { _mm256_set_m128(_mm256_cvtpd_ps(high.0), _mm256_cvtpd_ps(low.0)) })
+    }
+    #[inline(always)]
     fn sum_lanes(self) -> f32 {
         // SAFETY: see above.
         unsafe {
@@ -159,6 +172,14 @@ impl F32x8 {
     }
 }
 impl F64x4 {
+    #[inline(always)]
+    fn wide_halves(self) -> [Self; 2] {
+        [self; 2]
+    }
+    #[inline(always)]
+    fn of_wide_halves([low, _]: [Self; 2]) -> Self {
+        low
+    }
     /// Adding it to a small integral double puts the integer into the low mantissa bits.
     const MAGIC: f64 = 6755399441055744.0;
 
@@ -203,12 +224,12 @@ impl F64x4 {
     }
 }
 
-x86_float!(F32x8(__m256) of f32 x 8 mask MaskPs,
+x86_float!(F32x8(__m256) of f32 x 8 mask MaskPs wide F64x4,
     add _mm256_add_ps, sub _mm256_sub_ps, mul _mm256_mul_ps, div _mm256_div_ps, fma _mm256_fmadd_ps, sqrt _mm256_sqrt_ps,
     cmp _mm256_cmp_ps, max _mm256_max_ps, min _mm256_min_ps, round _mm256_round_ps,
     xor _mm256_xor_ps, and _mm256_and_ps, andnot _mm256_andnot_ps, or _mm256_or_ps,
     set1 _mm256_set1_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, stream _mm256_stream_ps);
-x86_float!(F64x4(__m256d) of f64 x 4 mask MaskPd,
+x86_float!(F64x4(__m256d) of f64 x 4 mask MaskPd wide F64x4,
     add _mm256_add_pd, sub _mm256_sub_pd, mul _mm256_mul_pd, div _mm256_div_pd, fma _mm256_fmadd_pd, sqrt _mm256_sqrt_pd,
     cmp _mm256_cmp_pd, max _mm256_max_pd, min _mm256_min_pd, round _mm256_round_pd,
     xor _mm256_xor_pd, and _mm256_and_pd, andnot _mm256_andnot_pd, or _mm256_or_pd,

@@ -1,7 +1,7 @@
 //! AVX-512 registers: sixteen f32, eight f64.
 
 use super::x86::x86_float;
-use super::{HalfRegister, Lanes, Num, Register, inverse, math};
+use super::{HalfRegister, Lanes, Num, Register, erfinv, gamma, inverse, math};
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
@@ -127,6 +127,22 @@ bits!(F64x8 of f64 mask Mask8(__mmask8),
 
 impl F32x16 {
     #[inline(always)]
+    fn wide_halves(self) -> [F64x8; 2] {
+        // SAFETY: a register exists, so the machine has AVX-512.
+        unsafe {
+            let (low, high) = (_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0));
+            [F64x8(_mm512_cvtps_pd(low)), F64x8(_mm512_cvtps_pd(high))]
+        }
+    }
+    #[inline(always)]
+    fn of_wide_halves([low, high]: [F64x8; 2]) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let low = _mm512_castps256_ps512(_mm512_cvtpd_ps(low.0));
+            Self(_mm512_insertf32x8::<1>(low, _mm512_cvtpd_ps(high.0)))
+        }
+    }
+    #[inline(always)]
     fn exponent_to_float(self) -> Self {
         // SAFETY: a register exists, so the machine has AVX-512.
         unsafe {
@@ -137,6 +153,14 @@ impl F32x16 {
 }
 impl F64x8 {
     #[inline(always)]
+    fn wide_halves(self) -> [Self; 2] {
+        [self; 2]
+    }
+    #[inline(always)]
+    fn of_wide_halves([low, _]: [Self; 2]) -> Self {
+        low
+    }
+    #[inline(always)]
     fn exponent_to_float(self) -> Self {
         // SAFETY: a register exists, so the machine has AVX-512.
         unsafe {
@@ -146,12 +170,12 @@ impl F64x8 {
     }
 }
 
-x86_float!(F32x16(__m512) of f32 x 16 mask Mask16,
+x86_float!(F32x16(__m512) of f32 x 16 mask Mask16 wide F64x8,
     add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, fma _mm512_fmadd_ps, sqrt _mm512_sqrt_ps,
     cmp _mm512_cmp_ps_mask, max _mm512_max_ps, min _mm512_min_ps, round _mm512_roundscale_ps,
     xor _mm512_xor_ps, and _mm512_and_ps, andnot _mm512_andnot_ps, or _mm512_or_ps,
     set1 _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps, stream _mm512_stream_ps);
-x86_float!(F64x8(__m512d) of f64 x 8 mask Mask8,
+x86_float!(F64x8(__m512d) of f64 x 8 mask Mask8 wide F64x8,
     add _mm512_add_pd, sub _mm512_sub_pd, mul _mm512_mul_pd, div _mm512_div_pd, fma _mm512_fmadd_pd, sqrt _mm512_sqrt_pd,
     cmp _mm512_cmp_pd_mask, max _mm512_max_pd, min _mm512_min_pd, round _mm512_roundscale_pd,
     xor _mm512_xor_pd, and _mm512_and_pd, andnot _mm512_andnot_pd, or _mm512_or_pd,

@@ -12,6 +12,13 @@ pub trait Register: Lanes {
     /// Whether `Elem` is `f64`.
     const DOUBLE: bool;
 
+    /// Doubles in a register of the same size.
+    type Wide: Register<Elem = f64>;
+    /// The lower and the upper lanes in double precision; of doubles, twice the register itself.
+    fn halves(self) -> [Self::Wide; 2];
+    /// The other way round, rounding; doubles are those of the first.
+    fn of_halves(halves: [Self::Wide; 2]) -> Self;
+
     /// # Safety
     /// `p` is valid for reads of `WIDTH` elements; it need not be aligned.
     unsafe fn load(p: *const Self::Elem) -> Self;

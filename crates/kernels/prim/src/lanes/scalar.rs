@@ -196,6 +196,8 @@ int_scalar! {
     I32 i32, |a, b| {
         if b == -1 { a.wrapping_neg() } else { (a as f64 / b as f64) as i32 }
     };
+    /// The bits of a half type.
+    U16 u16, |a, b| (a as f32 / b as f32) as u16;
     /// A byte without a sign, or a truth value.
     U8 u8, |a, b| (a as f32 / b as f32) as u8;
 }
@@ -323,6 +325,15 @@ macro_rules! float_scalar {
             type Elem = $t;
             const WIDTH: usize = 1;
             const DOUBLE: bool = std::mem::size_of::<$t>() == 8;
+            type Wide = f64;
+            #[inline(always)]
+            fn halves(self) -> [f64; 2] {
+                [self as f64; 2]
+            }
+            #[inline(always)]
+            fn of_halves(halves: [f64; 2]) -> Self {
+                halves[0] as $t
+            }
             #[inline(always)]
             unsafe fn load(p: *const $t) -> Self {
                 // SAFETY: the caller's pointer is valid for one element.

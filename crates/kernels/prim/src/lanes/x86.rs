@@ -3,7 +3,7 @@
 /// Implements operators, `Num` and `Lanes` of an x86 float register. The literals name intrinsics; `math` has the rest.
 macro_rules! x86_float {
     (
-        $reg:ident($raw:ident) of $elem:ident x $width:literal mask $mask:ident,
+        $reg:ident($raw:ident) of $elem:ident x $width:literal mask $mask:ident wide $wide:ident,
         add $add:ident, sub $sub:ident, mul $mul:ident, div $div:ident, fma $fma:ident, sqrt $sqrt:ident,
         cmp $cmp:ident, max $max:ident, min $min:ident, round $round:ident,
         xor $xor:ident, and $and:ident, andnot $andnot:ident, or $or:ident,
@@ -270,12 +270,16 @@ macro_rules! x86_float {
                 math::normal_cdf(self)
             }
             #[inline(always)]
+            fn erfinv(self) -> Self {
+                erfinv::erfinv(self)
+            }
+            #[inline(always)]
             fn next_after(self, o: Self) -> Self {
                 self.map2(o, <$elem as Lanes>::next_after)
             }
             #[inline(always)]
             fn lgamma(self) -> Self {
-                self.map(<$elem as Lanes>::lgamma)
+                gamma::lgamma(self)
             }
         }
 
@@ -283,6 +287,15 @@ macro_rules! x86_float {
             type Elem = $elem;
             const WIDTH: usize = $width;
             const DOUBLE: bool = std::mem::size_of::<$elem>() == 8;
+            type Wide = $wide;
+            #[inline(always)]
+            fn halves(self) -> [$wide; 2] {
+                self.wide_halves()
+            }
+            #[inline(always)]
+            fn of_halves(halves: [$wide; 2]) -> Self {
+                Self::of_wide_halves(halves)
+            }
             #[inline(always)]
             unsafe fn load(p: *const $elem) -> Self {
                 // SAFETY: the caller's pointer is valid for a register.
