@@ -189,9 +189,16 @@ def test_grid_sample(mode, border, align, dims):
             same(grid.grad, other.grad, **loose)
 
 
+def test_grid_sample_keeps_what_lies_outside_out():
+    """Infinite elements do not reach positions beside them, and a position that is NaN is nowhere."""
+    x = oneflow.tensor([[[[1.0, INF], [2.0, NAN]]]])
+    grid = oneflow.tensor([[[[-3.0, -3.0], [NAN, 0.0], [9.0, 9.0]]]])
+    assert oneflow.nn.functional.grid_sample(x, grid, align_corners=False).tolist() == [[[[0.0, 0.0, 0.0]]]]
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_signs_of_half_types(dtype):
-    """All patterns of bits, also where rows are strided."""
+    """All patterns of bits, also where the result is the input and where rows are strided."""
     bits = np.arange(-(2**15), 2**15).astype(np.int16)
     for f in (lambda x: -x, lambda x: x.abs(), lambda x: -x[::3], lambda x: x.view(256, 256).t().abs().contiguous()):
         ours = f(oneflow.tensor(bits).view(getattr(oneflow, dtype)))
@@ -200,6 +207,9 @@ def test_signs_of_half_types(dtype):
         # Rows that are gathered go through float32, which marks a signalling NaN.
         np.testing.assert_array_equal(np.where(theirs.isnan().numpy(), 0, a), np.where(theirs.isnan().numpy(), 0, b))
         np.testing.assert_array_equal(ours.isnan().numpy(), theirs.isnan().numpy())
+    x = oneflow.tensor(bits).view(getattr(oneflow, dtype))
+    x.neg_()
+    np.testing.assert_array_equal(x.view(oneflow.int16).numpy(), bits ^ np.int16(-(2**15)))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

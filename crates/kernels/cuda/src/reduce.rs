@@ -9,7 +9,7 @@ use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::{Launch, ReduceKind, View};
 
 /// The kernel's number of COUNT_NONZERO; the others are `ReduceKind`'s.
-pub const COUNT: u64 = 7;
+pub const COUNT: u64 = 8;
 const SUM: u64 = ReduceKind::Sum as u64;
 
 pub fn text(kind: u64, from: DType, acc: DType, to: DType) -> Result<Text> {
@@ -31,6 +31,9 @@ pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
     let kind = ReduceKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("reduce: unknown kind"))?;
     let (x, out) = (l.input(0)?, l.output(0)?);
     c_type("reduce", x.dtype)?;
+    if kind == ReduceKind::NanSum {
+        return Err(unsupported("sum without NaN", x.dtype));
+    }
     let logical = matches!(kind, ReduceKind::Any | ReduceKind::All);
     let acc = if logical { DType::I64 } else { accumulator(x.dtype, out.dtype) };
     // SAFETY: the launch's contract.

@@ -150,27 +150,59 @@ pub unsafe fn arange(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the launch's contract.
     unsafe {
         if l.param(0)?.bool() {
-            sequence::<f64>(out, l.param(1)?.f64(), l.param(2)?.f64(), |a, s, i| a + i as f64 * s)
+            let (a, s) = (l.param(1)?.f64(), l.param(2)?.f64());
+            sequence::<f64>(out, move |first, i| a + (first as f64 + i as f64) * s)
         } else {
-            let next = |a: i64, s: i64, i: usize| a.wrapping_add((i as i64).wrapping_mul(s));
-            sequence::<i64>(out, l.param(1)?.i64(), l.param(2)?.i64(), next)
+            let (a, s) = (l.param(1)?.i64(), l.param(2)?.i64());
+            sequence::<i64>(out, move |first, i| a.wrapping_add((first as i64).wrapping_add(i as i64).wrapping_mul(s)))
         }
     }
 }
 
-/// A piece of a sequence: first index, where it goes, start, step, and the rule.
-struct Piece<'a, T, F>(usize, &'a mut [T], T, T, F);
-impl<T: Io, F: Fn(T, T, usize) -> T> WithSimd for Piece<'_, T, F> {
+pub unsafe fn linspace(l: &Launch<'_>) -> Result<()> {
+    let out = l.output(0)?;
+    if out.ndim() != 1 {
+        return Err(Error::runtime(format!("linspace: expected a 1-D output, got shape {:?}", out.sizes)));
+    }
+    let (load, store) = (<f64 as Io>::load(out.dtype)?, <f64 as Io>::store(out.dtype)?);
+    let rounded = |v: f64| {
+        let (mut bytes, mut back) = ([0u8; 16], 0.0);
+        // SAFETY: one element is at most sixteen bytes.
+        unsafe {
+            store(&v, 1, bytes.as_mut_ptr(), 1);
+            load(bytes.as_ptr(), 1, 1, &mut back);
+        }
+        back
+    };
+    let (a, b) = (rounded(l.param(0)?.f64()), rounded(l.param(1)?.f64()));
+    let n = out.numel();
+    let last = n.saturating_sub(1) as f64;
+    let step = (b - a) / last.max(1.0);
+    let middle = if n > 1 { (n / 2) as f64 } else { 1.0 };
+    // SAFETY: the launch's contract.
+    unsafe {
+        sequence::<f64>(out, move |first, i| {
+            let i = first as f64 + i as f64;
+            let (up, down) = (i * step + a, (i - last) * step + b);
+            if i < middle { up } else { down }
+        })
+    }
+}
+
+/// A piece of a sequence: first index, where it goes, and the rule.
+struct Piece<'a, T, F>(usize, &'a mut [T], F);
+impl<T: Io, F: Fn(usize, i32) -> T> WithSimd for Piece<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
         for (i, v) in self.1.iter_mut().enumerate() {
-            *v = (self.4)(self.2, self.3, self.0 + i);
+            *v = (self.2)(self.0, i as i32);
         }
     }
 }
 
-unsafe fn sequence<T: Io>(out: View<'_>, start: T, step: T, f: impl Fn(T, T, usize) -> T + Sync + Copy) -> Result<()> {
+/// Element `first + i` is `f(first, i)` with a small `i`: of 32 bits, which every instruction set casts to floats.
+unsafe fn sequence<T: Io>(out: View<'_>, f: impl Fn(usize, i32) -> T + Sync + Copy) -> Result<()> {
     const CHUNK: usize = 512;
     let store = T::store(out.dtype)?;
     let (n, stride) = (out.numel(), out.strides[0] as isize);
@@ -179,7 +211,7 @@ unsafe fn sequence<T: Io>(out: View<'_>, start: T, step: T, f: impl Fn(T, T, usi
         let mut buf = [T::default(); CHUNK];
         for c in r {
             let m = CHUNK.min(n - c * CHUNK);
-            dispatch(isa(), Piece(c * CHUNK, &mut buf[..m], start, step, f));
+            dispatch(isa(), Piece(c * CHUNK, &mut buf[..m], f));
             let at = (c * CHUNK) as isize * stride * out.dtype.size() as isize;
             // SAFETY: the chunk lies in the view.
             unsafe { store(buf.as_ptr(), m, dst.at(at), stride) };

@@ -33,6 +33,7 @@ pub fn register() {
     prim::COPY.provide(cpu, copy::copy);
     prim::FILL.provide(cpu, fill::fill);
     prim::ARANGE.provide(cpu, fill::arange);
+    prim::LINSPACE.provide(cpu, fill::linspace);
     prim::REDUCE.provide(cpu, reduce::reduce);
     prim::SQUARE_DEVIATIONS.provide(cpu, deviations::square_deviations);
     prim::ARG_REDUCE.provide(cpu, arg_reduce::arg_reduce);

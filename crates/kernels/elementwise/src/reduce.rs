@@ -7,7 +7,7 @@
 use crate::complex;
 use crate::io::{Load, Store, by_compute, is_narrow, unsupported};
 use crate::nest::{Nest, Walk};
-use crate::vector::{All, Any, Fold, MAX_STRIP, Max, Min, Prod, Reduce, Sum};
+use crate::vector::{All, Any, Fold, MAX_STRIP, Max, Min, NanSum, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
 use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
@@ -38,7 +38,7 @@ pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
                 ReduceKind::Sum | ReduceKind::Mean => {
                     complex::by_parts(x, out, &|x, out| by_compute!(float_of(x, out), run(x, out, kind)))
                 }
-                ReduceKind::Max | ReduceKind::Min => Err(unsupported(x.dtype)),
+                ReduceKind::Max | ReduceKind::Min | ReduceKind::NanSum => Err(unsupported(x.dtype)),
                 _ => complex::reduce(x, out, kind),
             }
         };
@@ -73,6 +73,9 @@ unsafe fn run<T: Reduce>(x: View<'_>, out: View<'_>, kind: ReduceKind) -> Result
             ReduceKind::Min => fold::<T, Min>(x, out, false),
             ReduceKind::Any => fold::<T, Any>(x, out, false),
             ReduceKind::All => fold::<T, All>(x, out, false),
+            // Integers have no NaN.
+            ReduceKind::NanSum if T::DTYPE == DType::I64 => fold::<T, Sum>(x, out, false),
+            ReduceKind::NanSum => fold::<T, NanSum>(x, out, false),
         }
     }
 }

@@ -43,6 +43,7 @@ macro_rules! folds {
 }
 folds! {
     Sum 0.0, |a, b| a + b, |x| x, sum;
+    NanSum 0.0, |a, b| a + b, |x| L::select(x.is_nan(), L::splat(0.0), x), sum;
     Prod 1.0, |a, b| a * b, |x| x, product;
     Max f64::NEG_INFINITY, |a, b| a.maximum(b), |x| x, max_of;
     Min f64::INFINITY, |a, b| a.minimum(b), |x| x, min_of;

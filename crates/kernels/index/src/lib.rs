@@ -8,11 +8,13 @@ mod check;
 mod concat;
 mod lines;
 mod logcumsumexp;
+mod member;
 mod nonzero;
 mod num;
 mod random;
 mod random_by;
 mod random_in_order;
+mod running_extreme;
 mod search;
 mod select;
 mod sort;
@@ -22,7 +24,7 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 14] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 16] = [
         (&prim::RANDOM, random::random),
         (&prim::RANDOM_BY, random_by::random_by),
         (&prim::INDEX_SELECT, select::index_select),
@@ -36,6 +38,8 @@ pub fn register() {
         (&prim::COUNT_NONZERO, nonzero::count_nonzero),
         (&prim::NONZERO, nonzero::nonzero),
         (&prim::SEARCHSORTED, search::searchsorted),
+        (&prim::IS_MEMBER, member::is_member),
+        (&prim::RUNNING_EXTREME, running_extreme::running_extreme),
         (&prim::LOGCUMSUMEXP, logcumsumexp::logcumsumexp),
     ];
     for (primitive, f) in table {

@@ -91,6 +91,10 @@ pub trait Num: Copy + Send + Sync + 'static {
 pub trait Real: Num {
     fn max(self, o: Self) -> Self;
     fn min(self, o: Self) -> Self;
+    fn is_nan(self) -> bool;
+    /// As numbers compare: no NaN is at least anything, or at most.
+    fn at_least(self, o: Self) -> bool;
+    fn at_most(self, o: Self) -> bool;
     /// An unsigned number in the order of the values; equal values have equal keys.
     fn key(self) -> u64;
     fn of_f64(v: f64) -> Self;
@@ -133,6 +137,18 @@ impl Real for Bit {
         Bit(self.0 & o.0)
     }
     #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn at_least(self, o: Self) -> bool {
+        self.0 >= o.0
+    }
+    #[inline(always)]
+    fn at_most(self, o: Self) -> bool {
+        self.0 <= o.0
+    }
+    #[inline(always)]
     fn key(self) -> u64 {
         self.0 as u64
     }
@@ -171,6 +187,18 @@ macro_rules! int {
             #[inline(always)]
             fn min(self, o: Self) -> Self {
                 Ord::min(self, o)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+            #[inline(always)]
+            fn at_least(self, o: Self) -> bool {
+                self >= o
+            }
+            #[inline(always)]
+            fn at_most(self, o: Self) -> bool {
+                self <= o
             }
             #[inline(always)]
             fn key(self) -> u64 {
@@ -214,6 +242,18 @@ macro_rules! float {
             #[inline(always)]
             fn min(self, o: Self) -> Self {
                 if $up(o) < $up(self) || $up(o).is_nan() { o } else { self }
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $up(self).is_nan()
+            }
+            #[inline(always)]
+            fn at_least(self, o: Self) -> bool {
+                $up(self) >= $up(o)
+            }
+            #[inline(always)]
+            fn at_most(self, o: Self) -> bool {
+                $up(self) <= $up(o)
             }
             #[inline(always)]
             fn key(self) -> u64 {

@@ -8,7 +8,7 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, WithSimd, Word, dispatch, isa};
+use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, View, WithSimd, Word, dispatch, isa};
 
 /// Elements drawn at a time.
 const LANES: usize = 16;
@@ -46,6 +46,13 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
         // SAFETY: the view is valid by the launch's contract.
         return unsafe { random_in_order::random(&out, kind, d.seed, d.a, d.b) };
     }
+    if kind == RandomKind::Permutation {
+        if !window.is_whole() {
+            return Err(Error::runtime("random: a permutation is one order over all elements"));
+        }
+        // SAFETY: the view is valid by the launch's contract.
+        return unsafe { permutation(&out, d.seed, d.offset) };
+    }
     if kind.is_in_order_only() {
         return Err(Error::runtime(format!("random: {kind:?} is drawn in order alone")));
     }
@@ -66,6 +73,42 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
                     unsafe { d.store::<T>(isa, out.dtype, first, index_step as u64, o, step, len) }
                 });
             }
+        });
+    }, complex => ());
+    Ok(())
+}
+
+/// The words of `LANES` blocks.
+struct Blocks(u64, u64, u64);
+impl WithSimd for Blocks {
+    type Output = [[u32; LANES]; 4];
+    #[inline(always)]
+    fn run<S: Simd>(self) -> [[u32; LANES]; 4] {
+        philox::words::<LANES>(self.0, self.1, self.2)
+    }
+}
+
+/// 0 .. n-1 shuffled (Fisher and Yates): step i takes its partner from words 2 (i % 2) and the next of block i / 2.
+unsafe fn permutation(out: &View, seed: u64, offset: u64) -> Result<()> {
+    let n = out.numel();
+    let mut order: Vec<u32> =
+        (0..u32::try_from(n).map_err(|_| Error::not_implemented("random: a permutation of 2^32"))?).collect();
+    let isa = isa();
+    for (group, from) in (0..n).step_by(2 * LANES).enumerate() {
+        let w = dispatch(isa, Blocks(seed, offset, (group * LANES) as u64));
+        for i in from..n.min(from + 2 * LANES) {
+            let (block, half) = ((i - from) / 2, (i - from) % 2 * 2);
+            let x = w[half][block] as u64 | (w[half + 1][block] as u64) << 32;
+            let j = i + ((x as u128 * (n - i) as u128) >> 64) as usize;
+            order.swap(i, j);
+        }
+    }
+    let grid = Grid::new(out.sizes, [out.strides]);
+    by_num!(out.dtype, T => {
+        let p = Shared::<T>::new(out.ptr);
+        grid.each(0..grid.len(), |i, [at]| {
+            // SAFETY: the offset is that of an element of the view.
+            unsafe { *p.at(at) = T::of_i64(order[i] as i64) };
         });
     }, complex => ());
     Ok(())

@@ -10,6 +10,7 @@ mod ctc;
 mod dropout;
 mod embedding;
 mod embedding_bag;
+mod grid_sample;
 mod group_norm;
 mod layer_norm;
 mod mem;
@@ -37,6 +38,7 @@ pub fn register() {
         (&prim::CTC_LOSS_BACKWARD, ctc::backward),
         (&prim::GROUP_NORM, group_norm::forward),
         (&prim::GROUP_NORM_BACKWARD, group_norm::backward),
+        (&prim::GRID_SAMPLE, grid_sample::grid_sample),
         (&prim::RESAMPLE, resample::resample),
         (&prim::EMBEDDING, embedding::forward),
         (&prim::EMBEDDING_BACKWARD, embedding::backward),

@@ -31,6 +31,9 @@ primitives! {
     FILL = "fill";
     /// `out[0][i] = start + i * step`, 1-D. params: is_float (bool), start, step (f64 or i64).
     ARANGE = "arange";
+    /// `out[0]`'s n real numbers from start to end, 1-D: counted from the nearer end, in F64; both ends are rounded to the output's
+    /// dtype first. params: start, end (f64).
+    LINSPACE = "linspace";
     /// Reduction. `out[0]` has the input's rank with reduced dimensions of size one. params: `ReduceKind`.
     /// Floats accumulate in f32 by blocks (pairwise), f64 in f64, integers in i64. max/min propagate NaN. An empty
     /// reduction gives the identity (sum 0, prod 1, any false, all true; mean NaN); infer refuses it for max and min.
@@ -85,6 +88,9 @@ primitives! {
     /// align_corners (bool), antialias (bool), transposed (bool: y receives the adjoint map's values, x is a gradient of the result),
     /// number of resized dims k, then k scales (f64, input elements an output element; 0: by the sizes).
     RESAMPLE = "resample";
+    /// Values of images at positions. ins: x [n, c, in...], grid [n, out..., k] of its dtype with positions in [-1, 1], the last dimension's
+    /// first; k is 2 or 3. outs: [n, c, out...]. params: `GridMode`, `GridBorder`, align_corners (bool).
+    GRID_SAMPLE = "grid_sample";
     /// Connectionist temporal classification. ins: log_probs [t, n, c], targets I64 [n, s] or concatenated [sum], input lengths I64 [n],
     /// target lengths I64 [n]. outs: loss [n], log_alpha [n, t, 2 max + 1] (log_probs' dtype). params: blank.
     CTC_LOSS = "ctc_loss";
@@ -180,6 +186,12 @@ primitives! {
     /// params: right (bool): the first position whose element is greater than the value; otherwise the first not less.
     /// NaN counts as the greatest.
     SEARCHSORTED = "searchsorted";
+    /// Whether elements are among others. ins: x, others (any sizes, x's dtype, real). out: BOOL, x's sizes. params: invert (bool).
+    /// NaN is equal to nothing.
+    IS_MEMBER = "is_member";
+    /// The greatest (smallest) element so far along a dimension, and the place of the last one that is as great; NaN wins.
+    /// ins: x. outs: values, places I64, both of x's sizes. params: is_max (bool), dim.
+    RUNNING_EXTREME = "running_extreme";
     /// Running `log(sum(exp(x)))` along a dimension; floats accumulate in f64. ins: x. out: x's sizes. params: dim.
     LOGCUMSUMEXP = "logcumsumexp";
     /// ins: x. out: I64 0-dim, the number of non-zero elements.
@@ -239,12 +251,14 @@ pub enum ReduceKind {
     Mean,
     Any,
     All,
+    /// The sum of what is not NaN, of floats. CPU alone.
+    NanSum,
 }
 
 impl ReduceKind {
     pub fn from_u64(v: u64) -> Option<ReduceKind> {
         use ReduceKind::*;
-        [Sum, Prod, Max, Min, Mean, Any, All].get(v as usize).copied()
+        [Sum, Prod, Max, Min, Mean, Any, All, NanSum].get(v as usize).copied()
     }
 }
 
@@ -303,6 +317,39 @@ impl ResampleMode {
     }
 }
 
+/// `GRID_SAMPLE` kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum GridMode {
+    Nearest = 0,
+    Linear,
+    Cubic,
+}
+
+impl GridMode {
+    pub fn from_u64(v: u64) -> Option<GridMode> {
+        use GridMode::*;
+        [Nearest, Linear, Cubic].get(v as usize).copied()
+    }
+}
+
+/// What lies around the images of `GRID_SAMPLE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum GridBorder {
+    Zeros = 0,
+    /// The nearest element.
+    Clamp,
+    Reflect,
+}
+
+impl GridBorder {
+    pub fn from_u64(v: u64) -> Option<GridBorder> {
+        use GridBorder::*;
+        [Zeros, Clamp, Reflect].get(v as usize).copied()
+    }
+}
+
 /// `RANDOM` kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -317,7 +364,8 @@ pub enum RandomKind {
     Integers,
     /// exponential with rate a
     Exponential,
-    /// The rest is drawn in order alone (`mt19937`); by position these are compositions. Integers of the dtype's own range.
+    /// The rest is drawn in order alone (`mt19937`); by position these are compositions, except for permutations, which the CPU
+    /// makes of whole tensors. Integers of the dtype's own range.
     AnyInteger = 16,
     /// exp of a normal number
     LogNormal,
@@ -340,7 +388,7 @@ impl RandomKind {
     }
     /// Whether only an engine that draws in order has such numbers.
     pub fn is_in_order_only(self) -> bool {
-        self as u64 >= RandomKind::AnyInteger as u64
+        self as u64 >= RandomKind::AnyInteger as u64 && self != RandomKind::Permutation
     }
     /// Whether dtypes of integers hold such numbers.
     pub fn is_of_integers(self) -> bool {

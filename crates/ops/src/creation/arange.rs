@@ -113,6 +113,17 @@ Example::
         }
         super::push(c, &[n], Arg::DType(super::ranges::dtype_of(c, 3)?), c.arg(4), outs)
     },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::LINSPACE,
+        lower: |c, outs, l| {
+            if outs[0].dtype().is_complex() {
+                return Err(Error::not_implemented("linspace: complex numbers are composed"));
+            }
+            let end = |i: usize| c.arg(i).scalar().unwrap_or(Scalar::Int(0)).to_f64();
+            l.output(0).param(end(0)).param(end(1));
+            Ok(())
+        },
+    },
     compose: Some(|c, outs| {
         let n = c.int(2)?;
         if n < 0 {
@@ -155,9 +166,9 @@ Example::
         (c.op.infer)(c, outs)?;
         outs.clear();
         let device = c.arg(3).device();
-        let range = |k: i64| f::arange_with(k, None, device, false);
-        let same = range(n)?.unsqueeze(1)?.eq(&range(m)?)?;
-        outs.give(same.to_copy_with(Some(c.arg(2).dtype().unwrap_or(default_dtype())), None)?);
+        let out = f::zeros_with(&[n, m], c.arg(2).dtype(), device, false)?;
+        out.diagonal(0, 0, 1)?.fill_(1.0)?;
+        outs.give(out);
         Ok(())
     }),
     sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),

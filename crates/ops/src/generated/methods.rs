@@ -1112,6 +1112,8 @@ pub trait TensorOps {
     fn geqrf(&self) -> Result<[Tensor; 2]>;
     /// `glu(Tensor input, int dim=-1) -> Tensor`
     fn glu(&self, dim: i64) -> Result<Tensor>;
+    /// `grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor`
+    fn grid_sample(&self, grid: &Tensor, mode: &str, padding_mode: &str, align_corners: bool) -> Result<Tensor>;
     /// `group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor`
     fn group_norm(
         &self,
@@ -1290,6 +1292,8 @@ pub trait TensorOps {
     fn inner(&self, other: &Tensor) -> Result<Tensor>;
     /// `inner(Tensor input, Tensor other) -> Tensor`
     fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
+    /// `is_member(Tensor input, Tensor others, bool invert) -> Tensor`
+    fn is_member(&self, others: &Tensor, invert: bool) -> Result<Tensor>;
     /// `isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
     fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor>;
     /// `isfinite(Tensor input) -> Tensor`
@@ -7213,6 +7217,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn grid_sample(&self, grid: &Tensor, mode: &str, padding_mode: &str, align_corners: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::resample::grid::OP,
+            ins: &[Some(self), Some(grid)],
+            args: &[sym(mode), sym(padding_mode), Arg::Bool(align_corners)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
     fn group_norm(
         &self,
         num_groups: i64,
@@ -7875,6 +7890,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn is_member(&self, others: &Tensor, invert: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::index::search::IS_MEMBER,
+            ins: &[Some(self), Some(others)],
+            args: &[Arg::Bool(invert)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]

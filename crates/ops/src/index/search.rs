@@ -185,17 +185,47 @@ const SEARCH_FROM: i64 = 16;
 fn member(elements: &Tensor, tests: &Tensor, invert: bool) -> Result<Tensor> {
     let dtype = oneflow_base::promote(elements.dtype(), tests.dtype());
     let cast = |t: &Tensor| if t.dtype() == dtype { Ok(t.clone()) } else { t.to_copy_with(Some(dtype), None) };
-    let (e, t) = (cast(elements)?, cast(tests)?.reshape(&[-1])?);
-    let n = t.numel();
-    let found = if n < SEARCH_FROM {
-        e.unsqueeze(-1)?.eq(&t)?.any(&[-1], false)?
-    } else {
-        let [sorted, _] = t.sort(0, false)?;
-        let at = sorted.searchsorted(&e)?.clamp(None, Some(Scalar::Int(n - 1)))?;
-        sorted.index([Some(&at)])?.eq(&e)?
-    };
-    if invert { found.logical_not() } else { Ok(found) }
+    cast(elements)?.is_member(&cast(tests)?, invert)
 }
+
+/// Private: `isin` of two tensors of one dtype.
+pub static IS_MEMBER: OpDef = OpDef {
+    sig: Sig::parse("is_member(Tensor input, Tensor others, bool invert) -> Tensor"),
+    doc: "Whether each element is among others of its dtype; with `invert` whether it is not.",
+    faces: Faces::PRIVATE,
+    infer: |c, outs| outs.push(DType::Bool, c.t(0)?.device(), c.t(0)?.sizes()),
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::IS_MEMBER,
+        lower: |c, _, l| {
+            l.input(0).input(1).output(0).param(c.bool(0));
+            Ok(())
+        },
+    },
+    compose: Some(|c, outs| {
+        let (e, t) = (c.t(0)?, c.t(1)?.reshape(&[-1])?);
+        let n = t.numel();
+        let found = if n < SEARCH_FROM {
+            e.unsqueeze(-1)?.eq(&t)?.any(&[-1], false)?
+        } else {
+            let [sorted, _] = t.sort(0, false)?;
+            let at = sorted.searchsorted(e)?.clamp(None, Some(Scalar::Int(n - 1)))?;
+            sorted.index([Some(&at)])?.eq(e)?
+        };
+        give(outs, if c.bool(0) { found.logical_not()? } else { found })
+    }),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| {
+        for d in (0..c.t(0)?.ndim()).map(|d| Sbp::S(d as u8)) {
+            rows.push(Row { ins: SmallVec::from_slice(&[d, Sbp::B]), outs: SmallVec::from_slice(&[d]) });
+        }
+        Ok(())
+    })),
+    samples: || {
+        let t =
+            |n, not| Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::i64(&[n], 0, 9), SampleArg::Bool(not)]);
+        vec![t(3, false), t(20, true), t(0, false)]
+    },
+    ..OpDef::BASE
+};
 
 pub static ISIN: OpDef = OpDef {
     sig: Sig::parse(

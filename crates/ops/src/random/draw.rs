@@ -422,17 +422,17 @@ Example::
         if n < 0 {
             return Err(Error::runtime(format!("randperm(): n must be non-negative, got {n}")));
         }
-        let generator = Generator::at(seed, offset);
-        if super::is_in_order(c.arg(1)) {
-            let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
-            let like = f::empty_with(&[n], Some(dtype), c.arg(3).device(), false, None)?;
-            outs.give(in_order(&like, RandomKind::Permutation, 0.0, 0.0, c.arg(1))?);
-            return Ok(());
-        }
-        let keys = f::rand_with(&[n], Some(&generator), Some(DType::F64), c.arg(3).device(), false)?;
-        let order = keys.argsort(0, false)?;
+        // By whatever engine the CPU has it, which others get it from.
         let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
-        outs.give(if dtype == DType::I64 { order } else { order.to_copy_with(Some(dtype), None)? });
+        let like = f::empty_with(&[n], Some(dtype), None, false, None)?;
+        let order = like.draw_in_order_with(
+            RandomKind::Permutation as u64 as i64,
+            0.0,
+            0.0,
+            Some(&Generator::at(seed, offset)),
+        )?;
+        let device = c.arg(3).device().unwrap_or(Device::CPU);
+        outs.give(if device == Device::CPU { order } else { order.to_copy_with(None, Some(device))? });
         Ok(())
     }),
     sbp: SbpRule::of(Rows::OnlyB { why: "a permutation is one order over all elements" }),
@@ -440,9 +440,18 @@ Example::
     ..DRAW
 };
 
-/// With replacement, in order: the place of each uniform number among the cumulated weights of its row.
-fn by_cumulated(p: &Tensor, n: i64, generator: &Generator) -> Result<Tensor> {
+/// With replacement: the place of each uniform number among the cumulated weights of its row. In order of drawing, sums and
+/// places are PyTorch's.
+fn by_cumulated(p: &Tensor, n: i64, generator: &Generator, is_in_order: bool) -> Result<Tensor> {
     let (rows, k) = (p.sizes()[0], p.sizes()[1]);
+    let u = f::rand_with(&[rows, n], Some(generator), Some(DType::F64), Some(p.device()), false)?;
+    if !is_in_order {
+        // An element of weight zero ends where the one before it does: no number lies between.
+        let sums = p.cumsum_with(1, Some(DType::F64))?;
+        let at = u.mul(&sums.narrow(1, k - 1, 1)?)?;
+        let found = sums.searchsorted_with(&at, false, true, None, None)?;
+        return last_weights(p, found);
+    }
     let sums = if p.dtype().size() < 4 {
         // Every sum is rounded to the halves it is kept in.
         let mut columns = vec![p.select(1, 0)?];
@@ -455,8 +464,14 @@ fn by_cumulated(p: &Tensor, n: i64, generator: &Generator) -> Result<Tensor> {
         p.cumsum(1)?
     };
     let sums = sums.div(&sums.narrow(1, k - 1, 1)?)?.to_copy_with(Some(DType::F64), None)?;
-    let u = f::rand_with(&[rows, n], Some(generator), Some(DType::F64), None, false)?;
     sums.searchsorted(&u)?.clamp(None, Some(Scalar::Int(k - 1)))
+}
+
+/// Rounding may bring a number up to the whole sum, which lies behind all elements: the last that has a weight takes it.
+fn last_weights(p: &Tensor, found: Tensor) -> Result<Tensor> {
+    let places = f::arange_with(p.sizes()[1], None, Some(p.device()), false)?;
+    let last = p.gt(0.0)?.r#where(&places, 0i64)?.amax(&[1], true)?;
+    found.minimum(&last)
 }
 
 pub static MULTINOMIAL: OpDef = OpDef {
@@ -512,21 +527,20 @@ Example::
         }
         let mut sizes = Dims::from_slice(x.sizes());
         sizes[x.ndim() - 1] = n;
-        if is_in_order && c.bool(1) && n > 1 {
-            outs.give(by_cumulated(&p, n, &generator)?.reshape(&sizes)?);
+        if c.bool(1) && (n > 1 || !is_in_order) {
+            outs.give(by_cumulated(&p, n, &generator, is_in_order)?.reshape(&sizes)?);
             return Ok(());
         }
-        let draws = if c.bool(1) { n } else { 1 };
         // The greatest of p / e with exponential e is a draw with probability p; the n greatest are draws without replacement.
-        let p = p.unsqueeze(1)?.expand(&[rows, draws, k])?.contiguous()?;
+        let p = p.contiguous()?;
         let e = p.empty_like()?;
         e.exponential_with_(1.0, Some(&generator))?;
         let keys = p.div(&e)?;
-        let picked = if c.bool(1) {
+        let picked = if n == 1 {
             keys.argmax(Some(-1), false)?
         } else {
             let [_, i] = keys.topk(n, -1, true, true)?;
-            i.squeeze_dim(&[1])?
+            i
         };
         outs.give(picked.reshape(&sizes)?);
         Ok(())

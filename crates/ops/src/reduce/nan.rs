@@ -15,14 +15,36 @@ Example::
 
     >>> oneflow.nansum(oneflow.tensor([1., oneflow.nan]))
     tensor(1.)",
-    compose: Some(|c, outs| {
+    infer: |c, outs| {
         let x = c.t(0)?;
         if x.dtype().is_complex() {
-            return Err(Error::runtime("nansum does not support complex inputs"));
+            return Err(Error::not_implemented("nansum on CPU does not support complex inputs"));
         }
-        give(outs, zeroed(x)?.sum_with(c.arg(0).ints(), c.bool(1), c.arg(2).dtype())?)
-    }),
-    ..COMPOSED
+        let d = if x.dtype().is_float() { x.dtype() } else { DType::I64 };
+        push(c, c.dtype_or(2, d), dim_mask("nansum", c.arg(0), x.ndim())?, c.bool(1), outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &oneflow_kernels_prim::REDUCE,
+        lower: |c, outs, l| {
+            let mask = dim_mask("nansum", c.arg(0), c.t(0)?.ndim())?;
+            no_cast_first(c, outs)?;
+            lower(c, outs, l, ReduceKind::NanSum, mask)
+        },
+    },
+    compose: Some(|c, outs| give(outs, zeroed(c.t(0)?)?.sum_with(c.arg(0).ints(), c.bool(1), c.arg(2).dtype())?)),
+    grad: Grad::Rule {
+        save: &[Save::In(0, 1)],
+        fix: Fix::Broadcast,
+        f: |c, out| {
+            out.set(0, || {
+                let x = c.x(0)?;
+                let mask = dim_mask("nansum", c.arg(0), x.ndim())?;
+                x.isnan()?.r#where(0.0, &unreduce(c.g()?, mask, c.arg(1).bool())?.expand(x.sizes())?)
+            })
+        },
+    },
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    ..REDUCE
 };
 
 pub static NANMEAN: OpDef = OpDef {

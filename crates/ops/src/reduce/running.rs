@@ -25,6 +25,12 @@ pub static EXTREME: OpDef = OpDef {
     ..OpDef::BASE
 };
 
+fn lower_places(c: &Call<'_>, l: &mut Lowered, is_max: bool) -> Result<()> {
+    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
+    l.input(0).output(0).output(1).param(is_max).param(dim as i64);
+    Ok(())
+}
+
 fn with_places(c: &Call<'_>, outs: &mut Outs, largest: bool) -> Result<()> {
     let x = c.t(0)?;
     let d = wrap_dim(c.int(0)?, x.ndim())? as i64;
@@ -47,6 +53,13 @@ const CUM: OpDef = OpDef {
     infer: |c, outs| {
         let x = c.t(0)?;
         wrap_dim(c.int(0)?, x.ndim())?;
+        if x.dtype().is_complex() {
+            return Err(Error::not_implemented(format!(
+                "\"{}_cpu\" not implemented for '{}'",
+                c.name(),
+                x.dtype().scalar_type_name()
+            )));
+        }
         outs.push(x.dtype(), x.device(), x.sizes())?;
         outs.push(DType::I64, x.device(), x.sizes())
     },
@@ -65,9 +78,10 @@ const CUM: OpDef = OpDef {
     },
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
-        vec![t(&[3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]
+        vec![t(&[3, 4], 1), t(&[3, 4], 0), t(&[5], 0), t(&[], 0), t(&[0, 3], 0)]
     },
-    ..COMPOSED
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    ..OpDef::BASE
 };
 
 pub static CUMMAX: OpDef = OpDef {
@@ -78,6 +92,7 @@ Example::
 
     >>> oneflow.cummax(oneflow.tensor([1., 3., 2.]), 0).values
     tensor([1., 3., 3.])",
+    kernel: Kernel::Prim { prim: &RUNNING_EXTREME, lower: |c, _, l| lower_places(c, l, true) },
     compose: Some(|c, outs| with_places(c, outs, true)),
     traits: Traits::EXACT_OUT,
     ..CUM
@@ -91,6 +106,7 @@ Example::
 
     >>> oneflow.cummin(oneflow.tensor([2., 3., 1.]), 0).values
     tensor([2., 2., 1.])",
+    kernel: Kernel::Prim { prim: &RUNNING_EXTREME, lower: |c, _, l| lower_places(c, l, false) },
     compose: Some(|c, outs| with_places(c, outs, false)),
     traits: Traits::EXACT_OUT,
     ..CUM

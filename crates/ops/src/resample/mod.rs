@@ -1,5 +1,6 @@
 //! Resizing of the trailing dimensions by weighted neighbours, and its adjoint; each is the other's gradient.
 
+pub mod grid;
 mod matrix;
 
 use crate::nn::{formatted, narrow, wide};

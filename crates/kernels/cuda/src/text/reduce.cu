@@ -8,7 +8,7 @@
 #define MEAN 4
 #define ANY 5
 #define ALL 6
-#define COUNT 7
+#define COUNT 8
 
 D A identity() {
 #if KIND == PROD || KIND == ALL

@@ -1,0 +1,101 @@
+//! RUNNING_EXTREME: the greatest or smallest element so far along a dimension, and where it is.
+
+use crate::num::{Real, by_num};
+use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::rows::{Grid, Shared, split};
+use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+
+/// Columns of a strip.
+const STRIP: usize = 64;
+
+pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
+    let (x, values, places) = (l.input(0)?, l.output(0)?, l.output(1)?);
+    let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
+    by_num!(x.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract.
+        unsafe {
+            if is_max {
+                along::<T, true>(&x, &values, &places, dim)
+            } else {
+                along::<T, false>(&x, &values, &places, dim)
+            }
+        }
+    }, complex => return Err(Error::not_implemented(format!("running_extreme: complex numbers have no order (dtype {})", x.dtype))));
+    Ok(())
+}
+
+/// Whether an element takes over from the extreme so far.
+#[inline(always)]
+fn takes<T: Real, const MAX: bool>(v: T, so_far: T) -> bool {
+    (if MAX { v.at_least(so_far) } else { v.at_most(so_far) }) | v.is_nan()
+}
+
+/// A row of a strip: elements become extremes, with the places so far.
+struct Row<'a, T, const MAX: bool>(&'a [T], &'a mut [T], &'a mut [i64], i64);
+impl<T: Real, const MAX: bool> WithSimd for Row<'_, T, MAX> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        for ((v, best), at) in self.0.iter().zip(self.1).zip(self.2) {
+            let new = takes::<T, MAX>(*v, *best);
+            *best = if new { *v } else { *best };
+            *at = if new { self.3 } else { *at };
+        }
+    }
+}
+
+unsafe fn along<T: Real, const MAX: bool>(x: &View, values: &View, places: &View, dim: usize) {
+    if x.numel() == 0 {
+        return;
+    }
+    let none = [0i64; 1];
+    let (mut grid, n, [xs, vs, ps]) = if x.ndim() == 0 {
+        (Grid::new(&[], [&none[..0]; 3]), 1, [0; 3])
+    } else {
+        let strides = [x.strides, values.strides, places.strides];
+        (Grid::without(x.sizes, strides, dim), x.sizes[dim] as isize, strides.map(|s| s[dim] as isize))
+    };
+    let (px, pv, pp) = (Shared::<T>::new(x.ptr), Shared::<T>::new(values.ptr), Shared::<i64>::new(places.ptr));
+    let (width, inner) = grid.inner();
+    if width > 1 && inner == [1; 3] {
+        grid.pop_inner();
+        let strips = width.div_ceil(STRIP);
+        split(grid.len() * strips, n as f64 * STRIP as f64 * 0.5, &|r| {
+            for u in r {
+                let col = u % strips * STRIP;
+                let m = STRIP.min(width - col);
+                grid.each(u / strips..u / strips + 1, |_, off| {
+                    let [a, b, c] = off.map(|o| o + col as isize);
+                    // SAFETY: the strip lies in the views and belongs to this unit; a row is read before it is written.
+                    unsafe {
+                        let row = |i: isize| std::slice::from_raw_parts(px.at(a + i * xs).cast_const(), m);
+                        let (mut best, mut at) = ([row(0)[0]; STRIP], [0i64; STRIP]);
+                        best[..m].copy_from_slice(row(0));
+                        for i in 0..n {
+                            dispatch(isa(), Row::<T, MAX>(row(i), &mut best[..m], &mut at[..m], i as i64));
+                            pv.at(b + i * vs).copy_from_nonoverlapping(best.as_ptr(), m);
+                            pp.at(c + i * ps).copy_from_nonoverlapping(at.as_ptr(), m);
+                        }
+                    }
+                });
+            }
+        });
+        return;
+    }
+    split(grid.len(), n as f64, &|r| {
+        grid.each(r, |_, [a, b, c]| {
+            // SAFETY: the run lies in the views; runs are disjoint.
+            unsafe {
+                let (mut best, mut at) = (*px.at(a), 0i64);
+                for i in 0..n {
+                    let v = *px.at(a + i * xs);
+                    if takes::<T, MAX>(v, best) {
+                        (best, at) = (v, i as i64);
+                    }
+                    *pv.at(b + i * vs) = best;
+                    *pp.at(c + i * ps) = at;
+                }
+            }
+        });
+    });
+}
