@@ -10,10 +10,14 @@ from oneflow import Tensor, _oneflow
 from oneflow._tensor.typed_tensors import of as _tensor_type
 
 _state: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision": "highest", "warn_always": False}
+_state["fill"] = True
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back.
+
+    While it is on, ``empty`` and its kind and ``resize_`` fill their new memory, with NaN or the largest integer,
+    unless ``oneflow.utils.deterministic.fill_uninitialized_memory`` is False.
 
     Example::
 
@@ -28,6 +32,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
                 f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}"
             )
     _state.update(deterministic=mode, warn_only=warn_only)
+    _oneflow._fill_uninitialised(_state["deterministic"] and _state["fill"])
+
+
+def _set_fill_uninitialized_memory(mode: bool) -> None:
+    _state["fill"] = bool(mode)
+    _oneflow._fill_uninitialised(_state["deterministic"] and _state["fill"])
 
 
 def are_deterministic_algorithms_enabled() -> bool:

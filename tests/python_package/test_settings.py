@@ -161,3 +161,26 @@ def test_the_older_comparison():
         oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.00001])
     with pytest.raises(AssertionError), pytest.warns(FutureWarning):
         oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.1])
+
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_deterministic_algorithms_fill_memory(dtype):
+    def found(fw):
+        fw.use_deterministic_algorithms(True)
+        try:
+            like, options = fw.zeros(3, dtype=getattr(fw, dtype)), {"dtype": getattr(fw, dtype)}
+            made = [fw.empty(4, **options), fw.empty(2, 2, memory_format=fw.contiguous_format, **options)]
+            made += [fw.empty_like(like), like.new_empty(2), fw.empty_strided((2, 3), (1, 2), **options)]
+            made += [fw.empty_permuted((2, 3), (1, 0), **options), like.resize_(6), fw.empty(0, **options)]
+            fw.utils.deterministic.fill_uninitialized_memory = False
+            made.append(fw.zeros(2, **options).resize_(2))
+        finally:
+            fw.utils.deterministic.fill_uninitialized_memory = True
+            fw.use_deterministic_algorithms(False)
+        return [[str(value) for value in t.flatten().tolist()] for t in made]
+
+    assert oneflow.utils.deterministic.fill_uninitialized_memory is torch.utils.deterministic.fill_uninitialized_memory
+    assert found(oneflow) == found(torch)

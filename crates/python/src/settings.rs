@@ -18,6 +18,12 @@ fn _oneflow_conventions() -> bool {
     oneflow_core::oneflow_conventions()
 }
 
+/// Whether memory that nobody has written is filled.
+#[pyfunction]
+fn _fill_uninitialised(on: bool) {
+    oneflow_ops::creation::new::fill_uninitialised(on);
+}
+
 /// The dtype of floating-point tensors made without one.
 ///
 /// Example::
@@ -116,6 +122,7 @@ fn can_cast(from_: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_set_oneflow_conventions, m)?)?;
     m.add_function(wrap_pyfunction!(_oneflow_conventions, m)?)?;
+    m.add_function(wrap_pyfunction!(_fill_uninitialised, m)?)?;
     m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;

@@ -12,6 +12,7 @@ use oneflow_autograd as ag;
 use oneflow_core::base::{DType, Device, Dims, Error, Result, contiguous_strides};
 use oneflow_core::{Storage, Tensor};
 use oneflow_ops::TensorOps;
+use oneflow_ops::creation::new::uninitialised_value;
 use oneflow_ops::elementwise::channels_last;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -317,9 +318,15 @@ pub fn resize(t: &Tensor, sizes: &[i64], format: Option<&str>) -> Result<()> {
     let need = (t.offset() as usize).checked_add(shell.numel() as usize);
     let need = need.and_then(|n| n.checked_mul(t.dtype().size()));
     let need = need.ok_or_else(|| Error::runtime(format!("resize_(): sizes {sizes:?} are too large")))?;
+    let before = storage.bytes() / t.dtype().size();
     if need > storage.bytes() && shell.numel() > 0 {
         // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
         unsafe { storage.resize(need)? };
+        if let Some(value) = uninitialised_value(t.dtype()) {
+            let more = Dims::from_slice(&[(need / t.dtype().size() - before) as i64]);
+            let added = Tensor::from_storage(storage.clone(), t.dtype(), more, Dims::from_slice(&[1]), before as i64)?;
+            added.fill_(value)?;
+        }
     }
     let new = Tensor::from_storage(storage.clone(), t.dtype(), Dims::from_slice(sizes), strides, t.offset())?;
     // SAFETY: the interpreter is held, and nobody keeps a borrow of the sizes.

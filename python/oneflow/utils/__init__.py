@@ -15,6 +15,7 @@ _LAZY = (
     "benchmark",
     "checkpoint",
     "cpp_extension",
+    "deterministic",
     "dlpack",
     "flop_counter",
     "global_view",

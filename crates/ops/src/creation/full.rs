@@ -1,5 +1,6 @@
 //! Constant tensors: ones, full, empty, and their `_like` forms.
 
+use super::new::allocate;
 use crate::elementwise::{channels_last, push_like};
 use crate::prelude::*;
 
@@ -47,10 +48,7 @@ Example::
             None => super::push(c, sizes, c.arg(1), c.arg(2), outs),
         }
     },
-    kernel: Kernel::Host(|c, outs| {
-        (c.op.infer)(c, outs)?;
-        outs.tensors().iter().try_for_each(Tensor::materialize)
-    }),
+    kernel: Kernel::Host(allocate),
     samples: Vec::new,
     ..SIZED
 };
@@ -164,10 +162,7 @@ Example::
 
     >>> oneflow.empty_like(oneflow.zeros(2, 3)).shape
     oneflow.Size([2, 3])",
-    kernel: Kernel::Host(|c, outs| {
-        (c.op.infer)(c, outs)?;
-        outs.tensors().iter().try_for_each(Tensor::materialize)
-    }),
+    kernel: Kernel::Host(allocate),
     samples: Vec::new,
     ..LIKE
 };

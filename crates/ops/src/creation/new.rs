@@ -2,11 +2,33 @@
 
 use crate::elementwise::push_like;
 use crate::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether memory that nobody has written is filled, so that a program which reads it reads the same each time.
+static FILLS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether `empty` and its kind fill their memory: with NaN, or the largest number of the dtype.
+pub fn fill_uninitialised(on: bool) {
+    FILLS.store(on, Ordering::Relaxed);
+}
+
+/// What uninitialised memory of this dtype is filled with, if it is.
+pub fn uninitialised_value(dtype: DType) -> Option<Scalar> {
+    FILLS.load(Ordering::Relaxed).then(|| match dtype {
+        DType::Bool => Scalar::Bool(true),
+        DType::U8 => Scalar::Int(i64::from(u8::MAX)),
+        float if float.is_differentiable() => Scalar::Float(f64::NAN),
+        signed => Scalar::Int(i64::MAX >> (64 - 8 * signed.size())),
+    })
+}
 
 /// Memory as `infer` describes it, holding whatever it held.
 pub fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     (c.op.infer)(c, outs)?;
-    outs.tensors().iter().try_for_each(Tensor::materialize)
+    outs.tensors().iter().try_for_each(|t| {
+        t.materialize()?;
+        uninitialised_value(t.dtype()).map_or(Ok(()), |value| t.fill_(value))
+    })
 }
 
 /// Size, dtype and device from the arguments, the dtype being argument `dtype`; what is not given is the input's.
