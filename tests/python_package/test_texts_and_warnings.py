@@ -147,6 +147,63 @@ def failing_callback(fw):
     done(fw).add_done_callback(lambda f: 1 / 0)
 
 
+def lazy(names=("weight",), **loaded):
+    """A module of placeholders; with arguments, after loading what those make."""
+
+    def make(fw):
+        def module(values):
+            made = fw.nn.modules.lazy.LazyModuleMixin
+            made = type("Lazy", (made, fw.nn.Module), {})()
+            for name in names:
+                made.register_parameter(name, values)
+            return made
+
+        made = module(fw.nn.UninitializedParameter())
+        if loaded:
+            made.load_state_dict(module(loaded["of"](fw)).state_dict())
+        return made
+
+    return make
+
+
+def parametrized(*inverses):
+    """The weight under several parametrizations that add one, whose inverses these are (None: without)."""
+
+    def run(fw):
+        layer = fw.nn.Linear(2, 2, bias=False)
+        with fw.no_grad():
+            layer.weight.fill_(3.0)
+        for inverse in inverses:
+            body = {"forward": lambda self, x: x + 1}
+            if inverse is not None:
+                body["right_inverse"] = lambda self, y, inverse=inverse: inverse(y)
+            fw.nn.utils.parametrize.register_parametrization(layer, "weight", type("Adds", (fw.nn.Module,), body)())
+        return layer.weight.tolist(), layer.parametrizations.weight.original.tolist()
+
+    return run
+
+
+VALUES = {
+    "parametrized once": parametrized(lambda y: y - 1),
+    "parametrized twice": parametrized(lambda y: y - 1, lambda y: y - 1),
+    "parametrized, the first without inverse": parametrized(None, lambda y: y - 1),
+    "parametrized, the second without inverse": parametrized(lambda y: y - 1, None),
+    "placeholder of one size": lambda fw: [
+        p.materialize(3) or tuple(p.shape) for p in [fw.nn.UninitializedParameter()]
+    ],
+    "placeholder loads a placeholder": lambda fw: lazy(of=lambda fw: fw.nn.UninitializedParameter())(
+        fw
+    ).has_uninitialized_params(),
+    "placeholder loads values": lambda fw: lazy(of=lambda fw: fw.nn.Parameter(fw.ones(2)))(fw).weight.tolist(),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_values(name):
+    assert VALUES[name](oneflow) == VALUES[name](torch)
+
+
 ORDERS = ["ososo", "sso", "oss", "ss", "rosos", "roses", "oes", "g", "osg", "oscs", "c"]
 OUTCOMES = {
     **{f"schedule {steps}": scheduled(steps) for steps in ORDERS},
@@ -162,6 +219,12 @@ OUTCOMES = {
     "hook of a dictionary": hooked(lambda m, i, o: None, output=lambda y: {"y": y}),
     "global hooks of two kinds": mixed_global_hooks,
     "global hooks dropped at once": lost_global_hooks,
+    "parametrized by another dtype's inverse": parametrized(lambda y: y - 1, lambda y: y.double()),
+    "parametrized by another shape's inverse": parametrized(lambda y: y - 1, lambda y: y[:1]),
+    "parametrized by no tensor's inverse": parametrized(lambda y: y - 1, lambda y: (y, y)),
+    "weight norm of a placeholder": lambda fw: fw.nn.utils.weight_norm(fw.nn.LazyLinear(2)),
+    "spectral norm of a placeholder": lambda fw: fw.nn.utils.spectral_norm(fw.nn.LazyLinear(2)),
+    "shared memory of a placeholder": lambda fw: lazy()(fw).share_memory(),
     "future twice": future_twice,
     "future pickled": lambda fw: pickle.dumps(fw.futures.Future()),
     "future of a failing callback": lambda fw: done(fw).then(lambda f: 1 / 0).wait(),

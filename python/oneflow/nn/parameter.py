@@ -103,7 +103,7 @@ class _Uninitialized:
         """Become an ordinary tensor of this shape, with arbitrary content."""
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
-        self.data = oneflow.empty(tuple(shape), device=device, dtype=dtype)
+        self.data = oneflow.empty(shape if isinstance(shape, int) else tuple(shape), device=device, dtype=dtype)
         self.__class__ = self._becomes
 
     @property
@@ -182,6 +182,15 @@ def is_lazy(tensor: Any) -> bool:
         True
     """
     return isinstance(tensor, _Uninitialized)
+
+
+def _check_not_lazy(tensor: Any, what: str) -> None:
+    """Raise ValueError for a placeholder: ``what`` needs a shape."""
+    if is_lazy(tensor):
+        raise ValueError(
+            f"The module passed to `{what}` can't have uninitialized parameters. Make sure to run the dummy "
+            "forward before"
+        )
 
 
 def _rebuild_uninitialized(cls: Any, requires_grad: bool) -> Any:

@@ -14,7 +14,7 @@ import numpy
 import oneflow
 from oneflow import Tensor
 from oneflow._base.beside import laid_like
-from oneflow.nn.parameter import Parameter
+from oneflow.nn.parameter import Parameter, is_lazy
 from oneflow.utils.hooks import RemovableHandle, register
 
 EXTRA_STATE_KEY = "_extra_state"
@@ -158,6 +158,8 @@ class StateDictMixin:
     def _load_one(self, name: str, key: str, param: Tensor, value: Any, assign: bool, error_msgs: list[str]) -> None:
         if isinstance(value, numpy.ndarray):
             value = oneflow.tensor(value)
+        if is_lazy(param) and is_lazy(value):
+            return
         if not isinstance(value, Tensor):
             error_msgs.append(
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '

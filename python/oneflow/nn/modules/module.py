@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,7 @@ from oneflow.nn.modules._global_hooks import (  # noqa: F401 (the names that pro
     register_module_parameter_registration_hook,
 )
 from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin, _IncompatibleKeys  # noqa: F401
-from oneflow.nn.parameter import Buffer, Parameter
+from oneflow.nn.parameter import Buffer, Parameter, is_lazy
 from oneflow.utils.hooks import RemovableHandle, changes, register
 
 # The name that packages which read state dictionaries know it by.
@@ -546,7 +547,14 @@ class Module(StateDictMixin):
         return self._apply(lambda t: oneflow.empty_like(t, device=device), recurse=recurse)
 
     def share_memory(self: T) -> T:
-        """Move parameters and buffers into memory that forked processes share."""
+        """Move parameters and buffers into memory that forked processes share.
+
+        Raises:
+            RuntimeError: a lazy module has no shapes yet.
+        """
+        for tensor in itertools.chain(self.parameters(), self.buffers()):
+            if is_lazy(tensor):
+                tensor.share_memory_()
         return self._apply(lambda t: t.share_memory_())
 
     @overload

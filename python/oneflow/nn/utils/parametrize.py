@@ -207,6 +207,25 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(lists) > 0 if tensor_name is None else tensor_name in lists
 
 
+def _check_inverse(parametrization: Module, value: Tensor, name: str) -> None:
+    """The inverse of a further parametrization gives what the one before it takes: a tensor like its result."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        inverse = parametrization.right_inverse(value)
+    except NotImplementedError:
+        return
+    if not isinstance(inverse, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}")
+    for what in ("dtype", "shape"):
+        if getattr(inverse, what) != getattr(value, what):
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as {name}, unless the "
+                f"`unsafe` flag is enabled.\n{name}.{what}: {getattr(value, what)}\n"
+                f"returned {what}: {getattr(inverse, what)}"
+            )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -252,15 +271,7 @@ def register_parametrization(
                     f"is enabled.\nmodule.{tensor_name}.shape: {value.shape}\n"
                     f"parametrization(module.{tensor_name}).shape: {result.shape}"
                 )
-            if hasattr(parametrization, "right_inverse"):
-                value = getattr(module, tensor_name)
-                lists.append(parametrization)
-                with oneflow.no_grad():
-                    try:
-                        lists.right_inverse(value)
-                    except NotImplementedError:
-                        pass
-                return module
+            _check_inverse(parametrization, result, f"module.{tensor_name}")
         lists.append(parametrization)
         lists.unsafe |= unsafe
         return module

@@ -7,7 +7,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.nn.modules.module import Module
-from oneflow.nn.parameter import Parameter
+from oneflow.nn.parameter import Parameter, _check_not_lazy
 from oneflow.nn.utils.parametrizations import _unit
 
 
@@ -78,6 +78,7 @@ def spectral_norm(
     weight = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+    _check_not_lazy(weight, "SpectralNorm")
     with oneflow.no_grad():
         matrix = hook.matrix(weight)
         u = _unit(oneflow.randn_like(matrix[:, 0]), eps)

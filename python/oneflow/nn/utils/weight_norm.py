@@ -7,7 +7,7 @@ from typing import Any
 
 from oneflow import Tensor
 from oneflow.nn.modules.module import Module
-from oneflow.nn.parameter import Parameter
+from oneflow.nn.parameter import Parameter, _check_not_lazy
 from oneflow.nn.utils.parametrizations import norm_except_dim
 
 
@@ -57,6 +57,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+    _check_not_lazy(getattr(module, name), "WeightNorm")
     hook = WeightNorm(name, dim)
     weight = getattr(module, name)
     del module._parameters[name]
