@@ -67,7 +67,8 @@ class BasePruningMethod(ABC):
             applied = method
             original = getattr(module, name)
             default = oneflow.ones_like(original)
-        scores = original if importance_scores is None else importance_scores
+        # Further pruning ranks what the masks so far leave.
+        scores = getattr(module, name) if importance_scores is None else importance_scores
         if scores.shape != original.shape:
             raise AssertionError(f"importance_scores should have the same shape as parameter {name} of {module}")
         mask = method._within(scores.detach(), default)
