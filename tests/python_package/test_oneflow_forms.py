@@ -308,6 +308,8 @@ def test_new_tensors_take_the_sizes_of_their_tensor():
     x = oneflow.ones(2, 3)
     assert x.new_zeros().tolist() == oneflow.new_zeros(x).tolist() == [[0.0] * 3] * 2
     assert oneflow.new_ones(x).shape == x.new_empty().shape == x.shape
+    y = oneflow.ones(2, placement=oneflow.placement.all("cpu"), sbp=oneflow.sbp.split(0))
+    assert oneflow.new_zeros(y).sbp == y.sbp
 
 
 def test_tensor_buffers_keep_the_sizes_of_their_batch():

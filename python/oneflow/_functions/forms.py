@@ -196,17 +196,21 @@ def median(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return oneflow.median(input, dim, keepdim)
 
 
-def _new(name: str) -> None:
+def _new(name: str, like: str) -> None:
     def form(input: Tensor, size: Any = None, **options: Any) -> Tensor:
-        return getattr(input, name)(input.shape if size is None else size, **options)
+        if size is not None:
+            return getattr(input, name)(size, **options)
+        if input.is_global:
+            options = {"placement": input.placement, "sbp": input.sbp, **options}
+        return getattr(oneflow, like)(input, **options)
 
     form.__name__ = name
     _form(form)
 
 
-# Of the tensor's own sizes without ``size``.
-for _name in ("new_empty", "new_ones", "new_zeros"):
-    _new(_name)
+# Of the tensor's own sizes, and split, without ``size``.
+for _name in ("empty", "ones", "zeros"):
+    _new(f"new_{_name}", f"{_name}_like")
 
 
 @_form
