@@ -1,0 +1,125 @@
+"""Imports inside the package go one way: down the list of rooms of docs/ARCHITECTURE.md."""
+
+import ast
+from pathlib import Path
+
+import oneflow
+import pytest
+
+ROOT = Path(oneflow.__file__).parent
+# From the bottom to the roof. What is not named stands in the room of the package that holds it; the rest are public
+# sub-packages, which stand above all of these.
+ROOMS = (
+    ("_oneflow", "_base", "_names", "overrides", "utils._pytree", "utils.hooks"),
+    ("sbp", "random", "storage"),
+    ("autograd", "profiler"),
+    ("_functions", "_linalg", "linalg", "signal"),
+    ("_extra",),
+    ("_tensor", "_tensor_str"),
+    ("_settings",),
+    ("_files", "serialization"),
+    ("nn.functional",),
+    ("nn.parameter", "nn.init", "nn.attention", "nn.grad"),
+    ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp"),
+    ("_trace",),
+    ("func",),
+    ("nn.utils.stateless",),
+)
+RANKS = {name: rank for rank, names in enumerate(ROOMS) for name in names}
+# Functions that import from a room above when they are called. The list is to get shorter.
+WHEN_CALLED = {
+    ("_functions.rare", "distributions"),
+    ("_functions.rare", "nn.functional"),
+    ("_functions.rare", "nn.functional._embeddings"),
+    ("_tensor.methods", "serialization"),
+    ("_trace.building", "optim.optimizer"),
+    ("_trace.building", "utils.checkpoint"),
+    ("_trace.decorators", "nn.graph"),
+    ("autograd._engine", "func"),
+    ("autograd._rules", "func._batching"),
+    ("autograd.gradcheck", "func"),
+    ("nn.modules.module", "compiler"),
+    ("nn.modules.module", "nn.graph"),
+    ("profiler._module_regions", "nn.modules.module"),
+    ("serialization", "_trace.saved"),
+    ("serialization", "env"),
+    ("serialization", "nn.parameter"),
+    ("storage", "multiprocessing.reductions"),
+}
+
+
+def rank(module):
+    """The room of a module, by the longest name of the list that it begins with."""
+    while module:
+        if module in RANKS:
+            return RANKS[module]
+        module = module.rpartition(".")[0]
+    return len(ROOMS)
+
+
+def nodes(tree, late=False):
+    """The imports of a file, and whether each stands in a function; those for type checkers alone are none."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node, late
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            yield from nodes(node, late or isinstance(node, (ast.FunctionDef, ast.Lambda)))
+
+
+def upwards(module, text, modules):
+    """(imported module, line, whether in a function) of the imports from a room above."""
+    for node, late in nodes(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            base = node.module or ""
+            names = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
+        for name in names:
+            found = name.removeprefix("oneflow.")
+            if name.startswith("oneflow.") and rank(found) > rank(module):
+                yield found, node.lineno, late
+
+
+def sources():
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text()
+    return found
+
+
+def test_no_import_goes_up():
+    texts = sources()
+    modules = {f"oneflow.{name}" for name in texts}
+    faults, called = [], set()
+    for module, text in texts.items():
+        for found, line, late in upwards(module, text, modules) if module else ():
+            if late and (module, found) in WHEN_CALLED:
+                called.add((module, found))
+            else:
+                faults.append(f"{module}, line {line}: imports {found}, which stands above it")
+    assert faults == []
+    assert WHEN_CALLED - called == set(), "entries that nothing needs any more"
+
+
+def test_no_file_of_the_top_is_out_of_its_room():
+    # Names that PyTorch has, the tables of __init__.py, and what the compiled module asks for.
+    known = {"_C", "_dynamo", "_names", "_oneflow_internal", "_ops", "_settings", "_tensor_str", "_utils"}
+    private = {p.stem for p in ROOT.glob("_*.py") if not p.stem.startswith("__")}
+    assert private - known == set(), "a private file belongs in a room"
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "faults"),
+    [
+        ("_base.dtypes", "from oneflow._functions import sets", [("_functions.sets", 1, False)]),
+        ("_functions.sets", "from oneflow._base.beside import beside\nfrom oneflow import Tensor", []),
+        ("_functions.sets", "def f():\n    import oneflow.nn.graph", [("nn.graph", 2, True)]),
+        ("_trace.saved", "from oneflow import nn", [("nn", 1, False)]),
+        ("nn.modules.module", "if TYPE_CHECKING:\n    from oneflow.nn.graph import Graph", []),
+        ("nn.modules.module", "class A:\n    from oneflow._trace.saved import write", [("_trace.saved", 1 + 1, False)]),
+    ],
+)
+def test_a_planted_import_is_found(module, text, faults):
+    modules = {"oneflow.nn", "oneflow.nn.graph", "oneflow._functions.sets", "oneflow._trace.saved"}
+    assert list(upwards(module, text, modules)) == faults
