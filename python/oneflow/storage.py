@@ -187,7 +187,9 @@ for _name, _method in {
 
 
 def _typed_storages() -> Any:
-    return _typed_storages
+    from oneflow._tensor import typed_storages
+
+    return typed_storages
 
 
 def _dtype_to_storage_type_map() -> dict[Any, str]:

@@ -44,6 +44,7 @@ WHEN_CALLED = {
     ("serialization", "_trace.saved"),
     ("serialization", "env"),
     ("serialization", "nn.parameter"),
+    ("storage", "_tensor.typed_storages"),
     ("storage", "multiprocessing.reductions"),
 }
 
