@@ -320,6 +320,15 @@ int8: dtype
 int16: dtype
 int32: dtype
 int64: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
+complex32: dtype
 half: dtype
 float: dtype
 double: dtype
@@ -329,6 +338,7 @@ long: dtype
 bool: dtype
 cfloat: dtype
 cdouble: dtype
+chalf: dtype
 strided: layout
 sparse_coo: layout
 sparse_csr: layout
@@ -650,6 +660,7 @@ class Tensor:
     def bool(self, memory_format: memory_format | None = None) -> Tensor: ...
     def cfloat(self, memory_format: memory_format | None = None) -> Tensor: ...
     def cdouble(self, memory_format: memory_format | None = None) -> Tensor: ...
+    def chalf(self, memory_format: memory_format | None = None) -> Tensor: ...
     def cpu(self, memory_format: memory_format | None = None) -> Tensor: ...
     def detach(self) -> Tensor: ...
     def detach_(self) -> Tensor: ...

@@ -96,4 +96,6 @@ def recv(src: int, shape: Any = None, dtype: Any = None, device: Any = None, *, 
 def _dtypes() -> list[Any]:
     """Dtypes by the number that stands for them in a message."""
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-    return [getattr(oneflow, name) for name in (*names, "complex64", "complex128")]
+    more = ("complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+    last = ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32")
+    return [getattr(oneflow, name) for name in (*names, *more, *last)]

@@ -152,16 +152,18 @@ class _Pickler(_PythonPickler):
             return _META_TENSOR, layout
         dtype = storage.dtype_name(tensor.dtype)
         key, _, n_elements = self._storage_of(tensor, dtype)
-        kind = _torch_name(storage.STORAGE_NAMES[dtype])
-        pid = ("storage", kind, key, str(tensor.device), n_elements)
-        return _TENSOR, (
-            _StorageReference(pid),
+        untyped = dtype in storage.UNTYPED
+        kind = _UNTYPED_STORAGE if untyped else _torch_name(storage.STORAGE_NAMES[dtype])
+        length = n_elements * tensor.element_size() if untyped else n_elements
+        args = (
+            _StorageReference(("storage", kind, key, str(tensor.device), length)),
             tensor.storage_offset(),
             tuple(tensor.shape),
             tuple(tensor.stride()),
             tensor.requires_grad,
             OrderedDict(),
         )
+        return (_TENSOR_OF_BYTES, (*args, tensor.dtype)) if untyped else (_TENSOR, args)
 
     def _storage_of(self, tensor: Tensor, dtype: str) -> tuple[str, Tensor, int]:
         n_elements = storage.storage_length(tensor)
@@ -178,6 +180,8 @@ class _StorageReference:
 
 
 _TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
+_TENSOR_OF_BYTES = _Global("torch._utils", "_rebuild_tensor_v3")
+_UNTYPED_STORAGE = _Global("torch.storage", "UntypedStorage")
 _META_TENSOR = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 _LAYOUT = _Global("torch.serialization", "_get_layout")
 _SPARSE_TENSOR = _Global("torch._utils", "_rebuild_sparse_tensor")
@@ -506,8 +510,8 @@ def _names_in_files() -> dict[str, Any]:
         names["torch.storage.UntypedStorage"] = names[f"{module}.UntypedStorage"] = _StorageKind(None)
         for dtype, cls in storage.STORAGE_NAMES.items():
             names[f"{module}.{cls}"] = _StorageKind(dtype)
-            if isinstance(getattr(oneflow, dtype, None), oneflow.dtype):
-                names[f"{module}.{dtype}"] = getattr(oneflow, dtype)
+        for dtype in storage.ITEM_SIZES:
+            names[f"{module}.{dtype}"] = getattr(oneflow, dtype)
     return names
 
 

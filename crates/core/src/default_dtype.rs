@@ -13,7 +13,7 @@ pub fn default_dtype() -> DType {
 
 /// Changes it; only floating dtypes are accepted.
 pub fn set_default_dtype(dtype: DType) -> Result<()> {
-    if !dtype.is_float() {
+    if !dtype.is_float() || dtype.is_limited() {
         return Err(Error::type_(format!("only floating-point types are supported as the default type, not {dtype}")));
     }
     DEFAULT.store(dtype as u8, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //!
 //! Knows families of kernels, not ops. What has no kernel for a device or dtype runs its composition.
 
+use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
@@ -24,8 +25,13 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
     match c.op.kernel {
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
             let _guard = with_tls(local_only());
-            f(c, outs)?;
-            return into_dest_by_copy(c, outs);
+            return match f(c, outs) {
+                Err(e) if e.kind() == ErrorKind::NotImplemented && instead(c).is_some() => {
+                    outs.clear();
+                    compose(c, outs)
+                }
+                made => made.and_then(|()| into_dest_by_copy(c, outs)),
+            };
         }
         Kernel::Layer(f) => return f(c, outs),
         Kernel::None => return compose(c, outs),
@@ -56,7 +62,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
         Dest::Into(dest) => into(c, dest, outs),
     };
     match launched {
-        Err(e) if e.kind() == ErrorKind::NotImplemented && c.op.compose.is_some() => {
+        Err(e) if e.kind() == ErrorKind::NotImplemented && instead(c).is_some() => {
             outs.clear();
             compose(c, outs)
         }
@@ -114,7 +120,7 @@ fn local_only() -> Tls {
 
 /// Runs the composition with the layers above switched off: they have had their turn.
 fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let Some(f) = c.op.compose else {
+    let Some(f) = instead(c) else {
         return Err(Error::not_implemented(format!("\"{}\" is not implemented for {}", c.op.name(), c.describe())));
     };
     let fresh = Call { dest: Dest::Fresh, ..*c };
@@ -469,13 +475,18 @@ fn elementwise(c: &Call<'_>, expr: &'static Expr, params: &Params, out: &Tensor)
     let sizes = out.sizes();
     let mut strides: SmallVec<[Dims; 3]> = SmallVec::new();
     let mut moved: SmallVec<[Tensor; 1]> = SmallVec::new();
+    let mut is_limited = out.dtype().is_limited();
     for t in c.ins.iter().flatten() {
+        is_limited |= t.dtype().is_limited();
         if t.sizes() != sizes {
             strides.push(expanded_strides(t.sizes(), t.strides(), sizes));
         }
         if t.device() != device {
             moved.push(to_device(t, device)?);
         }
+    }
+    if is_limited {
+        elementwise_takes(c, out.dtype())?;
     }
     let mut ins: SmallVec<[Option<View<'_>>; 3]> = SmallVec::new();
     let (mut next_strides, mut next_moved) = (strides.iter(), moved.iter());
@@ -509,12 +520,6 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     };
     let first = l.outs.iter().chain(&l.ins).flatten().next();
     let device = first.map(|o| find(o.slot)).transpose()?.map_or(Device::CPU, Tensor::device);
-    if let (Some(i), Some(out)) = (l.init, outs.first()) {
-        let src = find(Slot::In(i.into()))?;
-        if !(src.data_ptr() == out.data_ptr() && src.strides() == out.strides()) {
-            copy_into(out, src)?;
-        }
-    }
     if let ([Some(i)], [Some(o)]) = (&l.ins[..], &l.outs[..])
         && std::ptr::eq(l.prim, &COPY)
         && (i.layout.is_none() && o.layout.is_none())
@@ -539,11 +544,12 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
             None => None,
             Some(o) => {
                 let t = find(o.slot)?;
+                let dtype = l.prim.operand(t.dtype())?;
                 Some(match next_moved.next_if(|_| t.device() != device) {
-                    None => view_of(t, o),
+                    None => View { dtype, ..view_of(t, o) },
                     // A number keeps the zero strides it is spread by.
-                    Some(m) if t.numel() == 1 => View { ptr: m.data_ptr(), ..view_of(t, o) },
-                    Some(m) => View { ptr: m.data_ptr(), dtype: m.dtype(), sizes: m.sizes(), strides: m.strides() },
+                    Some(m) if t.numel() == 1 => View { ptr: m.data_ptr(), dtype, ..view_of(t, o) },
+                    Some(m) => View { ptr: m.data_ptr(), dtype, sizes: m.sizes(), strides: m.strides() },
                 })
             }
         });
@@ -552,8 +558,17 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     for o in &l.outs {
         out_views.push(match o {
             None => None,
-            Some(o) => Some(view_of(find(o.slot)?, o)),
+            Some(o) => {
+                let t = find(o.slot)?;
+                Some(View { dtype: l.prim.operand(t.dtype())?, ..view_of(t, o) })
+            }
         });
+    }
+    if let (Some(i), Some(out)) = (l.init, outs.first()) {
+        let src = find(Slot::In(i.into()))?;
+        if !(src.data_ptr() == out.data_ptr() && src.strides() == out.strides()) {
+            copy_into(out, src)?;
+        }
     }
     let queue = provider(device.kind)?.queue(device.index);
     let launch = Launch { outs: &out_views, ins: &in_views, params: &l.params, expr: l.expr, queue };

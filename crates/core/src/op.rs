@@ -29,6 +29,8 @@ pub struct OpDef {
     pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
     pub amp: Amp,
     pub traits: Traits,
+    /// What it computes of dtypes that kernels do not know (`DType::is_limited`).
+    pub limited: Limited,
     /// Layer bits forced by the arguments.
     pub keys: fn(Args<'_>) -> u32,
     /// Inputs that every generic test feeds from.
@@ -57,6 +59,7 @@ impl OpDef {
         cost: Cost::bytes_only,
         amp: Amp::Follow,
         traits: Traits::NONE,
+        limited: Limited::NONE,
         keys: no_keys,
         samples: Vec::new,
     };
@@ -200,6 +203,47 @@ impl Traits {
     }
     pub const fn has(self, other: Traits) -> bool {
         self.0 & other.0 == other.0
+    }
+}
+
+/// Dtypes that are `DType::is_limited` and that an op computes nevertheless. Views, moves, casts and compositions need none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited(pub u8);
+
+impl Limited {
+    pub const NONE: Limited = Limited(0);
+    /// Unsigned integers, by what is right modulo two to the power of their bits.
+    pub const UNSIGNED: Limited = Limited(1);
+    /// Unsigned integers, by their order alone: results are elements, places or truth values.
+    pub const ORDER: Limited = Limited(3);
+    /// The eight-bit floats that have a mantissa.
+    pub const FLOAT8: Limited = Limited(4);
+    /// Powers of two in eight bits.
+    pub const E8M0: Limited = Limited(8);
+    /// Complex numbers of half floats.
+    pub const COMPLEX: Limited = Limited(16);
+    /// Every one, by what needs no order.
+    pub const ALL: Limited = Limited(29);
+
+    pub const fn or(self, other: Limited) -> Limited {
+        Limited(self.0 | other.0)
+    }
+    pub const fn has(self, other: Limited) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Whether it is the order of elements that counts.
+    pub const fn is_order(self) -> bool {
+        self.has(Limited::ORDER)
+    }
+    /// Whether the op computes this dtype; so does every op of a dtype that is not limited.
+    pub const fn covers(self, dtype: DType) -> bool {
+        match dtype {
+            DType::U16 | DType::U32 | DType::U64 => self.has(Limited::UNSIGNED),
+            DType::C32 => self.has(Limited::COMPLEX),
+            DType::F8E8M0FNU => self.has(Limited::E8M0),
+            d if d.is_float8() => self.has(Limited::FLOAT8),
+            _ => true,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ fn node(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let Some(f) = c.op.compose else {
+    let Some(f) = oneflow_core::instead(c) else {
         return Err(Error::not_implemented(format!("\"{}\" is not implemented for {}", c.name(), c.describe())));
     };
     {

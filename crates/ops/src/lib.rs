@@ -14,6 +14,7 @@ pub mod fft;
 mod fits;
 mod generated;
 pub mod index;
+pub mod limited;
 pub mod linalg;
 pub mod matmul;
 pub mod nn;
@@ -51,5 +52,6 @@ pub(crate) mod prelude {
 /// Adds the table to the process's ops.
 pub fn register() {
     optim::rules::RULES.into_iter().for_each(oneflow_kernels_prim::register_rule);
+    oneflow_core::set_widen(limited::widen);
     oneflow_core::register_ops(TABLE);
 }

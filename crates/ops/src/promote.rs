@@ -1,39 +1,42 @@
 //! Type promotion: torch's categories. Tensors with dimensions outweigh 0-dim tensors, those outweigh Python numbers; a
 //! lower class changes the result only by a higher category.
 
-use oneflow_base::{Category, DType, Scalar, promote};
+use oneflow_base::{Category, DType, Result, Scalar, promote};
 use oneflow_core::{Tensor, default_dtype};
 
 /// The dtype of a result of these operands.
 #[inline]
-pub fn result_type<'a>(tensors: impl Iterator<Item = &'a Tensor>, scalar: Option<Scalar>) -> DType {
+pub fn result_type<'a>(tensors: impl Iterator<Item = &'a Tensor>, scalar: Option<Scalar>) -> Result<DType> {
     let mut dim: Option<DType> = None;
     let mut zero: Option<DType> = None;
     for t in tensors {
         let slot = if t.ndim() > 0 { &mut dim } else { &mut zero };
-        *slot = Some(slot.map_or(t.dtype(), |d| promote(d, t.dtype())));
+        *slot = Some(match *slot {
+            None => t.dtype(),
+            Some(d) => promote(d, t.dtype())?,
+        });
     }
     combine(dim, zero, scalar)
 }
 
 /// Promotion of the three classes.
 #[inline]
-pub fn combine(dim: Option<DType>, zero: Option<DType>, scalar: Option<Scalar>) -> DType {
+pub fn combine(dim: Option<DType>, zero: Option<DType>, scalar: Option<Scalar>) -> Result<DType> {
     let number = scalar.map(|s| s.natural_dtype(default_dtype()));
     let mut out = dim;
     for lower in [zero, number].into_iter().flatten() {
         out = Some(match out {
             None => lower,
-            Some(d) if lower.category() > d.category() => raise(d, lower),
+            Some(d) if lower.category() > d.category() => raise(d, lower)?,
             Some(d) => d,
         });
     }
-    out.unwrap_or(default_dtype())
+    Ok(out.unwrap_or(default_dtype()))
 }
 
 /// A lower class of higher category: the category rises; complex keeps a double's width.
-fn raise(d: DType, lower: DType) -> DType {
-    if lower.category() == Category::Complex && d == DType::F64 { DType::C128 } else { promote(d, lower) }
+fn raise(d: DType, lower: DType) -> Result<DType> {
+    if lower.category() == Category::Complex && d == DType::F64 { Ok(DType::C128) } else { promote(d, lower) }
 }
 
 /// Integers and booleans become the default float (true division, `exp`, ...).

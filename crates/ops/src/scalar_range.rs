@@ -15,8 +15,8 @@ pub(crate) fn check(c: &Call<'_>, dtype: DType, s: Scalar) -> Result<()> {
 /// NaN are floats, and a complex number without an imaginary part is real.
 fn holds(dtype: DType, s: Scalar) -> bool {
     let (re, im) = s.parts();
-    let float = |limit: f64| !re.is_finite() || re.abs() <= limit;
-    if dtype == DType::Bool {
+    // Half complex numbers go by way of floats, as in PyTorch.
+    if dtype == DType::Bool || dtype == DType::C32 {
         return true;
     }
     if dtype.is_complex() {
@@ -27,24 +27,31 @@ fn holds(dtype: DType, s: Scalar) -> bool {
         return false;
     }
     if !dtype.is_int() {
-        return float(float_limit(dtype));
+        return re.is_nan() || re.abs() <= float_limit(dtype) || re.is_infinite() && has_infinity(dtype);
     }
     let (low, high) = int_limits(dtype);
     match s {
-        Scalar::Int(i) if low == 0 => i.unsigned_abs() <= high as u64,
-        Scalar::Int(i) => (low..=high).contains(&i),
+        Scalar::Int(i) if low == 0 => i.unsigned_abs() <= high,
+        Scalar::Int(i) => i >= low && (i < 0 || i as u64 <= high),
         _ => re >= low as f64 && re <= high as f64,
     }
 }
 
-fn int_limits(dtype: DType) -> (i64, i64) {
+fn int_limits(dtype: DType) -> (i64, u64) {
     match dtype {
         DType::U8 => (0, u8::MAX.into()),
-        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        _ => (i64::MIN, i64::MAX),
+        DType::U16 => (0, u16::MAX.into()),
+        DType::U32 => (0, u32::MAX.into()),
+        DType::U64 => (0, u64::MAX),
+        DType::I8 => (i8::MIN.into(), i8::MAX as u64),
+        DType::I16 => (i16::MIN.into(), i16::MAX as u64),
+        DType::I32 => (i32::MIN.into(), i32::MAX as u64),
+        _ => (i64::MIN, i64::MAX as u64),
     }
+}
+
+fn has_infinity(dtype: DType) -> bool {
+    !dtype.is_float8() || dtype == DType::F8E5M2
 }
 
 fn float_limit(dtype: DType) -> f64 {
@@ -52,6 +59,10 @@ fn float_limit(dtype: DType) -> f64 {
         DType::F16 => 65504.0,
         DType::BF16 => 3.389_531_389_251_535_5e38,
         DType::F32 => f32::MAX.into(),
+        DType::F8E4M3FN => 448.0,
+        DType::F8E4M3FNUZ => 240.0,
+        DType::F8E5M2 | DType::F8E5M2FNUZ => 57344.0,
+        DType::F8E8M0FNU => 2f64.powi(127),
         _ => f64::MAX,
     }
 }
@@ -71,5 +82,14 @@ fn c_name(dtype: DType) -> &'static str {
         DType::F64 => "double",
         DType::C64 => "c10::complex<float>",
         DType::C128 => "c10::complex<double>",
+        DType::U16 => "uint16_t",
+        DType::U32 => "uint32_t",
+        DType::U64 => "uint64_t",
+        DType::F8E4M3FN => "c10::Float8_e4m3fn",
+        DType::F8E5M2 => "c10::Float8_e5m2",
+        DType::F8E4M3FNUZ => "c10::Float8_e4m3fnuz",
+        DType::F8E5M2FNUZ => "c10::Float8_e5m2fnuz",
+        DType::F8E8M0FNU => "c10::Float8_e8m0fnu",
+        DType::C32 => "c10::complex<c10::Half>",
     }
 }

@@ -40,7 +40,7 @@ impl PyDType {
     }
     #[getter]
     fn is_signed(&self) -> bool {
-        !matches!(self.0, DType::Bool | DType::U8)
+        is_signed(self.0)
     }
     #[getter]
     fn itemsize(&self) -> usize {
@@ -48,18 +48,20 @@ impl PyDType {
     }
     /// The real dtype of a complex one; a real one itself.
     fn to_real<'py>(&self, py: Python<'py>) -> PyResult<&'py Py<PyDType>> {
-        dtype_object(
-            py,
-            match self.0 {
-                DType::C64 => DType::F32,
-                DType::C128 => DType::F64,
-                d => d,
-            },
-        )
+        dtype_object(py, self.0.to_real())
     }
     /// The complex dtype of a real one; a complex one itself.
     fn to_complex<'py>(&self, py: Python<'py>) -> PyResult<&'py Py<PyDType>> {
-        dtype_object(py, if matches!(self.0, DType::F64 | DType::C128) { DType::C128 } else { DType::C64 })
+        let complex = match self.0 {
+            DType::F16 | DType::C32 => DType::C32,
+            DType::F32 | DType::BF16 | DType::C64 => DType::C64,
+            DType::F64 | DType::C128 => DType::C128,
+            other => {
+                let text = format!("Unknown Complex ScalarType for {}", other.scalar_type_name());
+                return Err(PyRuntimeError::new_err(text));
+            }
+        };
+        dtype_object(py, complex)
     }
     fn __repr__(&self) -> String {
         format!("oneflow.{}", self.0.name())
@@ -77,6 +79,11 @@ impl PyDType {
             Err(_) => py.NotImplemented(),
         }
     }
+}
+
+/// Whether a dtype holds negative numbers.
+pub fn is_signed(d: DType) -> bool {
+    !(matches!(d, DType::Bool | DType::U8 | DType::F8E8M0FNU) || d.is_wide_unsigned())
 }
 
 /// The dtype an argument names: a dtype, or Python's own `float`, `int`, `bool`, `complex`.
@@ -325,7 +332,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     for d in DType::ALL {
         m.add(d.name(), dtype_object(py, d)?)?;
     }
-    const ALIASES: [(&str, DType); 9] = [
+    const ALIASES: [(&str, DType); 10] = [
+        ("chalf", DType::C32),
         ("half", DType::F16),
         ("float", DType::F32),
         ("double", DType::F64),

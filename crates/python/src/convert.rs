@@ -98,6 +98,11 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
         "cdouble($self, memory_format=None)\n--\n\nAs complex128.\n\nExample::\n\n    >>> oneflow.tensor([1.0]).cdouble()\n    tensor([1.+0.j], dtype=oneflow.complex128)",
         cast::<{ DType::C128 as u8 }>,
     ),
+    (
+        "chalf",
+        "chalf($self, memory_format=None)\n--\n\nAs complex32.\n\nExample::\n\n    >>> oneflow.tensor([1.0]).chalf()\n    tensor([1.+0.j], dtype=oneflow.complex32)",
+        cast::<{ DType::C32 as u8 }>,
+    ),
 ];
 
 /// What a conversion asks for.

@@ -195,7 +195,7 @@ pub unsafe fn from_data(
             }
         }
         let mut shape = Dims::new();
-        let kind = measure(py, data, &mut shape)?;
+        let kind = measure(py, data, &mut shape, dtype)?;
         let found = kind.dtype.unwrap_or_else(default_dtype);
         let dtype = dtype.unwrap_or(found);
         let t = Tensor::empty(dtype, Device::CPU, &shape)?;
@@ -218,17 +218,20 @@ fn copied(py: Python<'_>, t: &Tensor, dtype: Option<DType>, device: Option<Devic
 /// What the numbers of a sequence have in common.
 struct Kind {
     dtype: Option<DType>,
+    /// Numbers of 64 bits without a sign: they may be greater than an int64.
+    is_unsigned: bool,
 }
 
 impl Kind {
     fn join(&mut self, d: DType) {
-        self.dtype = Some(self.dtype.map_or(d, |have| promote(have, d)));
+        // Numbers of dtypes that have none in common are cast as they are read.
+        self.dtype = Some(self.dtype.map_or(d, |have| promote(have, d).unwrap_or(have)));
     }
 }
 
 /// Sizes by the first element at each depth, and the dtype of all numbers.
-unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims) -> Result<Kind> {
-    let mut kind = Kind { dtype: None };
+unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims, wanted: Option<DType>) -> Result<Kind> {
+    let mut kind = Kind { dtype: None, is_unsigned: wanted == Some(DType::U64) };
     // SAFETY: a live object.
     unsafe {
         let mut first = data;
@@ -316,6 +319,9 @@ unsafe fn kinds(py: Python<'_>, o: *mut PyObject, shape: &[i64], depth: usize, k
             }
             return Ok(());
         }
+        if kind.is_unsigned && ffi::PyLong_Check(o) != 0 {
+            return Ok(());
+        }
         kind.join(match element(py, o)? {
             (_, Some(d)) => d,
             (s, None) => s.natural_dtype(default_dtype()),
@@ -370,6 +376,15 @@ unsafe fn fill(py: Python<'_>, o: *mut PyObject, shape: &[i64], dtype: DType, at
     // and which is checked again, since converting an element may run Python code.
     unsafe {
         let Some((n, rest)) = shape.split_first() else {
+            if dtype == DType::U64 && ffi::PyLong_Check(o) != 0 {
+                let v = ffi::PyLong_AsUnsignedLongLong(o);
+                if v == u64::MAX && !ffi::PyErr_Occurred().is_null() {
+                    return Err(pending_set());
+                }
+                at.cast::<u64>().write_unaligned(v);
+                *at = at.add(dtype.size());
+                return Ok(());
+            }
             let (s, _) = element(py, o)?;
             scalar::store(*at, dtype, s)?;
             *at = at.add(dtype.size());

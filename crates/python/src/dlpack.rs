@@ -70,10 +70,15 @@ fn code(d: DType) -> (u8, u8) {
     let bits = (d.size() * 8) as u8;
     match d {
         DType::I8 | DType::I16 | DType::I32 | DType::I64 => (0, bits),
-        DType::U8 => (1, bits),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => (1, bits),
+        DType::F8E4M3FN => (10, bits),
+        DType::F8E4M3FNUZ => (11, bits),
+        DType::F8E5M2 => (12, bits),
+        DType::F8E5M2FNUZ => (13, bits),
+        DType::F8E8M0FNU => (14, bits),
         DType::F16 | DType::F32 | DType::F64 => (2, bits),
         DType::BF16 => (4, bits),
-        DType::C64 | DType::C128 => (5, bits),
+        DType::C32 | DType::C64 | DType::C128 => (5, bits),
         DType::Bool => (6, bits),
     }
 }

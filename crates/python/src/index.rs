@@ -244,7 +244,7 @@ fn on_device(t: Tensor, device: Device) -> Result<Tensor> {
 
 fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut usize, ndim: usize) -> Result<()> {
     let mask = matches!(x.dtype(), DType::Bool | DType::U8);
-    if !mask && !x.dtype().is_int() {
+    if !mask && (!x.dtype().is_int() || x.dtype().is_limited()) {
         return Err(Error::index(format!(
             "tensors used as indices must be long, int, byte or bool tensors (got {})",
             x.dtype()

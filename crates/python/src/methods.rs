@@ -10,7 +10,7 @@ use crate::parse::Given;
 use crate::{autograd, classes, create, placed, scalar, size, storage, value};
 use oneflow_autograd as ag;
 use oneflow_core::Tensor;
-use oneflow_core::base::{Error, Result, Scalar, contiguous_strides, wrap_dim};
+use oneflow_core::base::{DType, Error, Result, Scalar, contiguous_strides, wrap_dim};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
@@ -211,11 +211,11 @@ plain! {
     untyped_storage = |py, _o, t| Ok(storage::of(py, t).pend(py)?.into_ptr());
     is_floating_point = |_py, _o, t| Ok(boolean(t.dtype().is_float()));
     is_complex = |_py, _o, t| Ok(boolean(t.dtype().is_complex()));
-    is_signed = |_py, _o, t| Ok(boolean(!matches!(t.dtype(), oneflow_core::base::DType::Bool | oneflow_core::base::DType::U8)));
+    is_signed = |_py, _o, t| Ok(boolean(crate::classes::is_signed(t.dtype())));
     is_inference = |_py, _o, t| Ok(boolean(t.is_inference()));
     is_pinned = |_py, _o, _t| Ok(boolean(false));
     get_device = |_py, _o, t| checked(ffi::PyLong_FromLongLong(if t.device().is_cpu() { -1 } else { t.device().index as i64 }));
-    item = |_py, _o, t| number(scalar::read(t)?);
+    item = |_py, _o, t| item_of(t);
     tolist = |_py, _o, t| list_of(t);
     detach = |py, _o, t| wrap(py, ag::detach(t));
     detach_ = |_py, o, t| {
@@ -496,6 +496,21 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
     }
 }
 
+/// The one element.
+///
+/// # Safety
+/// The interpreter is held.
+unsafe fn item_of(t: &Tensor) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise; the element of a host tensor lies at its pointer.
+    unsafe {
+        if t.dtype() != DType::U64 || t.numel() != 1 {
+            return number(scalar::read(t)?);
+        }
+        let host = copy_to_host(t)?;
+        checked(ffi::PyLong_FromUnsignedLongLong(host.data_ptr().cast::<u64>().read_unaligned()))
+    }
+}
+
 /// Nested lists of a tensor's elements.
 ///
 /// # Safety
@@ -511,7 +526,10 @@ unsafe fn nested(p: *mut u8, t: &Tensor, dim: usize) -> Result<*mut PyObject> {
     // SAFETY: `p` is the first element of the sub-tensor of the first `dim` indices; the interpreter is held.
     unsafe {
         if dim == t.ndim() {
-            return number(scalar::load(p, t.dtype()));
+            return match scalar::beyond(p, t.dtype()) {
+                None => number(scalar::load(p, t.dtype())),
+                Some(v) => checked(ffi::PyLong_FromUnsignedLongLong(v)),
+            };
         }
         let (n, step) = (t.sizes()[dim], t.strides()[dim] as isize * t.dtype().size() as isize);
         let list = checked(ffi::PyList_New(n as ffi::Py_ssize_t))?;

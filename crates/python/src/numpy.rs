@@ -35,7 +35,7 @@ pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
     ),
 ];
 
-const SUPPORTED: &str = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool";
+const SUPPORTED: &str = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool";
 
 /// Type string of an array interface, in native byte order.
 fn typestr(d: DType) -> Option<&'static str> {
@@ -51,7 +51,10 @@ fn typestr(d: DType) -> Option<&'static str> {
         DType::F64 => "<f8",
         DType::C64 => "<c8",
         DType::C128 => "<c16",
-        DType::BF16 => return None,
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        _ => return None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::global::copy_to_host;
 use oneflow_core::Tensor;
-use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16};
+use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16, f32_to_float8, float8_to_f32};
 
 /// The one element of a tensor.
 pub fn read(t: &Tensor) -> Result<Scalar> {
@@ -12,11 +12,36 @@ pub fn read(t: &Tensor) -> Result<Scalar> {
     if t.device().is_cpu() && t.storage().is_some() {
         t.check_memory()?;
         // SAFETY: a host tensor with one element.
-        return Ok(unsafe { load(t.data_ptr(), t.dtype()) });
+        return unsafe { fitting(t.data_ptr(), t.dtype()) };
     }
     let host = copy_to_host(t)?;
     // SAFETY: as above.
-    Ok(unsafe { load(host.data_ptr(), host.dtype()) })
+    unsafe { fitting(host.data_ptr(), host.dtype()) }
+}
+
+/// # Safety
+/// As for `load`.
+unsafe fn fitting(p: *const u8, dtype: DType) -> Result<Scalar> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match beyond(p, dtype) {
+            None => Ok(load(p, dtype)),
+            Some(v) => Err(Error::runtime(format!("value cannot be converted to type int64_t without overflow: {v}"))),
+        }
+    }
+}
+
+/// An element of uint64 that no `Scalar` holds.
+///
+/// # Safety
+/// As for `load`.
+pub unsafe fn beyond(p: *const u8, dtype: DType) -> Option<u64> {
+    if dtype != DType::U64 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let v = unsafe { p.cast::<u64>().read_unaligned() };
+    (v > i64::MAX as u64).then_some(v)
 }
 
 /// # Safety
@@ -42,6 +67,16 @@ pub unsafe fn load(p: *const u8, dtype: DType) -> Scalar {
             DType::C128 => {
                 let [r, i] = p.cast::<[f64; 2]>().read_unaligned();
                 Scalar::Complex(r, i)
+            }
+            DType::U16 => Scalar::Int(p.cast::<u16>().read_unaligned() as i64),
+            DType::U32 => Scalar::Int(p.cast::<u32>().read_unaligned() as i64),
+            DType::U64 => Scalar::Int(p.cast::<i64>().read_unaligned()),
+            DType::C32 => {
+                let [r, i] = p.cast::<[f16; 2]>().read_unaligned();
+                Scalar::Complex(r.to_f64(), i.to_f64())
+            }
+            DType::F8E4M3FN | DType::F8E5M2 | DType::F8E4M3FNUZ | DType::F8E5M2FNUZ | DType::F8E8M0FNU => {
+                Scalar::Float(float8_to_f32(dtype, *p) as f64)
             }
         }
     }
@@ -81,6 +116,18 @@ pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
                 Scalar::Int(i @ -255..0) => *p = i as u8,
                 _ => int!(u8),
             },
+            DType::U16 => match s {
+                Scalar::Int(i @ -65535..0) => p.cast::<u16>().write_unaligned(i as u16),
+                _ => int!(u16),
+            },
+            DType::U32 => match s {
+                Scalar::Int(i @ -4294967295..0) => p.cast::<u32>().write_unaligned(i as u32),
+                _ => int!(u32),
+            },
+            DType::U64 => int!(u64),
+            DType::F8E4M3FN | DType::F8E5M2 | DType::F8E4M3FNUZ | DType::F8E5M2FNUZ | DType::F8E8M0FNU => {
+                *p = f32_to_float8(dtype, s.to_f64() as f32)
+            }
             DType::I8 => int!(i8),
             DType::I16 => int!(i16),
             DType::I32 => int!(i32),
@@ -89,12 +136,14 @@ pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
             DType::BF16 => p.cast::<bf16>().write_unaligned(bf16::from_f64(s.to_f64())),
             DType::F32 => p.cast::<f32>().write_unaligned(s.to_f64() as f32),
             DType::F64 => p.cast::<f64>().write_unaligned(s.to_f64()),
-            DType::C64 | DType::C128 => {
+            DType::C32 | DType::C64 | DType::C128 => {
                 let (r, i) = match s {
                     Scalar::Complex(r, i) => (r, i),
                     s => (s.to_f64(), 0.0),
                 };
-                if dtype == DType::C64 {
+                if dtype == DType::C32 {
+                    p.cast::<[f16; 2]>().write_unaligned([f16::from_f64(r), f16::from_f64(i)]);
+                } else if dtype == DType::C64 {
                     p.cast::<[f32; 2]>().write_unaligned([r as f32, i as f32]);
                 } else {
                     p.cast::<[f64; 2]>().write_unaligned([r, i]);

@@ -108,7 +108,8 @@ fn promote_types<'py>(
     type1: &Bound<'_, PyAny>,
     type2: &Bound<'_, PyAny>,
 ) -> PyResult<&'py Py<PyDType>> {
-    dtype_object(py, promote(dtype_arg(type1, "promote_types")?, dtype_arg(type2, "promote_types")?))
+    let (a, b) = (dtype_arg(type1, "promote_types")?, dtype_arg(type2, "promote_types")?);
+    dtype_object(py, promote(a, b).map_err(crate::gate::to_py)?)
 }
 
 /// Whether results of dtype `from_` may be written into dtype `to`: categories only grow.

@@ -4,7 +4,7 @@
 
 use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
 use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
-use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, Traits, op_by_name};
+use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, Traits, elementwise_takes, op_by_name};
 use oneflow_kernels::prim::expr;
 use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
 use smallvec::SmallVec;
@@ -50,11 +50,16 @@ fn lowered(c: &Call<'_>, outs: &Outs) -> Result<Lowered> {
                 }
             }
             l.output(0);
+            if c.ins.iter().flatten().map(|t| t.dtype()).chain([outs[0].dtype()]).any(DType::is_limited) {
+                elementwise_takes(c, outs[0].dtype())?;
+            }
             Ok(l)
         }
         Kernel::Prim { prim, lower } => {
             let mut l = Lowered::new(prim);
             lower(c, outs, &mut l)?;
+            let operands = c.ins.iter().flatten().copied().chain(outs.tensors());
+            operands.map(|t| prim.operand(t.dtype())).collect::<Result<SmallVec<[DType; 4]>>>()?;
             Ok(l)
         }
         _ => Err(Error::not_implemented(format!("{}(): has no kernel a plan can hold", c.name()))),
@@ -79,6 +84,9 @@ pub fn init_input(c: &Call<'_>, outs: &Outs) -> Result<Option<usize>> {
 
 /// The expression and scalars of an elementwise call, for chains.
 pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Params)>> {
+    if c.ins.iter().flatten().copied().chain(outs.tensors()).any(|t| t.dtype().is_limited()) {
+        return Ok(None);
+    }
     match c.op.kernel {
         Kernel::Elementwise(lower) => {
             let mut p = Params::new();

@@ -77,6 +77,7 @@ impl Program {
             dims.extend_from_slice(&o.sizes);
             dims.extend_from_slice(&o.strides);
         }
+        l.ins.iter().chain(&l.outs).flatten().try_for_each(|o| l.prim.operand(o.dtype).map(drop))?;
         let dims = dims.into_boxed_slice();
         // SAFETY: the box is kept beside the views and never changes or moves its elements.
         let words: &'static [i64] = unsafe { std::slice::from_raw_parts(dims.as_ptr(), dims.len()) };
@@ -88,7 +89,7 @@ impl Program {
                     let n = o.sizes.len();
                     let v = View {
                         ptr: std::ptr::null_mut(),
-                        dtype: o.dtype,
+                        dtype: l.prim.operand(o.dtype).unwrap_or(o.dtype),
                         sizes: &words[next..next + n],
                         strides: &words[next + n..next + 2 * n],
                     };

@@ -119,10 +119,18 @@ fn stored(m: &Meta) -> (Dtype, Vec<usize>) {
         DType::I16 => Dtype::I16,
         DType::I32 => Dtype::I32,
         DType::I64 => Dtype::I64,
-        DType::F16 => Dtype::F16,
+        DType::F16 | DType::C32 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::F32 | DType::C64 => Dtype::F32,
         DType::F64 | DType::C128 => Dtype::F64,
+        DType::U16 => Dtype::U16,
+        DType::U32 => Dtype::U32,
+        DType::U64 => Dtype::U64,
+        DType::F8E4M3FN => Dtype::F8_E4M3,
+        DType::F8E5M2 => Dtype::F8_E5M2,
+        DType::F8E8M0FNU => Dtype::F8_E8M0,
+        // Formats without a name there are kept as bytes; the plan says what they are.
+        DType::F8E4M3FNUZ | DType::F8E5M2FNUZ => Dtype::U8,
     };
     if m.dtype.is_complex() {
         sizes.push(2);

@@ -1,6 +1,6 @@
 """Type promotion as functions: what dtype an operation on given operands has.
 
-The rules themselves are the op table's (in Rust); these mirror them for programs that ask without calling an op.
+The rules themselves are the op table's (in Rust): pairs of dtypes are asked there.
 """
 
 from __future__ import annotations
@@ -10,27 +10,6 @@ from typing import Any
 from oneflow import _oneflow
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
-
-# In the order of promotion; a pair that neither holds the other goes to the entry of `_BOTH`.
-_ORDER = (
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
-_BOTH = {("uint8", "int8"): "int16", ("float16", "bfloat16"): "float32", ("float64", "complex64"): "complex128"}
-
-
-def _name(dtype: DType) -> str:
-    return str(dtype).rpartition(".")[2]
 
 
 def _category(dtype: DType) -> int:
@@ -49,8 +28,7 @@ def promote_types(type1: DType, type2: DType) -> DType:
     """
     if not isinstance(type1, DType) or not isinstance(type2, DType):
         raise TypeError(f"promote_types(): expected two dtypes, got {type1!r} and {type2!r}")
-    low, high = sorted((_name(type1), _name(type2)), key=_ORDER.index)
-    return getattr(_oneflow, _BOTH.get((low, high), high))
+    return _oneflow.promote_types(type1, type2)
 
 
 def can_cast(from_: DType, to: DType) -> bool:

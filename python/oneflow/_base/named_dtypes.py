@@ -31,7 +31,7 @@ class NamedDtype:
         """Whether it holds negative numbers."""
         if self._kind == "none":
             raise RuntimeError(f"is_signed is not supported for quantized types ({self._name})")
-        return self._kind != "uint" and self._name != "float8_e8m0fnu"
+        return self._kind != "uint"
 
     def __repr__(self) -> str:
         return f"oneflow.{self._name}"
@@ -46,19 +46,11 @@ class NamedDtype:
     to_complex = to_real
 
 
-# bits, eps, max, min, the smallest normal number, decimal resolution
-FLOAT_LIMITS = {
-    "float8_e4m3fn": (8, 2.0**-3, 448.0, -448.0, 2.0**-6, 1.0),
-    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, -240.0, 2.0**-7, 1.0),
-    "float8_e5m2": (8, 2.0**-2, 57344.0, -57344.0, 2.0**-14, 1.0),
-    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, -57344.0, 2.0**-15, 1.0),
-    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127, 2.0**-127, 1.0),
-}
 _BITS = {
-    "float": {**{name: limits[0] for name, limits in FLOAT_LIMITS.items()}, "float4_e2m1fn_x2": 8},
-    "uint": {"uint16": 16, "uint32": 32, "uint64": 64, "bit": 8, **{f"uint{bits}": 8 for bits in range(1, 8)}},
+    "float": {"float4_e2m1fn_x2": 8},
+    "uint": {"bit": 8, **{f"uint{bits}": 8 for bits in range(1, 8)}},
     "int": {f"int{bits}": 8 for bits in range(1, 8)},
-    "complex": {"complex32": 32, "bcomplex32": 32},
+    "complex": {"bcomplex32": 32},
     # Quantized, and bits without a meaning: they have no sign to speak of.
     "none": {"quint8": 8, "quint4x2": 8, "quint2x4": 8, "qint8": 8, "qint32": 32}
     | {"bits8": 8, "bits1x8": 8, "bits2x4": 8, "bits4x2": 8, "bits16": 16},
@@ -66,6 +58,5 @@ _BITS = {
 NAMED: dict[str, Any] = {
     name: NamedDtype(name, bits, kind) for kind, named in _BITS.items() for name, bits in named.items()
 }
-NAMED["chalf"] = NAMED["complex32"]
 globals().update(NAMED)
 __all__ = list(NAMED)

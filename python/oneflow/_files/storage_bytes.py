@@ -39,7 +39,18 @@ ITEM_SIZES = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "complex32": 4,
 }
+# Dtypes without a storage class of their own: files say a storage's bytes, and a tensor's dtype.
+UNTYPED = tuple(name for name in ITEM_SIZES if name not in STORAGE_NAMES)
 
 
 def dtype_name(dtype: Any) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import _oneflow
-from oneflow._base.named_dtypes import FLOAT_LIMITS
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -204,10 +203,10 @@ class finfo:
 
     def __init__(self, type: DType | None = None) -> None:
         name = _name(_oneflow.get_default_dtype() if type is None else type)
-        # Those of a complex dtype are those of its parts.
-        name = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}.get(name, name)
-        if name in FLOAT_LIMITS:
-            bits, eps, largest, smallest, tiny, resolution = FLOAT_LIMITS[name]
+        if isinstance(type, DType) and type.is_complex:
+            name = _name(type.to_real())
+        if name in _FLOAT8:
+            bits, eps, largest, smallest, tiny, resolution = _FLOAT8[name]
             self._set(bits, eps, largest, smallest, tiny, tiny, resolution, name)
             return
         if name not in _FLOATS:
@@ -263,6 +262,14 @@ _FLOATS = {
     "bfloat16": (16, 8, 1e-2),
     "float32": (32, 8, 1e-6),
     "float64": (64, 11, 1e-15),
+}
+# bits, eps, max, min, the smallest normal number, decimal resolution
+_FLOAT8 = {
+    "float8_e4m3fn": (8, 2.0**-3, 448.0, -448.0, 2.0**-6, 1.0),
+    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, -240.0, 2.0**-7, 1.0),
+    "float8_e5m2": (8, 2.0**-2, 57344.0, -57344.0, 2.0**-14, 1.0),
+    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, -57344.0, 2.0**-15, 1.0),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127, 2.0**-127, 1.0),
 }
 _INTS = {
     "uint8": (8, 0),

@@ -39,6 +39,14 @@ _DTYPES = {
     "U8": oneflow.uint8,
     "BOOL": oneflow.bool,
     "C64": oneflow.complex64,
+    "U16": oneflow.uint16,
+    "U32": oneflow.uint32,
+    "U64": oneflow.uint64,
+    "F8_E4M3": oneflow.float8_e4m3fn,
+    "F8_E5M2": oneflow.float8_e5m2,
+    "F8_E4M3FNUZ": oneflow.float8_e4m3fnuz,
+    "F8_E5M2FNUZ": oneflow.float8_e5m2fnuz,
+    "F8_E8M0": oneflow.float8_e8m0fnu,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 

@@ -22,7 +22,8 @@ pub fn c_type(op: &str, dtype: DType) -> Result<&'static str> {
         DType::BF16 => "bf16",
         DType::F32 => "f32",
         DType::F64 => "f64",
-        DType::C64 | DType::C128 => return Err(unsupported(op, dtype)),
+        // Complex numbers, and dtypes of which only the bytes are moved: these come here as their carriers.
+        _ => return Err(unsupported(op, dtype)),
     })
 }
 
@@ -33,7 +34,7 @@ pub fn unsupported(op: &str, dtype: DType) -> Error {
 
 /// Only floats have a meaning here.
 pub fn float(op: &str, dtype: DType) -> Result<DType> {
-    if dtype.is_float() { Ok(dtype) } else { Err(unsupported(op, dtype)) }
+    if dtype.is_float() && !dtype.is_limited() { Ok(dtype) } else { Err(unsupported(op, dtype)) }
 }
 
 /// An unsigned integer dtype-like type of the same size, for kernels that only move elements.

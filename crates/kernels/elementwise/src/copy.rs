@@ -27,13 +27,21 @@ pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {
         }
         match (src.dtype.category(), out.dtype.category()) {
             (Category::Complex, _) | (_, Category::Complex) => complex(src, out),
-            // Integers become floats as they are read, and are rounded once.
-            _ => match (src.dtype.compute(), out.dtype.compute()) {
-                (DType::F32, _) | (DType::I64, DType::F32) => cast::<f32>(src, out),
-                (DType::F64, _) | (DType::I64, DType::F64) => cast::<f64>(src, out),
-                _ if is_narrow(src.dtype) && is_narrow(out.dtype) => cast::<i32>(src, out),
-                _ => cast::<i64>(src, out),
-            },
+            _ => reals(src, out),
+        }
+    }
+}
+
+/// Casts between real dtypes.
+unsafe fn reals(src: View<'_>, out: View<'_>) -> Result<()> {
+    // SAFETY: the launch's contract.
+    unsafe {
+        // Integers become floats as they are read, and are rounded once.
+        match (src.dtype.compute(), out.dtype.compute()) {
+            (DType::F32, _) | (DType::I64, DType::F32) => cast::<f32>(src, out),
+            (DType::F64, _) | (DType::I64, DType::F64) => cast::<f64>(src, out),
+            _ if is_narrow(src.dtype) && is_narrow(out.dtype) => cast::<i32>(src, out),
+            _ => cast::<i64>(src, out),
         }
     }
 }
@@ -64,10 +72,9 @@ unsafe fn cast<T: Io>(src: View<'_>, out: View<'_>) -> Result<()> {
 
 /// Casts to and from complex: the parts are views of floats.
 unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
-    let part = |dtype| if dtype == DType::C64 { DType::F32 } else { DType::F64 };
     let doubled = |v: View<'_>| v.strides.iter().map(|s| s * 2).collect::<Vec<_>>();
     let (src_strides, out_strides) = (doubled(src), doubled(out));
-    let half = |v: View<'_>, i: usize| v.ptr.wrapping_add(i * part(v.dtype).size());
+    let half = |v: View<'_>, i: usize| v.ptr.wrapping_add(i * v.dtype.to_real().size());
     let parts_of_src = if src.dtype.is_complex() { 2 } else { 1 };
     if !out.dtype.is_complex() {
         // SAFETY: as below.
@@ -75,18 +82,18 @@ unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
             if out.dtype == DType::Bool {
                 return truth(src, out);
             }
-            let real = View { ptr: src.ptr, dtype: part(src.dtype), sizes: src.sizes, strides: &src_strides };
+            let real = View { ptr: src.ptr, dtype: src.dtype.to_real(), sizes: src.sizes, strides: &src_strides };
             if real.dtype == out.dtype {
                 return copy_real(real, out);
             }
             match real.dtype {
-                DType::F32 => cast::<f32>(real, out),
-                _ => cast::<f64>(real, out),
+                DType::F64 => cast::<f64>(real, out),
+                _ => reals(real, out),
             }
         };
     }
     for i in 0..2 {
-        let dst = View { ptr: half(out, i), dtype: part(out.dtype), sizes: out.sizes, strides: &out_strides };
+        let dst = View { ptr: half(out, i), dtype: out.dtype.to_real(), sizes: out.sizes, strides: &out_strides };
         // SAFETY: the parts of a complex view are views of floats twice as far apart; the launch's contract covers them.
         unsafe {
             if i == 1 && parts_of_src == 1 {
@@ -94,12 +101,14 @@ unsafe fn complex(src: View<'_>, out: View<'_>) -> Result<()> {
                 continue;
             }
             let from = if parts_of_src == 2 {
-                View { ptr: half(src, i), dtype: part(src.dtype), sizes: src.sizes, strides: &src_strides }
+                View { ptr: half(src, i), dtype: src.dtype.to_real(), sizes: src.sizes, strides: &src_strides }
             } else {
                 src
             };
-            if from.dtype == DType::F32 && dst.dtype == DType::F32 {
-                cast::<f32>(from, dst)?
+            if from.dtype == dst.dtype {
+                copy_real(from, dst)?
+            } else if from.dtype == DType::F16 || dst.dtype == DType::F16 {
+                reals(from, dst)?
             } else {
                 cast::<f64>(from, dst)?
             }
@@ -139,14 +148,20 @@ unsafe fn load_run<T: Io>(src: View<'_>, out: View<'_>) -> Result<()> {
 /// The real parts, which lie two apart.
 unsafe fn copy_real(real: View<'_>, out: View<'_>) -> Result<()> {
     // SAFETY: the caller's.
-    unsafe { if out.dtype.size() == 4 { moves::<u32>(real, out) } else { moves::<u64>(real, out) } }
+    unsafe {
+        match out.dtype.size() {
+            2 => moves::<u16>(real, out),
+            4 => moves::<u32>(real, out),
+            _ => moves::<u64>(real, out),
+        }
+    }
     Ok(())
 }
 
 /// Where a complex number is not zero.
 unsafe fn truth(src: View<'_>, out: View<'_>) -> Result<()> {
     // SAFETY: the caller's.
-    unsafe { if src.dtype == DType::C64 { cast::<Cx<f32>>(src, out) } else { cast::<Cx<f64>>(src, out) } }
+    unsafe { if src.dtype == DType::C128 { cast::<Cx<f64>>(src, out) } else { cast::<Cx<f32>>(src, out) } }
 }
 
 /// Below this many bytes one task moves everything.

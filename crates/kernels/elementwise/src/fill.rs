@@ -10,11 +10,7 @@ use oneflow_kernels_prim::{Launch, Register, Simd, View, WithSimd, Word, dispatc
 /// A number of the launch as the bytes of an element.
 fn element(dtype: DType, is_float: bool, value: Word, imag: Option<Word>) -> Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
-    let kind = match dtype {
-        DType::C64 => DType::F32,
-        DType::C128 => DType::F64,
-        d => d,
-    };
+    let kind = dtype.to_real();
     // SAFETY: one element is at most sixteen bytes.
     unsafe {
         if is_float {

@@ -97,7 +97,7 @@ pub struct Bool(u8);
 macro_rules! truncations {
     ($($name:ident: $from:ty => $to:ty, |$v:ident| $inside:expr;)*) => {$(
         #[inline(always)]
-        fn $name($v: $from) -> $to {
+        pub(crate) fn $name($v: $from) -> $to {
             let inside = $inside;
             let safe = if inside { $v } else { 0.0 };
             // SAFETY: the number is in range.
@@ -411,7 +411,7 @@ macro_rules! io {
                     DType::BF16 => $loadb16,
                     DType::F32 => load_as::<f32, $t>,
                     DType::F64 => load_as::<f64, $t>,
-                    _ => return Err(unsupported(dtype)),
+                    _ => return crate::limited::load(dtype),
                 })
             }
             fn store(dtype: DType) -> Result<Store<$t>> {
@@ -426,7 +426,7 @@ macro_rules! io {
                     DType::BF16 => $storeb16,
                     DType::F32 => store_as::<f32, $t>,
                     DType::F64 => store_as::<f64, $t>,
-                    _ => return Err(unsupported(dtype)),
+                    _ => return crate::limited::store(dtype),
                 })
             }
         }
@@ -481,6 +481,7 @@ macro_rules! complex_io {
                     DType::F64 => load_as::<f64, $t>,
                     DType::C64 => load_as::<Cx<f32>, $t>,
                     DType::C128 => load_as::<Cx<f64>, $t>,
+                    _ => return crate::limited::load_complex(dtype),
                 })
             }
             fn store(dtype: DType) -> Result<Store<$t>> {
@@ -497,6 +498,7 @@ macro_rules! complex_io {
                     DType::F64 => store_as::<f64, $t>,
                     DType::C64 => store_as::<Cx<f32>, $t>,
                     DType::C128 => store_as::<Cx<f64>, $t>,
+                    _ => return crate::limited::store_complex(dtype),
                 })
             }
         }

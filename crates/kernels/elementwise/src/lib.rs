@@ -10,6 +10,7 @@ mod copy;
 mod deviations;
 mod fill;
 mod io;
+mod limited;
 mod map;
 mod nest;
 mod reduce;

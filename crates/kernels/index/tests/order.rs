@@ -106,7 +106,7 @@ fn long_rows() {
 #[test]
 fn nonzero() {
     oneflow_kernels_index::register();
-    for dtype in DType::ALL {
+    for dtype in DType::ALL.into_iter().filter(|d| !d.is_limited()) {
         for sizes in [&[][..], &[9], &[3, 4, 5], &[0, 2], &[5000]] {
             for lay in LAYS {
                 let x = with_nan(dtype, sizes, lay);

@@ -113,15 +113,49 @@ fn missing(what: &str, i: usize) -> Error {
 /// The views of the launch are valid for reads (inputs) and writes (outputs) of their dtype, on the queue's device.
 pub type KernelFn = unsafe fn(&Launch<'_>) -> Result<()>;
 
+/// What a primitive's kernels make of dtypes that are `DType::is_limited`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elements {
+    /// They do not know them: such a launch is declined before a kernel is called.
+    Numbers,
+    /// They move elements without looking at them, and are given the `DType::carrier` instead.
+    Bytes,
+    /// They take them as they are, or decline themselves.
+    Any,
+}
+
 /// One kernel family's entry: a name, and one implementation a device type.
 pub struct Primitive {
     pub name: &'static str,
+    pub elements: Elements,
     slots: [AtomicPtr<()>; DeviceType::MAX],
 }
 
 impl Primitive {
     pub const fn new(name: &'static str) -> Primitive {
-        Primitive { name, slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX] }
+        Primitive::of(name, Elements::Numbers)
+    }
+
+    pub const fn of(name: &'static str, elements: Elements) -> Primitive {
+        Primitive { name, elements, slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX] }
+    }
+
+    /// The dtype in which an operand is handed to a kernel, or that the kernels do not know it.
+    #[inline]
+    pub fn operand(&self, dtype: DType) -> Result<DType> {
+        if dtype.is_limited() { self.limited(dtype) } else { Ok(dtype) }
+    }
+
+    #[cold]
+    fn limited(&self, dtype: DType) -> Result<DType> {
+        match self.elements {
+            Elements::Numbers => {
+                let text = format!("\"{}\" not implemented for '{}'", self.name, dtype.scalar_type_name());
+                Err(Error::not_implemented(text))
+            }
+            Elements::Bytes => Ok(dtype.carrier()),
+            Elements::Any => Ok(dtype),
+        }
     }
 
     /// Puts an implementation into a device type's slot. Called at start-up.

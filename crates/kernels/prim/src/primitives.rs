@@ -3,11 +3,20 @@
 //! Sizes agree as the contract says (the op's `infer` has checked them); strides are free unless said otherwise.
 //! Values that are wrong (an index out of range) are errors, raised before an output is written.
 
-use crate::Primitive;
+use crate::{Elements, Primitive};
+
+macro_rules! primitive {
+    ($text:literal) => {
+        Primitive::new($text)
+    };
+    ($text:literal $elements:ident) => {
+        Primitive::of($text, Elements::$elements)
+    };
+}
 
 macro_rules! primitives {
-    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        $($(#[$doc])* pub static $name: Primitive = Primitive::new($text);)*
+    ($($(#[$doc:meta])* $name:ident = $text:literal $($elements:ident)?;)*) => {
+        $($(#[$doc])* pub static $name: Primitive = primitive!($text $($elements)?);)*
         /// Every primitive, for listings and for tests that a provider is complete.
         pub static ALL: &[&Primitive] = &[$(&$name),*];
     };
@@ -18,7 +27,7 @@ primitives! {
     /// the compute dtype, the result is stored as the output's dtype (bool: `!= 0`; a real of a complex: its real part).
     /// params: compute dtype (F32, F64, I64, C64 or C128), then the expression's scalars (f64 bits for floats, i64 for I64,
     /// two f64 for complex numbers).
-    ELEMENTWISE = "elementwise";
+    ELEMENTWISE = "elementwise" Any;
     /// Several expressions in sequence over tiles that stay in the first cache. ins and outs have the first output's sizes
     /// (inputs broadcast by zero strides) and any dtype, cast on loading and storing. params: compute dtype (F32, F64 or I64), number of steps;
     /// then for each step: expression id (`register_expr`), number of scalars, the scalars, one operand for each input of the
@@ -26,9 +35,9 @@ primitives! {
     /// A step reads its operands before it writes; ins are not written.
     ELEMENTWISE_CHAIN = "elementwise_chain";
     /// `out[0] = ins[0]` with cast; the input has the output's sizes (broadcast by zero strides).
-    COPY = "copy";
+    COPY = "copy" Any;
     /// `out[0] = value`. params: is_float (bool), value (f64 or i64), and for a complex number its imaginary part (f64).
-    FILL = "fill";
+    FILL = "fill" Any;
     /// `out[0][i] = start + i * step`, 1-D. params: is_float (bool), start, step (f64 or i64).
     ARANGE = "arange";
     /// `out[0]`'s n real numbers from start to end, 1-D: counted from the nearer end, in F64; both ends are rounded to the output's
@@ -163,20 +172,20 @@ primitives! {
     /// An element is dropped where `philox::packed(seed, offset, its global index) >> 8 < philox::threshold(p)`.
     DROPOUT = "dropout";
     /// ins: x, index I32/I64 [n]. out: x with dim's size n. params: dim.
-    INDEX_SELECT = "index_select";
+    INDEX_SELECT = "index_select" Bytes;
     /// ins: x, index I64. out: index's sizes. params: dim.
-    GATHER = "gather";
+    GATHER = "gather" Bytes;
     /// `out[0]` (already holding the input's values) receives src at index along dim. ins: index I64, src. params: dim, `ScatterKind`.
-    SCATTER = "scatter";
+    SCATTER = "scatter" Bytes;
     /// Advanced indexing. ins: x, then one optional I64 index a dimension of x (all of one broadcast shape, by zero strides).
     /// Indexed dims come first in the output when they are not adjacent, in place of the first otherwise: params: position of the
     /// index dimensions in the output, number of index dimensions. Negative indices count from the end.
-    INDEX = "index";
+    INDEX = "index" Bytes;
     /// `out[0]` (already holding the values) receives `ins[0]` (of the shape INDEX would give, broadcast by zero strides) at the indices
     /// `ins[1..]`. params: as INDEX, then accumulate (bool). Accumulation is in index order.
-    INDEX_PUT = "index_put";
+    INDEX_PUT = "index_put" Bytes;
     /// Concatenates the present inputs along a dimension, casting. params: dim.
-    CONCAT = "concat";
+    CONCAT = "concat" Any;
     /// Sorts along a dimension, stable. outs: values, indices I64. params: dim, descending (bool). NaN counts as the greatest.
     SORT = "sort";
     /// outs: values, indices I64 with size k at dim. params: k, dim, largest (bool), sorted (bool).
@@ -199,7 +208,7 @@ primitives! {
     /// ins: x. out: I64 [n, ndim], n from COUNT_NONZERO.
     NONZERO = "nonzero";
     /// Keeps the lower (upper) triangle of the last two dimensions, zero elsewhere. ins: x. params: diagonal (i64), upper (bool).
-    TRIANGLE = "triangle";
+    TRIANGLE = "triangle" Bytes;
     /// One step of an optimizer over many tensors, in place, by a registered `Rule`. `outs`: n params, then n tensors of each state.
     /// `ins`: n grads, then the rule's numbers (0-dim, any float dtype), grad_scale?, found_inf? (0-dim), hyper? (F64, contiguous).
     /// params: rule id, n, maximize (bool), then the rule's hyper-parameters (f64), in whose place come those in `hyper`. Gradients

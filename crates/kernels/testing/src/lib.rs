@@ -106,6 +106,7 @@ impl Buf {
                 DType::BF16 => (*p.cast::<bf16>()).to_f64(),
                 DType::F32 | DType::C64 => *p.cast::<f32>() as f64,
                 DType::F64 | DType::C128 => *p.cast::<f64>(),
+                limited => panic!("{limited} has no kernels to test"),
             }
         }
     }
@@ -126,6 +127,7 @@ impl Buf {
                 DType::F64 => *p.cast::<f64>() = v,
                 DType::C64 => *p.cast::<[f32; 2]>() = [v as f32, -v as f32],
                 DType::C128 => *p.cast::<[f64; 2]>() = [v, -v],
+                limited => panic!("{limited} has no kernels to test"),
             }
         }
     }

@@ -44,6 +44,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
+    limited: Limited::COMPLEX,
     ..binary::ARITH
 };
 

@@ -27,5 +27,6 @@ Example::
             Sample::new(vec![SampleArg::i64(&[3], -9, 9), SampleArg::Int(5)]),
         ]
     },
+    limited: Limited::UNSIGNED,
     ..binary::ARITH
 };

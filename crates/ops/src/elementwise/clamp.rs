@@ -26,9 +26,9 @@ Example::
     infer: |c, outs| {
         let (lo, hi) = limits(c)?;
         let x = c.t(0)?;
-        let mut d = result_type(std::iter::once(x), lo);
+        let mut d = result_type(std::iter::once(x), lo)?;
         if let Some(h) = hi {
-            d = promote::combine(Some(d), None, Some(h));
+            d = promote::combine(Some(d), None, Some(h))?;
         }
         super::push_broadcast(c, d, outs)
     },
@@ -70,6 +70,7 @@ Example::
             t(&[], SampleArg::None, SampleArg::Int(1)),
         ]
     },
+    limited: Limited::ORDER,
     ..unary::FLOAT
 };
 
@@ -84,7 +85,7 @@ pub static TENSOR: OpDef = OpDef {
         if c.opt(1).is_none() && c.opt(2).is_none() {
             return Err(Error::value("clamp(): At least one of 'min' or 'max' must not be None"));
         }
-        super::push_broadcast(c, result_type(c.ins.iter().flatten().copied(), None), outs)
+        super::push_broadcast(c, result_type(c.ins.iter().flatten().copied(), None)?, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         p.push(outs[0].dtype().compute().into());
@@ -144,5 +145,6 @@ pub static TENSOR: OpDef = OpDef {
         let (lo, hi) = (SampleArg::range(&[4], -1.0, 0.0), SampleArg::range(&[3, 1], 0.0, 1.0));
         vec![t(&[3, 4], lo.clone(), hi.clone()), t(&[3, 4], lo, SampleArg::None), t(&[3, 4], SampleArg::None, hi)]
     },
+    limited: Limited::ORDER,
     ..unary::FLOAT
 };

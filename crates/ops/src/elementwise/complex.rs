@@ -59,6 +59,7 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    limited: Limited::COMPLEX,
     ..unary::SAME
 };
 
@@ -339,5 +340,6 @@ Example::
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    limited: Limited::COMPLEX,
     ..unary::SAME
 };

@@ -50,7 +50,7 @@ Example::
     infer: |c, outs| match rounding(c.arg(1))? {
         Rounding::None => binary::infer_float(c, outs),
         _ => {
-            check_zero(c, binary::common(c))?;
+            check_zero(c, binary::common(c)?)?;
             binary::infer(c, outs)
         }
     },
@@ -77,7 +77,7 @@ Example::
             Some(s) => x.div(s)?,
             None => x.div(c.t(1)?)?,
         };
-        if quotient.dtype() != binary::common(c) {
+        if quotient.dtype() != binary::common(c)? {
             return Err(missing());
         }
         outs.give(quotient.trunc()?);
@@ -133,7 +133,7 @@ Example::
     >>> oneflow.floor_divide(oneflow.tensor([-5, 5]), 2)
     tensor([-3,  2])",
     infer: |c, outs| {
-        check_zero(c, binary::common(c))?;
+        check_zero(c, binary::common(c)?)?;
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)),
@@ -159,7 +159,7 @@ Example::
     >>> oneflow.remainder(oneflow.tensor([-5, 5]), 3)
     tensor([1, 2])",
     infer: |c, outs| {
-        check_zero(c, binary::common(c))?;
+        check_zero(c, binary::common(c)?)?;
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| {
@@ -195,7 +195,7 @@ Example::
     >>> oneflow.fmod(oneflow.tensor([-5, 5]), 3)
     tensor([-2,  2])",
     infer: |c, outs| {
-        check_zero(c, binary::common(c))?;
+        check_zero(c, binary::common(c)?)?;
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FMOD_TENSOR, &FMOD_SCALAR)),

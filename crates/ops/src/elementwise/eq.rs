@@ -15,6 +15,7 @@ Example::
 
     >>> oneflow.eq(oneflow.tensor([1, 2]), 2)
     tensor([False,  True])",
-    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c).compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c)?.compute(), p, &TENSOR, &SCALAR)),
+    limited: Limited::ALL,
     ..binary::COMPARE
 };

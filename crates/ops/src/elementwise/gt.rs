@@ -14,6 +14,6 @@ Example::
 
     >>> oneflow.gt(oneflow.tensor([1, 2]), 2)
     tensor([False, False])",
-    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c).compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c)?.compute(), p, &TENSOR, &SCALAR)),
     ..binary::COMPARE
 };

@@ -60,7 +60,7 @@ Example::
 
 const ONE_SIDE: OpDef = OpDef {
     infer: |c, outs| {
-        let d = binary::common(c);
+        let d = binary::common(c)?;
         if d.is_complex() {
             return Err(Error::runtime(format!("{} is not supported for complex types", c.name())));
         }

@@ -23,5 +23,6 @@ Example::
         super::push_like(x, DType::Bool, x.device(), None, outs)
     },
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
+    limited: Limited::ALL,
     ..unary::BOOL
 };

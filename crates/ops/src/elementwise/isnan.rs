@@ -14,5 +14,6 @@ Example::
     >>> oneflow.isnan(oneflow.tensor([1.]))
     tensor([False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
+    limited: Limited::ALL,
     ..unary::BOOL
 };

@@ -14,6 +14,6 @@ Example::
 
     >>> oneflow.le(oneflow.tensor([1, 2]), 2)
     tensor([True, True])",
-    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c).compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, _, p| binary::lower(c, binary::common(c)?.compute(), p, &TENSOR, &SCALAR)),
     ..binary::COMPARE
 };

@@ -57,7 +57,7 @@ Example::
 
 const ADDC: OpDef = OpDef {
     infer: |c, outs| {
-        let dtype = result_type(c.ins.iter().flatten().copied(), None);
+        let dtype = result_type(c.ins.iter().flatten().copied(), None)?;
         super::push_broadcast(c, dtype, outs)
     },
     samples: three,
@@ -91,6 +91,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011, 0b101] }),
+    limited: Limited::COMPLEX,
     ..ADDC
 };
 
@@ -103,7 +104,7 @@ Example::
     >>> oneflow.addcdiv(oneflow.tensor([1.]), oneflow.tensor([6.]), oneflow.tensor([3.]), value=0.5)
     tensor([2.])",
     infer: |c, outs| {
-        let dtype = result_type(c.ins.iter().flatten().copied(), None);
+        let dtype = result_type(c.ins.iter().flatten().copied(), None)?;
         if c.opt(1).zip(c.opt(2)).is_some_and(|(a, b)| !a.dtype().is_differentiable() && !b.dtype().is_differentiable())
         {
             return Err(Error::runtime(format!(

@@ -15,7 +15,7 @@ Example::
     >>> oneflow.logical_or(oneflow.tensor([True]), oneflow.tensor([False]))
     tensor([True])",
     kernel: Kernel::Elementwise(|c, _, p| {
-        p.push(binary::common(c).compute().into());
+        p.push(binary::common(c)?.compute().into());
         Ok(&TENSOR)
     }),
     samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4]), SampleArg::bool(&[4])])],

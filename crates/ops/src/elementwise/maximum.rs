@@ -33,5 +33,6 @@ Example::
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[3, 1], &[1, 4]), t(&[], &[2])]
     },
+    limited: Limited::ORDER,
     ..binary::ARITH
 };

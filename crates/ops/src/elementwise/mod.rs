@@ -339,25 +339,25 @@ pub mod binary {
 
     /// The promoted dtype of both operands.
     #[inline]
-    pub fn common(c: &Call<'_>) -> DType {
+    pub fn common(c: &Call<'_>) -> Result<DType> {
         match (c.opt(0), c.opt(1)) {
-            (Some(a), Some(b)) if a.dtype() == b.dtype() => a.dtype(),
+            (Some(a), Some(b)) if a.dtype() == b.dtype() => Ok(a.dtype()),
             _ => result_type(c.ins.iter().flatten().copied(), scalar_arg(c, 0)),
         }
     }
     pub fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, common(c), outs)
+        push_broadcast(c, common(c)?, outs)
     }
     /// Integers give the default float.
     pub fn infer_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, promote::to_float(common(c)), outs)
+        push_broadcast(c, promote::to_float(common(c)?), outs)
     }
     pub fn infer_bool(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, DType::Bool, outs)
     }
     /// The promoted dtype, which `alpha` must fit.
     pub fn infer_alpha(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        let d = common(c);
+        let d = common(c)?;
         let why = match c.arg(1).scalar() {
             Some(Scalar::Bool(_)) if d != DType::Bool => "Boolean alpha only supported for Boolean results.",
             Some(Scalar::Float(_) | Scalar::Complex(..)) if d.is_int() || d == DType::Bool => {
@@ -372,14 +372,14 @@ pub mod binary {
     }
     /// The promoted dtype, which must be real.
     pub fn infer_real(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        if common(c).is_complex() {
+        if common(c)?.is_complex() {
             return Err(Error::type_(format!("{} not implemented for complex tensors.", c.name())));
         }
         infer(c, outs)
     }
     /// Refuses floats where only bits make sense.
     pub fn integral(c: &Call<'_>) -> Result<()> {
-        let d = common(c);
+        let d = common(c)?;
         if d.is_differentiable() {
             return Err(Error::not_implemented(format!(
                 "\"{}_cpu\" not implemented for '{}'",

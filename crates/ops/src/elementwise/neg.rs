@@ -25,5 +25,6 @@ Example::
         unary::same(c, outs)
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    limited: Limited::COMPLEX,
     ..unary::SAME
 };

@@ -37,7 +37,7 @@ static SHIFT_RIGHT_SCALAR: Expr = expr!(int "bitwise_right_shift_scalar", |x; p|
 
 /// The promoted dtype, which must be a float (or none of those refused).
 fn float_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = binary::common(c);
+    let d = binary::common(c)?;
     if !d.is_float() {
         return Err(unary::not_implemented(c, d));
     }
@@ -46,7 +46,7 @@ fn float_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 /// As `float_only`, complex numbers too.
 fn differentiable_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = binary::common(c);
+    let d = binary::common(c)?;
     if !d.is_differentiable() {
         return Err(unary::not_implemented(c, d));
     }
@@ -54,7 +54,7 @@ fn differentiable_only(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn to_real_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = binary::common(c);
+    let d = binary::common(c)?;
     if d.is_complex() {
         return Err(unary::not_implemented(c, d));
     }
@@ -166,7 +166,7 @@ Example::
     >>> oneflow.nextafter(oneflow.tensor([1.]), oneflow.tensor([2.])) > 1
     tensor([True])",
     infer: |c, outs| {
-        let d = binary::common(c);
+        let d = binary::common(c)?;
         if !matches!(d, DType::F32 | DType::F64) {
             return Err(unary::not_implemented(c, d));
         }
@@ -213,6 +213,7 @@ Example::
         f: |c, out| taken(c, out, c.x(0)?.gt(c.x(1)?)),
     },
     samples: two_tensors,
+    limited: Limited::ORDER,
     ..binary::ARITH
 };
 
@@ -233,6 +234,7 @@ Example::
         f: |c, out| taken(c, out, c.x(0)?.lt(c.x(1)?)),
     },
     samples: two_tensors,
+    limited: Limited::ORDER,
     ..binary::ARITH
 };
 
@@ -269,7 +271,7 @@ Example::
     tensor([0., 0.])",
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
         outs.give(c.t(0)?.xlogy_pair(&other)?);
         Ok(())
     }),
@@ -328,7 +330,7 @@ Example::
     faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
         outs.give(c.t(0)?.xlog1py_pair(&other)?);
         Ok(())
     }),
@@ -386,7 +388,7 @@ Example::
     faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c))?;
+        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
         outs.give(c.t(0)?.zeta_pair(&other)?);
         Ok(())
     }),
@@ -439,7 +441,7 @@ fn positive_second() -> Vec<Sample> {
 
 /// The dtype of a number with a tensor.
 fn to_real_float_first(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+    let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
     if d.is_complex() {
         return Err(unary::not_implemented(c, d));
     }
@@ -457,13 +459,13 @@ pub(super) fn number_as_tensor(c: &Call<'_>, like: &Tensor, i: usize, dtype: DTy
 /// The number of argument 0 in the dtype it has with the tensor.
 pub(super) fn first_number(c: &Call<'_>) -> Result<Tensor> {
     let s = c.arg(0).scalar().unwrap_or(Scalar::Int(0));
-    let d = promote::to_float(result_type(c.ins.iter().flatten().copied(), Some(s)));
+    let d = promote::to_float(result_type(c.ins.iter().flatten().copied(), Some(s))?);
     c.t(0)?.new_full_with(&[], s, Some(d), None, false)
 }
 
 const INTEGERS: OpDef = OpDef {
     infer: |c, outs| {
-        let d = binary::common(c);
+        let d = binary::common(c)?;
         if !d.is_int() {
             return Err(unary::not_implemented(c, d));
         }
@@ -541,7 +543,7 @@ Example::
 macro_rules! number_first {
     ($c:ident, $outs:ident, $method:ident) => {{
         let s = $c.arg(0).scalar().unwrap_or(Scalar::Int(0));
-        let d = result_type($c.ins.iter().flatten().copied(), Some(s));
+        let d = result_type($c.ins.iter().flatten().copied(), Some(s))?;
         $outs.give($c.t(0)?.new_full_with(&[], s, Some(d), None, false)?.$method($c.t(0)?)?);
         Ok(())
     }};
@@ -550,7 +552,7 @@ macro_rules! number_first {
 const NUMBER_FIRST: OpDef = OpDef {
     faces: Faces::FN,
     infer: |c, outs| {
-        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
         super::push_broadcast(c, d, outs)
     },
     grad: Grad::Compose,
@@ -600,9 +602,12 @@ Example::
         let (mut dim, mut zero) = (None, None);
         for (t, d) in [(x, x.dtype()), (y, power)] {
             let slot: &mut Option<DType> = if t.ndim() > 0 { &mut dim } else { &mut zero };
-            *slot = Some(slot.map_or(d, |p| oneflow_base::promote(p, d)));
+            *slot = Some(match *slot {
+                None => d,
+                Some(p) => oneflow_base::promote(p, d)?,
+            });
         }
-        super::push_broadcast(c, promote::combine(dim, zero, None), outs)
+        super::push_broadcast(c, promote::combine(dim, zero, None)?, outs)
     },
     compose: Some(|c, outs| {
         let (x, y) = (c.t(0)?, c.t(1)?);
@@ -626,11 +631,11 @@ Example::
     >>> oneflow.float_power(oneflow.tensor([2]), 3)
     tensor([8.], dtype=oneflow.float64)",
     infer: |c, outs| {
-        let d = binary::common(c);
+        let d = binary::common(c)?;
         super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
     },
     compose: Some(|c, outs| {
-        let d = if binary::common(c).is_complex() { DType::C128 } else { DType::F64 };
+        let d = if binary::common(c)?.is_complex() { DType::C128 } else { DType::F64 };
         let x = c.t(0)?.to_copy_with(Some(d), None)?;
         outs.give(match c.arg(0).scalar() {
             Some(s) => x.pow(s)?,
@@ -649,12 +654,12 @@ pub static FLOAT_POWER_SELF: OpDef = OpDef {
     doc: "",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
         super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
     },
     compose: Some(|c, outs| {
         let s = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
-        let complex = result_type(c.ins.iter().flatten().copied(), Some(s)).is_complex();
+        let complex = result_type(c.ins.iter().flatten().copied(), Some(s))?.is_complex();
         let e = c.t(0)?.to_copy_with(Some(if complex { DType::C128 } else { DType::F64 }), None)?;
         outs.give(f::pow_scalar(s, &e)?);
         Ok(())

@@ -21,7 +21,7 @@ Example::
     >>> oneflow.pow(oneflow.tensor([2., 3.]), 2)
     tensor([4., 9.])",
     infer: |c, outs| {
-        let dtype = binary::common(c);
+        let dtype = binary::common(c)?;
         if dtype.is_int() && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() < 0) {
             return Err(Error::runtime("pow(): Integers to negative integer powers are not allowed."));
         }
@@ -91,7 +91,7 @@ Example::
     tensor([2., 8.])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar());
+        let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
         outs.push(dtype, c.t(0)?.device(), c.t(0)?.sizes())
     },
     kernel: Kernel::Elementwise(|c, outs, p| {

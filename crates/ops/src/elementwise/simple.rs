@@ -109,6 +109,7 @@ Example::
     kernel: Kernel::Elementwise(|c, _, p| {
         unary::by_input(c, p, if c.t(0)?.dtype().is_float() { &SIGNBIT_EXPR } else { &NEGATIVE_EXPR })
     }),
+    limited: Limited::UNSIGNED,
     ..PREDICATE
 };
 
@@ -121,6 +122,7 @@ Example::
     >>> oneflow.isposinf(oneflow.tensor([oneflow.inf, 1.]))
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &POSINF_EXPR)),
+    limited: Limited::UNSIGNED,
     ..PREDICATE
 };
 
@@ -133,6 +135,7 @@ Example::
     >>> oneflow.isneginf(oneflow.tensor([-oneflow.inf, 1.]))
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &NEGINF_EXPR)),
+    limited: Limited::UNSIGNED,
     ..PREDICATE
 };
 
@@ -146,6 +149,7 @@ Example::
     tensor([False,  True])",
     infer: |c, outs| super::push_like(c.t(0)?, DType::Bool, c.t(0)?.device(), None, outs),
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &ISREAL_EXPR)),
+    limited: Limited::ALL,
     ..unary::BOOL
 };
 

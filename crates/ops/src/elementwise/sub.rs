@@ -51,5 +51,6 @@ Example::
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
     traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
+    limited: Limited::COMPLEX,
     ..binary::ARITH
 };

@@ -16,5 +16,6 @@ Example::
     kernel: Kernel::Elementwise(|_, o, p| unary::rounding(o, p, &EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    limited: Limited::UNSIGNED,
     ..unary::SAME
 };

@@ -27,7 +27,7 @@ pub(crate) fn check_mask(mask: &Tensor, text: &str) -> Result<()> {
     Err(Error::runtime(format!("{text} {} {HINT}", mask.dtype().scalar_type_name())))
 }
 
-fn dtype(c: &Call<'_>) -> DType {
+fn dtype(c: &Call<'_>) -> Result<DType> {
     let tensors = c.ins[1..].iter().flatten().copied();
     match (c.arg(0).scalar(), c.arg(1).scalar()) {
         (Some(a), Some(b)) => {
@@ -56,7 +56,7 @@ Example::
         } else {
             check_mask(condition, "where expected condition to be a boolean tensor, but got a tensor with dtype")?;
         }
-        super::push_broadcast(c, dtype(c), outs)
+        super::push_broadcast(c, dtype(c)?, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[0].dtype().compute();
@@ -90,6 +90,7 @@ Example::
             Sample::new(vec![m(&[3]), SampleArg::Float(1.0), x(&[3])]),
         ]
     },
+    limited: Limited::ALL,
     ..OpDef::BASE
 };
 
@@ -158,5 +159,6 @@ Example::
         let t = |s: &[i64], m: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::bool(m), SampleArg::Float(1.5)]);
         vec![t(&[3, 4], &[3, 4]), t(&[3, 4], &[4]), t(&[2, 3, 4], &[3, 1])]
     },
+    limited: Limited::COMPLEX,
     ..OpDef::BASE
 };

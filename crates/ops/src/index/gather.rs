@@ -145,6 +145,7 @@ pub fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 pub fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) -> Result<()> {
     only_wide(c, 1)?;
     let (x, i, src) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    super::moves_only(x.dtype(), kind)?;
     l.init = Some(0);
     if let Some(none) = nothing(x, i) {
         l.input_as(1, none.clone(), none.clone(), i.offset()).input_as(2, none.clone(), none, src.offset());

@@ -182,6 +182,7 @@ Example::
             }
             let plan = plan(c, indices)?;
             let v = c.t(1 + n)?;
+            super::moves_only(v.dtype(), if c.bool(1) { ScatterKind::Add } else { ScatterKind::Set })?;
             l.init = Some(0);
             if v.ndim() > plan.sizes.len() {
                 let lead = v.ndim() - plan.sizes.len();
@@ -243,5 +244,6 @@ Example::
         ])]
     },
     traits: Traits::STARTS_AS_FIRST.or(Traits::READS_APART),
+    limited: Limited::FLOAT8.or(Limited::COMPLEX),
     ..OpDef::BASE
 };

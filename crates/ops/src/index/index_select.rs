@@ -189,5 +189,6 @@ Example::
         ])]
     },
     traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
+    limited: Limited::COMPLEX,
     ..OpDef::BASE
 };

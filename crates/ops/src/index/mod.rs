@@ -33,6 +33,19 @@ pub fn wide(t: &Tensor) -> Result<Tensor> {
     if t.dtype() == DType::I64 { Ok(t.clone()) } else { t.to_copy_with(Some(DType::I64), None) }
 }
 
+/// Declines what does more than move elements of a limited dtype. Unsigned ones are added and multiplied as what carries them.
+pub fn moves_only(dtype: DType, kind: ScatterKind) -> Result<()> {
+    let right = match kind {
+        ScatterKind::Set => true,
+        ScatterKind::Add | ScatterKind::Mul => dtype.is_wide_unsigned(),
+        ScatterKind::Max | ScatterKind::Min => false,
+    };
+    if !dtype.is_limited() || right {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!("\"scatter\" not implemented for '{}'", dtype.scalar_type_name())))
+}
+
 /// The index of a composition. One that is int64 already has no other way to go.
 pub fn cast_index(c: &Call<'_>, i: usize) -> Result<Tensor> {
     if c.t(i)?.dtype() == DType::I64 {

@@ -45,6 +45,7 @@ Example::
     }),
     traits: Traits::HOST_SYNC.or(Traits::EXACT_OUT),
     samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4])]), Sample::new(vec![SampleArg::bool(&[])])],
+    limited: Limited::COMPLEX,
     ..OpDef::BASE
 };
 

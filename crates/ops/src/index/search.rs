@@ -76,7 +76,7 @@ Example::
     // By counting the smaller elements.
     compose: Some(|c, outs| {
         let (s, v) = (c.t(0)?, c.t(1)?);
-        let common = promote::result_type([s, v].into_iter(), None);
+        let common = promote::result_type([s, v].into_iter(), None)?;
         if s.dtype() != v.dtype() {
             let cast = |t: &Tensor| if t.dtype() == common { Ok(t.clone()) } else { t.to_copy_with(Some(common), None) };
             let found = cast(s)?.searchsorted_with(&cast(v)?, c.bool(0), c.bool(1), c.arg(2).str(), c.opt(2))?;
@@ -112,13 +112,14 @@ Example::
         vec![t(&[5], &[2, 3]), t(&[2, 5], &[2, 3]).kw("right", SampleArg::Bool(true)), t(&[0], &[2])]
     },
     traits: Traits::EXACT_OUT,
+    limited: Limited::ALL.or(Limited::ORDER),
     ..OpDef::BASE
 };
 
 /// A sequence and a number in the dtype of both.
 fn with_number(sequence: &Tensor, number: Arg<'_>) -> Result<(Tensor, Tensor)> {
     let number = number.scalar().unwrap_or(Scalar::Int(0));
-    let dtype = promote::result_type([sequence].into_iter(), Some(number));
+    let dtype = promote::result_type([sequence].into_iter(), Some(number))?;
     let cast = if dtype == sequence.dtype() { sequence.clone() } else { sequence.to_copy_with(Some(dtype), None)? };
     let value = cast.new_full(&[], number)?;
     Ok((cast, value))
@@ -183,7 +184,7 @@ pub static BUCKETIZE_NUMBER: OpDef = OpDef {
 const SEARCH_FROM: i64 = 16;
 
 fn member(elements: &Tensor, tests: &Tensor, invert: bool) -> Result<Tensor> {
-    let dtype = oneflow_base::promote(elements.dtype(), tests.dtype());
+    let dtype = oneflow_base::promote(elements.dtype(), tests.dtype())?;
     let cast = |t: &Tensor| if t.dtype() == dtype { Ok(t.clone()) } else { t.to_copy_with(Some(dtype), None) };
     cast(elements)?.is_member(&cast(tests)?, invert)
 }

@@ -51,6 +51,7 @@ Example::
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::Bool(d == 0)]);
         vec![t(&[3, 4], -1), t(&[5, 3], 0), t(&[], 0), t(&[0, 3], 1)]
     },
+    limited: Limited::ORDER,
     ..OpDef::BASE
 };
 

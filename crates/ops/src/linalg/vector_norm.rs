@@ -30,7 +30,7 @@ fn out_dtype(c: &Call<'_>) -> Result<DType> {
             d.scalar_type_name()
         )));
     }
-    if promote(d, x.dtype()) != d {
+    if promote(d, x.dtype())? != d {
         return Err(Error::runtime(format!(
             "{NAME}: the dtype of the input ({}) should be convertible without narrowing to the specified dtype ({})",
             x.dtype().scalar_type_name(),

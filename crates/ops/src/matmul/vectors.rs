@@ -24,7 +24,7 @@ fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>
             b.dtype().scalar_type_name()
         )));
     }
-    let dtype = promote::result_type([x, a].into_iter(), None);
+    let dtype = promote::result_type([x, a].into_iter(), None)?;
     let wide = if dtype.is_float() { dtype.compute() } else { dtype };
     let cast = |t: &Tensor| if t.dtype() == wide { Ok(t.clone()) } else { t.to_copy_with(Some(wide), None) };
     let out = times(&product(&cast(a)?, &cast(b)?)?, factor(c.args, 1, dtype))?;
@@ -90,7 +90,7 @@ Example::
         if c.t(1)?.ndim() != 1 || c.t(2)?.ndim() != 1 {
             return Err(mismatch(c, "Expected 1-D arguments vec1 and vec2"));
         }
-        if !promote::result_type([c.t(0)?, c.t(1)?, c.t(2)?].into_iter(), None).is_differentiable() {
+        if !promote::result_type([c.t(0)?, c.t(1)?, c.t(2)?].into_iter(), None)?.is_differentiable() {
             for (i, name) in ["beta", "alpha"].into_iter().enumerate() {
                 if matches!(c.arg(i).scalar(), Some(Scalar::Float(_) | Scalar::Complex(..))) {
                     return Err(Error::runtime(format!(

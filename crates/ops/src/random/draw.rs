@@ -20,6 +20,7 @@ pub(super) const DRAW: OpDef = OpDef {
     faces: Faces::FN,
     sbp: SbpRule::of(Rows::Custom(crate::creation::unread_rows)),
     traits: Traits::RANDOM.or(Traits::ALIAS_OK),
+    limited: Limited::UNSIGNED.or(Limited::COMPLEX),
     ..OpDef::BASE
 };
 

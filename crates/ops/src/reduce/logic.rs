@@ -28,6 +28,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
     traits: Traits::EXACT_OUT,
+    limited: Limited::ALL,
     ..super::REDUCE
 };
 
@@ -52,5 +53,6 @@ Example::
     },
     sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
     traits: Traits::EXACT_OUT,
+    limited: Limited::ALL,
     ..super::REDUCE
 };

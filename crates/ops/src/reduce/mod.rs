@@ -55,7 +55,7 @@ pub fn push(c: &Call<'_>, dtype: DType, mask: u64, keepdim: bool, outs: &mut Out
 
 /// Whether elements must be cast to the result's dtype before they are reduced, since the cast loses something of them.
 pub fn casts_first(x: DType, out: DType) -> bool {
-    x != out && (out == DType::Bool || (x.is_differentiable() && oneflow_base::promote(x, out) != out))
+    x != out && (out == DType::Bool || (x.is_differentiable() && oneflow_base::promote(x, out).ok() != Some(out)))
 }
 
 /// Declines a kernel for a call whose elements are cast first: `after_cast` serves it.

@@ -162,7 +162,7 @@ Example::
         let norm = norm.clamp(Some(Scalar::Int(0)), None)?;
         let centred = rows.sub(&mean)?;
         let other = w.as_ref().map_or_else(|| Ok(centred.clone()), |w| centred.mul(w))?;
-        let dtype = promote::to_float(oneflow_base::promote(centred.dtype(), other.dtype()));
+        let dtype = promote::to_float(oneflow_base::promote(centred.dtype(), other.dtype())?);
         let cast = |t: &Tensor| if t.dtype() == dtype { Ok(t.clone()) } else { t.to_copy_with(Some(dtype), None) };
         let product = cast(&centred)?.mm(&crate::elementwise::dual(&cast(&other)?.t()?)?)?.div(&norm)?;
         give(outs, if product.numel() == 1 { product.reshape(&[])? } else { product })

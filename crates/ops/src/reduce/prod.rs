@@ -64,6 +64,7 @@ Example::
         vec![Sample::new(vec![t(&[3, 4])]), Sample::new(vec![t(&[3, 4]), SampleArg::Int(1)]), Sample::new(vec![t(&[])])]
     },
     amp: Amp::Float32,
+    limited: Limited::UNSIGNED,
     ..super::REDUCE
 };
 
@@ -118,6 +119,7 @@ Example::
             })
         },
     },
+    limited: Limited::UNSIGNED,
     ..SCAN_BASE
 };
 
@@ -157,6 +159,7 @@ Example::
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::range(&[3, 4], 0.3, 2.0), SampleArg::Int(1)])],
+    limited: Limited::UNSIGNED,
     ..SCAN_BASE
 };
 

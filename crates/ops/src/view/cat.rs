@@ -34,7 +34,7 @@ Example::
         }
         let mut dtype = first.dtype();
         for t in c.ins.iter().flatten() {
-            dtype = oneflow_base::promote(dtype, t.dtype());
+            dtype = oneflow_base::promote(dtype, t.dtype())?;
         }
         for (i, t) in &kept {
             let same = t.ndim() == shape.ndim() && (0..t.ndim()).all(|d| d == dim || t.sizes()[d] == shape.sizes()[d]);

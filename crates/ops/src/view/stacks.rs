@@ -156,7 +156,7 @@ pub static BLOCK_DIAG: OpDef = OpDef {
         let Some(first) = blocks.first() else {
             return give(outs, f::empty(&[1, 0])?);
         };
-        let dtype = blocks.iter().fold(first.dtype(), |d, b| oneflow_base::promote(d, b.dtype()));
+        let dtype = blocks.iter().try_fold(first.dtype(), |d, b| oneflow_base::promote(d, b.dtype()))?;
         let width: i64 = blocks.iter().map(|b| b.sizes()[1]).sum();
         let mut at = 0;
         let mut rows = Vec::with_capacity(blocks.len());

@@ -70,6 +70,7 @@ impl Arr {
                 DType::BF16 => p.cast::<bf16>().write(bf16::from_f32(v as f32)),
                 DType::F32 | DType::C64 => p.cast::<f32>().write(v as f32),
                 DType::F64 | DType::C128 => p.cast::<f64>().write(v),
+                limited => unreachable!("{limited}"),
             }
         }
     }
@@ -87,6 +88,7 @@ impl Arr {
                 DType::BF16 => p.cast::<bf16>().read().to_f64(),
                 DType::F32 | DType::C64 => p.cast::<f32>().read() as f64,
                 DType::F64 | DType::C128 => p.cast::<f64>().read(),
+                limited => unreachable!("{limited}"),
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn weighted(losses: Tensor, weight: Option<&Tensor>) -> Result<Tensor
 pub(super) const POINTWISE: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let dtype = result_type(c.ins.iter().flatten().copied(), None);
+        let dtype = result_type(c.ins.iter().flatten().copied(), None)?;
         if !dtype.is_float() {
             return Err(Error::not_implemented(format!(
                 "\"{}\" not implemented for '{}'",
