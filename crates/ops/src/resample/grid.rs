@@ -22,7 +22,8 @@ fn border(c: &Call<'_>) -> Result<GridBorder> {
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (x, grid) = (c.t(0)?, c.t(1)?);
-    (mode(c)?, border(c)?);
+    mode(c)?;
+    border(c)?;
     let fits = matches!(x.ndim(), 4 | 5)
         && grid.ndim() == x.ndim()
         && grid.sizes()[0] == x.sizes()[0]
