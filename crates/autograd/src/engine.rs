@@ -4,13 +4,14 @@
 //! dependencies, no thread, no recursion.
 
 use crate::anomaly::{check, explain, is_anomaly_enabled};
+use crate::function::custom_edge;
 use crate::hooks;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
-use crate::slot::{edge, state_mut};
+use crate::slot::{edge, link, requires_grad, state_mut};
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
-use oneflow_core::{Fix, Grad, SpanKind, Tensor, bit, copy_into, watch_span};
+use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, watch_span};
 use oneflow_ops::TensorOps;
 use oneflow_ops::elementwise::is_dense;
 use smallvec::SmallVec;
@@ -142,14 +143,11 @@ pub fn backward_from(
         Some(inputs) => {
             let mut e = Engine::new(roots, grads, retain, create)?;
             e.target(inputs)?;
+            e.accumulates = true;
             e.run()?;
             let captured = std::mem::take(&mut e.captured);
             for (t, g) in inputs.iter().zip(captured) {
-                let leaf = match t {
-                    Root::Tensor(t) => Some(t),
-                    Root::Edge(e) => e.node.leaf(),
-                };
-                if let (Some(g), Some(t)) = (g, leaf) {
+                if let (Some(g), Root::Tensor(t)) = (g, t) {
                     accumulate(t, g, create)?;
                 }
             }
@@ -182,6 +180,8 @@ struct Engine {
     captured: Vec<Option<Tensor>>,
     /// Nodes on a way to a target; `None`: all of them.
     needed: Option<Keys>,
+    /// Targets run as well, so that their hooks see what they would see without targets: leaves accumulate.
+    accumulates: bool,
 }
 
 fn key(n: &Arc<Node>) -> usize {
@@ -198,6 +198,7 @@ impl Engine {
             targets: Vec::new(),
             captured: Vec::new(),
             needed: None,
+            accumulates: false,
         };
         for (i, root) in roots.iter().enumerate() {
             let Some(to) = root.edge() else {
@@ -263,6 +264,8 @@ impl Engine {
                 stack.extend(n.edges.iter().flatten().map(|e| (e.node.clone(), false)));
             }
         }
+        // What the roots do not lead to gets no gradient.
+        needed.retain(|k| seen.contains(k));
         self.needed = Some(Arc::new(needed));
         Ok(())
     }
@@ -313,10 +316,10 @@ impl Engine {
             }
             self.capture(&node, &grads);
             let wanted = self.wanted(&node);
-            if wanted == 0 {
+            let hooked = node.hooks.any();
+            if wanted == 0 && !(self.accumulates && hooked && self.is_target(&node)) {
                 continue;
             }
-            let hooked = node.hooks.any();
             if hooked {
                 node.hooks.run_pre(&mut grads)?;
             }
@@ -337,11 +340,18 @@ impl Engine {
                         Some(meta) => fit(g, meta)?,
                         None => g,
                     };
+                    if self.create {
+                        tie(&node, e, &g);
+                    }
                     self.send(e, g)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn is_target(&self, node: &Arc<Node>) -> bool {
+        self.targets.iter().any(|t| Arc::ptr_eq(&t.node, node))
     }
 
     fn capture(&mut self, node: &Arc<Node>, grads: &[Option<Tensor>]) {
@@ -359,7 +369,7 @@ impl Engine {
                 g = new;
             }
         }
-        if self.needed.is_some() {
+        if self.needed.is_some() && !self.accumulates {
             self.capture(node, &[Some(g)]);
             return Ok(());
         }
@@ -375,6 +385,21 @@ impl Engine {
             node.hooks.run_post(&mut [], &[seen])?;
         }
         Ok(())
+    }
+}
+
+/// Gives a gradient that depends on no input the history of the input it belongs to, where the op asks for that.
+fn tie(node: &Node, to: &Edge, g: &Tensor) {
+    if let Kind::Op(o) = &node.kind
+        && o.op.traits.has(Traits::FLAT)
+        && !requires_grad(g)
+    {
+        let zeros = |grads: &[Option<Tensor>]| {
+            let zeros = grads.first().and_then(Option::as_ref).map(TensorOps::zeros_like);
+            Ok(vec![zeros.transpose()?])
+        };
+        let e = custom_edge(&format!("{}Backward", node.name()), to.clone(), Box::new(zeros));
+        link(g, e.node, e.nr);
     }
 }
 

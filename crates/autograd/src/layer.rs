@@ -57,8 +57,8 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
                 c.name()
             )));
         }
-        if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) && differentiable {
-            return Err(view_in_place(d));
+        if differentiable {
+            check_view(d)?;
         }
         if let Some(b) = d.base()
             && requires_grad(b)
@@ -83,12 +83,21 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to write, with a history, through views whose own history is not known.
+pub(crate) fn check_view(d: &Tensor) -> Result<()> {
+    if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) {
+        return Err(view_in_place(d));
+    }
+    Ok(())
+}
+
 #[cold]
 fn view_in_place(d: &Tensor) -> Error {
     if d.is_no_grad_view() {
-        return Error::runtime(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
-        );
+        let mode = if d.is_inference_view() { "inference" } else { "no_grad" };
+        return Error::runtime(format!(
+            "A view was created in {mode} mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
+        ));
     }
     let maker = crate::grad_fn(d).map_or("a function".to_owned(), |n| n.name());
     if d.is_foreign_view() {
@@ -162,7 +171,8 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     for (i, t) in outs.tensors().iter().enumerate() {
         // What is an input itself was made by nobody here.
         let returned = !in_place && c.ins.iter().flatten().any(|x| x.same(t));
-        if returned || !differentiable(c.op, i, t) {
+        // A view of an inference tensor is one too.
+        if returned || !differentiable(c.op, i, t) || t.is_inference() && !in_place {
             continue;
         }
         if in_place && t.base().is_some() {

@@ -189,7 +189,9 @@ impl Node {
         let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
         for (i, k) in saved.ins {
             check_version(o, &k, "input")?;
-            ins[i as usize] = Some(k.into_tensor(self.edges.get(i as usize).and_then(Option::as_ref))?);
+            let edge = self.edges.get(i as usize).and_then(Option::as_ref);
+            check_attached(&k, edge)?;
+            ins[i as usize] = Some(k.into_tensor(edge)?);
         }
         let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
         for (i, k) in saved.outs {
@@ -239,6 +241,16 @@ fn check_version(o: &OpNode, k: &Kept, what: &str) -> Result<()> {
         Some((t, version)) if t.version() != version => {
             Err(written(t, version, &format!("an {what} of {}", o.op.name())))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a kept input whose history `detach_` has taken: a derivative through it would silently end there.
+fn check_attached(k: &Kept, edge: Option<&Edge>) -> Result<()> {
+    match (k.plain(), edge) {
+        (Some((t, _)), Some(e)) if e.node.leaf().is_none() && !crate::requires_grad(t) => Err(Error::runtime(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please use out-of-place `.detach()` instead",
+        )),
         _ => Ok(()),
     }
 }

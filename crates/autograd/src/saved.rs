@@ -78,7 +78,15 @@ impl Kept {
         if IN_USE.load(Ordering::Relaxed) != 0
             && let Some(pack) = packer()
         {
-            return Ok(Kept(Value::Packed(Arc::new(pack(&tensor.shallow())?))));
+            let given = tensor.shallow();
+            let version = given.version();
+            let unpack = pack(&given)?;
+            if given.version() != version {
+                return Err(Error::runtime(
+                    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place operations on the input to a pack hook.",
+                ));
+            }
+            return Ok(Kept(Value::Packed(Arc::new(unpack))));
         }
         let version = tensor.version();
         Ok(Kept(Value::Plain { tensor, version }))

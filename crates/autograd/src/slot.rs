@@ -242,9 +242,18 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
 
 /// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
 pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
-    let history = edge(view);
-    if history.is_some() && is_leaf(t) {
-        return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+    if t.is_inference() && !crate::is_inference_mode_enabled() {
+        return Err(Error::runtime(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update.",
+        ));
+    }
+    // What nobody records keeps its history.
+    let history = if crate::is_grad_enabled() { edge(view) } else { None };
+    if history.is_some() {
+        crate::layer::check_view(t)?;
+        if is_leaf(t) {
+            return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+        }
     }
     let layout = view.shallow();
     if let Some(base) = t.base() {

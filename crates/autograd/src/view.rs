@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex};
 /// Notes that a view was made while nothing was recorded. It requires a gradient where its base does, as a leaf of its own.
 pub fn mark_no_grad_view(view: &Tensor) {
     view.set_no_grad_view();
+    if crate::is_inference_mode_enabled() {
+        view.set_inference_view();
+    }
     if view.dtype().is_differentiable() && view.base().is_some_and(requires_grad) {
         view.set_key(bit::AUTOGRAD, true);
     }

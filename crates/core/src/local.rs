@@ -192,7 +192,10 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             let several = matches!(c.op.sig.returns(), [r] if r.list) || outs.len() > 1;
             for t in outs.tensors() {
                 t.adopt(base, t.offset());
-                t.set_base(base);
+                // Nothing is recorded of an inference tensor, so no history can need its views.
+                if !base.is_inference() {
+                    t.set_base(base);
+                }
                 if several {
                     t.set_multi_view();
                 }

@@ -166,7 +166,7 @@ pub enum Amp {
 
 /// Facts about an op that layers and passes ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traits(pub u16);
+pub struct Traits(pub u32);
 
 impl Traits {
     pub const NONE: Traits = Traits(0);
@@ -197,6 +197,8 @@ impl Traits {
     pub const READS_APART: Traits = Traits(16384);
     /// `out=` may be of any dtype: the result is zeros and ones.
     pub const ANY_OUT: Traits = Traits(32768);
+    /// Linear at each input; a gradient that is to be differentiated is still tied to the inputs, by derivatives of zeros.
+    pub const FLAT: Traits = Traits(65536);
 
     pub const fn or(self, other: Traits) -> Traits {
         Traits(self.0 | other.0)

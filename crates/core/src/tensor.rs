@@ -62,6 +62,7 @@ const INFERENCE: u8 = 2;
 const MULTI_VIEW: u8 = 4;
 const NO_GRAD_VIEW: u8 = 8;
 const FOREIGN_VIEW: u8 = 16;
+const INFERENCE_VIEW: u8 = 32;
 
 // SAFETY: counts and keys are atomic, the slot has its lock, and the body is replaced only through `set_body_from`, whose
 // callers hold the language's global lock or own the only handle. Threads that run without that lock own the tensors they
@@ -375,12 +376,24 @@ impl Tensor {
     pub fn set_multi_view(&self) {
         self.inner().flags.fetch_or(MULTI_VIEW, Ordering::Relaxed);
     }
+    /// Forgets that several views were made by one call: whoever made them says that they do not overlap.
+    pub fn clear_multi_view(&self) {
+        self.inner().flags.fetch_and(!MULTI_VIEW, Ordering::Relaxed);
+    }
     /// Whether the view was made while nothing was recorded (or is a view of such a one).
     pub fn is_no_grad_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & NO_GRAD_VIEW != 0
     }
     pub fn set_no_grad_view(&self) {
         self.inner().flags.fetch_or(NO_GRAD_VIEW, Ordering::Relaxed);
+    }
+
+    /// Whether a `no_grad` view was made in inference mode.
+    pub fn is_inference_view(&self) -> bool {
+        self.inner().flags.load(Ordering::Relaxed) & INFERENCE_VIEW != 0
+    }
+    pub fn set_inference_view(&self) {
+        self.inner().flags.fetch_or(INFERENCE_VIEW, Ordering::Relaxed);
     }
 
     /// Whether the view came out of a function whose backward the user wrote (or is a view of such a one).

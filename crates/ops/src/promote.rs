@@ -34,9 +34,13 @@ pub fn combine(dim: Option<DType>, zero: Option<DType>, scalar: Option<Scalar>) 
     Ok(out.unwrap_or(default_dtype()))
 }
 
-/// A lower class of higher category: the category rises; complex keeps a double's width.
+/// A lower class of higher category: the category rises; of floats that become complex the width stays.
 fn raise(d: DType, lower: DType) -> Result<DType> {
-    if lower.category() == Category::Complex && d == DType::F64 { Ok(DType::C128) } else { promote(d, lower) }
+    match (d.category(), lower.category()) {
+        (Category::Float, Category::Complex) if d == DType::F64 => Ok(DType::C128),
+        (Category::Float, Category::Complex) => Ok(DType::C64),
+        _ => promote(d, lower),
+    }
 }
 
 /// Integers and booleans become the default float (true division, `exp`, ...).

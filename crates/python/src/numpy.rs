@@ -301,7 +301,7 @@ fn exported<'py>(py: Python<'py>, t: &Tensor, force: bool) -> Result<Bound<'py, 
         return Err(Error::not_implemented("numpy() is not supported for meta tensors: there is no data"));
     }
     if !force {
-        if ag::requires_grad(t) && !oneflow_core::oneflow_conventions() {
+        if ag::requires_grad(t) && ag::is_grad_enabled() && !oneflow_core::oneflow_conventions() {
             return Err(Error::runtime(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. (Under OneFlow's conventions it is allowed: oneflow.conventions(\"oneflow\").)",
             ));

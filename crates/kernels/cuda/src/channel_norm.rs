@@ -140,8 +140,15 @@ fn statistics(
     finish(queue, x.dtype, (moments.ptr(), parts), stats, by.n(x), numbers, running)
 }
 
-/// Sums of squared deviations. Operands of both nests: x, out.
-pub fn deviations(queue: Queue, x: &View<'_>, out: &View<'_>, kept: Nest, reduced: Nest) -> Result<()> {
+/// Sums of squared deviations, divided, and the root where asked. Operands of both nests: x, out.
+pub fn deviations(
+    queue: Queue,
+    x: &View<'_>,
+    out: &View<'_>,
+    kept: Nest,
+    reduced: Nest,
+    (divisor, root): (f64, bool),
+) -> Result<()> {
     let only =
         |n: &Nest, k: usize| Nest { sizes: n.sizes.clone(), strides: [n.strides[k].clone()].into_iter().collect() };
     let to = only(&kept, 1).geo("square_deviations")?;
@@ -154,7 +161,7 @@ pub fn deviations(queue: Queue, x: &View<'_>, out: &View<'_>, kept: Nest, reduce
             key(6, dtype, dtype),
             || text(6, dtype, dtype),
             linear(to.n()),
-            args![moments.ptr(), parts, out.ptr, to],
+            args![moments.ptr(), parts, out.ptr, divisor, root as i32, to],
         )
     }
 }

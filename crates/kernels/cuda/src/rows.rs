@@ -164,5 +164,5 @@ pub unsafe fn square_deviations(l: &Launch<'_>) -> Result<()> {
     }
     let (reduced, kept) =
         Nest::new(x.sizes, &[x.strides, out.strides]).partition(|d| out.sizes[d] == 1 && x.sizes[d] != 1);
-    channel_norm::deviations(l.queue, &x, &out, kept, reduced)
+    channel_norm::deviations(l.queue, &x, &out, kept, reduced, (l.param(0)?.f64(), l.param(1)?.bool()))
 }

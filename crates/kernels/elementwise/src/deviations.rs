@@ -1,4 +1,5 @@
-//! SQUARE_DEVIATIONS: sums of squared deviations from the mean along runs that lie without gaps. Other layouts it declines.
+//! SQUARE_DEVIATIONS: sums of squared deviations from the mean along runs that lie without gaps, divided by the first
+//! parameter, and the root of that where the second says so; rounded once. Other layouts it declines.
 //!
 //! A block is read from memory for its mean and from the first cache for its deviations; blocks are joined by the formula of
 //! Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979. Long runs are
@@ -18,11 +19,12 @@ const PIECE: usize = 64 << 10;
 
 pub unsafe fn square_deviations(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
+    let by = (l.param(0)?.f64(), l.param(1)?.bool());
     // SAFETY: the launch's contract.
     unsafe {
         match (x.dtype, out.dtype) {
-            (DType::F32, DType::F32) => run::<f32>(&x, &out),
-            (DType::F64, DType::F64) => run::<f64>(&x, &out),
+            (DType::F32, DType::F32) => run::<f32>(&x, &out, by),
+            (DType::F64, DType::F64) => run::<f64>(&x, &out, by),
             (d, _) => Err(Error::not_implemented(format!("square_deviations: dtype {d}"))),
         }
     }
@@ -157,7 +159,7 @@ impl<T: Real> WithSimd for Pieces<'_, T> {
     }
 }
 
-unsafe fn run<T: Real>(x: &View<'_>, out: &View<'_>) -> Result<()> {
+unsafe fn run<T: Real>(x: &View<'_>, out: &View<'_>, (divisor, root): (f64, bool)) -> Result<()> {
     let zeroed: SmallVec<[i64; 6]> =
         out.strides.iter().zip(out.sizes).zip(x.sizes).map(|((s, o), i)| if o == i { *s } else { 0 }).collect();
     let nest = Nest::new(x.sizes, &[x.strides, &zeroed]);
@@ -184,8 +186,10 @@ unsafe fn run<T: Real>(x: &View<'_>, out: &View<'_>) -> Result<()> {
         if n_out == 1 && !T::of(joined.mean * joined.n).to_f64().is_finite() {
             joined.deviations += f64::INFINITY;
         }
+        let variance = joined.deviations / divisor;
+        let value = T::of(if root { variance.sqrt() } else { variance });
         // SAFETY: the output of this kept position.
-        unsafe { *out.ptr.cast::<T>().offset(walk.offsets[1]) = T::of(joined.deviations) };
+        unsafe { *out.ptr.cast::<T>().offset(walk.offsets[1]) = value };
         walk.next();
     }
     Ok(())

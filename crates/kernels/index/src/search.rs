@@ -57,16 +57,17 @@ unsafe fn search<T: Real, I: Position>(sorted: &View, values: &View, sorter: Opt
             // SAFETY: the offsets lie inside the views, the sorter's indices inside the row.
             unsafe {
                 let key = (*values.at(v)).key();
-                // Halves without a branch that would depend on the data.
+                // Halves without a branch that would depend on the data. The middle is PyTorch's, which decides what comes
+                // out where the sequence is not sorted.
                 let (mut from, mut left) = (0, n);
                 while left > 0 {
-                    let half = left.div_ceil(2);
-                    let mid = from + half - 1;
+                    let half = left / 2;
+                    let mid = from + half;
                     let at = sorter.map_or(mid as isize, |t| *t.at(p + mid as isize * order_step) as isize);
                     let x = (*sorted.at(s + at * step)).key();
                     let behind = x < key || right && x == key;
-                    from = if behind { from + half } else { from };
-                    left = if behind { left - half } else { half - 1 };
+                    from = if behind { mid + 1 } else { from };
+                    left = if behind { left - half - 1 } else { half };
                 }
                 *out.at(o) = I::of(from);
             }

@@ -95,6 +95,7 @@ pub static MAX: OpDef = OpDef {
         "native_max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int[] output_size) -> (Tensor output, Tensor indices)",
     ),
     doc: "Maxima of windows and where they are; a kernel of zero means adaptive windows.",
+    traits: Traits::FLAT,
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(0)?;
@@ -309,6 +310,7 @@ pub static AVG: OpDef = OpDef {
         "native_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int divisor, int[] output_size) -> Tensor",
     ),
     doc: "Means of windows; a kernel of zero means adaptive windows, a divisor of zero the number of elements.",
+    traits: Traits::FLAT,
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(0)?;

@@ -157,6 +157,20 @@ Example::
     ..binary::ARITH
 };
 
+/// The next number of a type of 16 bits, by counting bits: as integers of sign and magnitude its numbers lie in order.
+fn step_of_half(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    const SIGN: i64 = 1 << 15;
+    let bits = x.clone_contiguous()?.view_dtype(DType::I16)?.to_copy_with(Some(DType::I32), None)?;
+    let magnitude = bits.bitwise_and(SIGN - 1)?;
+    let place = bits.lt(0i64)?.r#where(&magnitude.neg()?, &magnitude)?;
+    let up = y.gt(x)?.to_copy_with(Some(DType::I32), None)?;
+    let next = place.add(&up.mul(2i64)?.sub(1i64)?)?;
+    let coded = next.lt(0i64)?.r#where(&next.neg()?.sub(SIGN)?, &next)?;
+    let stepped = coded.to_copy_with(Some(DType::I16), None)?.view_dtype(x.dtype())?;
+    let moved = x.eq(y)?.r#where(y, &stepped)?;
+    x.isnan()?.logical_or(&y.isnan()?)?.r#where(&x.add(y)?, &moved)
+}
+
 pub static NEXTAFTER: OpDef = OpDef {
     sig: Sig::parse("nextafter(Tensor input, Tensor other) -> Tensor"),
     doc: "The next number after `input` towards `other`.
@@ -167,12 +181,26 @@ Example::
     tensor([True])",
     infer: |c, outs| {
         let d = binary::common(c)?;
-        if !matches!(d, DType::F32 | DType::F64) {
+        if !matches!(d, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
             return Err(unary::not_implemented(c, d));
         }
         binary::infer(c, outs)
     },
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NEXTAFTER_EXPR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        let d = o[0].dtype();
+        // The formula steps in the dtype of computation, which is finer than a half type.
+        if d.compute() != d {
+            return Err(unary::not_implemented(c, d));
+        }
+        unary::by_output(o, p, &NEXTAFTER_EXPR)
+    }),
+    compose: Some(|c, outs| {
+        let d = binary::common(c)?;
+        let (x, y) = (c.t(0)?.to_copy_with(Some(d), None)?, c.t(1)?.to_copy_with(Some(d), None)?);
+        let together = f::broadcast_tensors([&x, &y])?;
+        outs.give(step_of_half(&together[0], &together[1])?);
+        Ok(())
+    }),
     grad: Grad::Rule {
         save: &[Save::In(0, 1), Save::In(1, 1)],
         fix: Fix::Broadcast,
@@ -248,11 +276,11 @@ Example::
     tensor([0.0000, 0.5000, 1.0000])",
     infer: |c, outs| {
         let (x, v) = (c.t(0)?, c.t(1)?);
-        if x.dtype() != v.dtype() {
-            return Err(Error::runtime("heaviside is not yet implemented for tensors with different dtypes."));
+        if x.dtype().is_complex() || v.dtype().is_complex() {
+            return Err(Error::not_implemented("heaviside is not yet implemented for complex tensors."));
         }
-        if x.dtype().is_complex() {
-            return Err(Error::runtime("heaviside is not yet implemented for complex tensors."));
+        if x.dtype() != v.dtype() {
+            return Err(Error::not_implemented("heaviside is not yet implemented for tensors with different dtypes."));
         }
         binary::infer(c, outs)
     },
@@ -622,6 +650,23 @@ Example::
     ..binary::ARITH
 };
 
+/// A destination that would round what is asked for in double precision.
+fn powers_into(c: &Call<'_>, d: DType) -> Result<()> {
+    let Dest::Into([dest]) = c.dest else { return Ok(()) };
+    if dest.dtype() == d {
+        return Ok(());
+    }
+    let what = match c.ins.iter().flatten().any(|t| t.same(dest)) {
+        true => "base given to float_power_",
+        false => "output given to float_power",
+    };
+    Err(Error::runtime(format!(
+        "the {what} has dtype {} but the operation's result requires dtype {}",
+        dest.dtype().scalar_type_name(),
+        d.scalar_type_name()
+    )))
+}
+
 pub static FLOAT_POWER: OpDef = OpDef {
     sig: Sig::parse("float_power(Tensor input, Tensor|Scalar exponent) -> Tensor"),
     doc: "`input ** exponent` in double precision.
@@ -631,8 +676,9 @@ Example::
     >>> oneflow.float_power(oneflow.tensor([2]), 3)
     tensor([8.], dtype=oneflow.float64)",
     infer: |c, outs| {
-        let d = binary::common(c)?;
-        super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
+        let d = if binary::common(c)?.is_complex() { DType::C128 } else { DType::F64 };
+        powers_into(c, d)?;
+        super::push_broadcast(c, d, outs)
     },
     compose: Some(|c, outs| {
         let d = if binary::common(c)?.is_complex() { DType::C128 } else { DType::F64 };
@@ -655,7 +701,9 @@ pub static FLOAT_POWER_SELF: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
         let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
-        super::push_broadcast(c, if d.is_complex() { DType::C128 } else { DType::F64 }, outs)
+        let d = if d.is_complex() { DType::C128 } else { DType::F64 };
+        powers_into(c, d)?;
+        super::push_broadcast(c, d, outs)
     },
     compose: Some(|c, outs| {
         let s = c.arg(0).scalar().unwrap_or(Scalar::Int(1));

@@ -64,7 +64,9 @@ Example::
                 let e = c.x(1)?;
                 let e = if e.dtype().is_complex() { e.real()? } else { e.clone() };
                 let constant = x.eq(0.0)?.logical_and(&e.ge(0.0)?)?;
-                let slope = constant.r#where(0.0, &y.mul(&x.log()?)?)?;
+                // The logarithm of a negative base is complex where the power is.
+                let base = if y.dtype().is_complex() { x.to_copy_with(Some(y.dtype()), None)? } else { x.clone() };
+                let slope = constant.r#where(0.0, &y.mul(&base.log()?)?)?;
                 c.g()?.mul(&dual(&slope)?)
             })
         },

@@ -16,11 +16,7 @@ Example::
     tensor([9., 8.])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        if c.ins.iter().flatten().any(|t| t.dtype() == DType::Bool) {
-            return Err(Error::not_implemented(
-                "rsub(): Subtraction, the `-` operator, with two bool tensors is not supported.",
-            ));
-        }
+        super::sub::refuse_masks(c)?;
         binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {

@@ -7,6 +7,23 @@ static TENSOR: Expr = expr!(num "sub", |x, y| x - y).complex(complex!(|x, y| x -
 static SCALAR: Expr = expr!(num "sub_scalar", |x; p| x - p[0]).complex(complex!(|x; p| x - p[0]));
 static TENSOR_ALPHA: Expr = expr!(num "sub_alpha", |x, y; p| x - p[0] * y).complex(complex!(|x, y; p| x - p[0] * y));
 
+/// Masks are no numbers here.
+pub(super) fn refuse_masks(c: &Call<'_>) -> Result<()> {
+    let is_mask = |t: &&Tensor| t.dtype() == DType::Bool;
+    let n_masks = c.ins.iter().flatten().copied().filter(is_mask).count();
+    match n_masks {
+        0 => Ok(()),
+        2 => Err(Error::not_implemented(format!(
+            "{}(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
+            c.name()
+        ))),
+        _ => Err(Error::not_implemented(format!(
+            "{}(): Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+            c.name()
+        ))),
+    }
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
     doc: "Subtracts `other`, multiplied by `alpha`, from `input`, with broadcasting and type promotion.
@@ -16,11 +33,7 @@ Example::
     >>> oneflow.sub(oneflow.tensor([1., 2.]), 1)
     tensor([0., 1.])",
     infer: |c, outs| {
-        if c.ins.iter().flatten().any(|t| t.dtype() == DType::Bool) {
-            return Err(Error::not_implemented(
-                "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
-            ));
-        }
+        refuse_masks(c)?;
         binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {

@@ -2626,8 +2626,14 @@ pub trait TensorOps {
     fn square_(&self) -> Result<()>;
     /// `square(Tensor input) -> Tensor`
     fn square_out(&self, out: &Tensor) -> Result<()>;
-    /// `square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
-    fn square_deviations<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
+    /// `square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False, float divisor=1, bool root=False) -> Tensor`
+    fn square_deviations<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        divisor: f64,
+        root: bool,
+    ) -> Result<Tensor>;
     /// `squared_difference(Tensor input, Tensor target) -> Tensor`
     fn squared_difference(&self, target: &Tensor) -> Result<Tensor>;
     /// `squared_difference_backward(Tensor grad_output, Tensor input, Tensor target) -> Tensor`
@@ -12891,11 +12897,17 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn square_deviations<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
+    fn square_deviations<'a>(
+        &self,
+        dim: impl Into<OptInts<'a>>,
+        keepdim: bool,
+        divisor: f64,
+        root: bool,
+    ) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::SQUARE_DEVIATIONS,
             ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim)],
+            args: &[ints(dim), Arg::Bool(keepdim), Arg::Float(divisor), Arg::Bool(root)],
             dest: Dest::Fresh,
         };
         one(&call)

@@ -63,7 +63,8 @@ fn correction(c: &Call<'_>) -> f64 {
     c.arg(1).scalar().map_or(1.0, Scalar::to_f64)
 }
 
-fn var(c: &Call<'_>) -> Result<Tensor> {
+/// The variance, or its root, in the dtype of computation.
+fn spread(c: &Call<'_>, root: bool) -> Result<Tensor> {
     let x = c.t(0)?;
     if !x.dtype().is_differentiable() {
         return Err(Error::not_implemented(format!(
@@ -78,12 +79,14 @@ fn var(c: &Call<'_>) -> Result<Tensor> {
     let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
-    let sum = match x.dtype().is_complex() {
-        // The squared sizes of the deviations: those of both parts, added.
-        true => x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(2))?.sum(&[-1], false)?,
-        false => x.square_deviations(dims.as_slice(), c.bool(2))?,
-    };
-    sum.div((n as f64 - correction(c)).max(0.0))
+    let divisor = (n as f64 - correction(c)).max(0.0);
+    if !x.dtype().is_complex() {
+        return x.square_deviations(dims.as_slice(), c.bool(2), divisor, root);
+    }
+    // The squared sizes of the deviations: those of both parts, added.
+    let parts = x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(2), divisor, false)?;
+    let sum = parts.sum(&[-1], false)?;
+    if root { sum.sqrt() } else { Ok(sum) }
 }
 
 fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
@@ -115,10 +118,12 @@ fn in_runs(x: &Tensor, mask: u64) -> bool {
     x.numel() > 0 && n_reduced > 0 && !kept.iter().any(|d| d.2)
 }
 
-/// What a variance is divided from: memory is read once where the elements lie in runs.
+/// Variances and their roots, rounded once: memory is read once where the elements lie in runs.
 pub static SQUARE_DEVIATIONS: OpDef = OpDef {
-    sig: Sig::parse("square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor"),
-    doc: "Sums of squared deviations from the mean over the given dimension(s).",
+    sig: Sig::parse(
+        "square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False, float divisor=1, bool root=False) -> Tensor",
+    ),
+    doc: "Sums of squared deviations from the mean over the given dimension(s), divided, and the root of that.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
@@ -134,26 +139,44 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
             let sizes = kept_sizes(c.t(0)?.sizes(), mask);
             let strides = contiguous_strides(&sizes);
             l.input(0).output_as(0, sizes, strides, outs[0].offset());
+            l.param(c.arg(2).float().unwrap_or(1.0)).param(c.bool(3));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
         let x = c.t(0)?;
         let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        let (divisor, root) = (c.arg(2).float().unwrap_or(1.0), c.bool(3));
+        let (reduced, mut order): (Dims, Dims) = (0..x.ndim() as i64).partition(|i| mask >> i & 1 == 1);
+        if x.numel() > 0 && !reduced.is_empty() && !in_runs(x, mask) {
+            // Laid out in runs, and read there in double precision: the result shall not depend on the layout.
+            let n_kept = order.len() as i64;
+            order.extend_from_slice(&reduced);
+            let last: Dims = (n_kept..order.len() as i64).collect();
+            let runs = x.permute(&order)?.clone_contiguous()?;
+            let made = runs.square_deviations(last.as_slice(), false, divisor, root)?;
+            outs.give(if c.bool(1) { unsqueeze_all(&made, mask)? } else { made });
+            return Ok(());
+        }
         let centred = deviations(x, mask)?;
-        let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
-        outs.give(centred.mul(&centred)?.sum(dims.as_slice(), c.bool(1))?);
+        let variance = centred.mul(&centred)?.sum(reduced.as_slice(), c.bool(1))?.div(divisor)?;
+        outs.give(if root { variance.sqrt()? } else { variance });
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::In(0, 1), Save::Out(0, 1)],
         fix: Fix::None,
         f: |c, out| {
             out.set(0, || {
                 let x = c.x(0)?;
                 let mask = dim_mask("square_deviations", c.arg(0), x.ndim())?;
-                let g = unreduce(c.g()?, mask, c.arg(1).bool())?.mul(2.0)?;
-                deviations(&crate::elementwise::dual(x)?, mask)?.mul(&g)
+                let divisor = c.arg(2).float().unwrap_or(1.0);
+                let g = match c.arg(3).bool() {
+                    // The root has no slope at zero, where all elements are equal.
+                    true => c.y(0)?.eq(0.0)?.r#where(0.0, &c.g()?.div(&c.y(0)?.mul(divisor)?)?)?,
+                    false => c.g()?.mul(2.0 / divisor)?,
+                };
+                deviations(&crate::elementwise::dual(x)?, mask)?.mul(&unreduce(&g, mask, c.arg(1).bool())?)
             })
         },
     },
@@ -170,7 +193,7 @@ Example::
     >>> oneflow.var(oneflow.tensor([1., 3.]))
     tensor(2.)",
     compose: Some(|c, outs| {
-        outs.give(as_input(c, var(c)?)?);
+        outs.give(as_input(c, spread(c, false)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -193,7 +216,7 @@ Example::
     >>> oneflow.std(oneflow.tensor([1., 3.]))
     tensor(1.4142)",
     compose: Some(|c, outs| {
-        outs.give(as_input(c, var(c)?.sqrt()?)?);
+        outs.give(as_input(c, spread(c, true)?)?);
         Ok(())
     }),
     grad: Grad::Compose,

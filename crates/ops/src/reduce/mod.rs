@@ -16,7 +16,10 @@ pub use crate::view::{give, give_all};
 
 /// A bit mask of the dims that argument `i` names (an int, a list, or none for all).
 pub fn dim_mask(name: &str, arg: Arg<'_>, ndim: usize) -> Result<u64> {
-    let all = if ndim >= 64 { u64::MAX } else { (1 << ndim) - 1 };
+    if ndim > 64 {
+        return Err(Error::runtime(format!("{name}(): only tensors with up to 64 dims are supported, got {ndim}")));
+    }
+    let all = if ndim == 64 { u64::MAX } else { (1 << ndim) - 1 };
     let one = [arg.int().unwrap_or(0)];
     let dims = match arg {
         Arg::Int(_) => &one[..],

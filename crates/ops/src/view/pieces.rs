@@ -244,6 +244,12 @@ Example::
     ..COMPOSED
 };
 
+/// Views that may be written one by one.
+fn apart(views: SmallVec<[Tensor; 2]>) -> SmallVec<[Tensor; 2]> {
+    views.iter().for_each(Tensor::clear_multi_view);
+    views
+}
+
 pub static UNSAFE_SPLIT: OpDef = OpDef {
     sig: Sig::parse("unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"),
     doc: "Parts of `split_size` elements that autograd does not take for views.
@@ -252,7 +258,7 @@ Example::
 
     >>> len(oneflow.unsafe_split(oneflow.arange(5), 2))
     3",
-    compose: Some(|c, outs| give_all(outs, c.t(0)?.split(c.int(0)?, c.int(1)?)?)),
+    compose: Some(|c, outs| give_all(outs, apart(c.t(0)?.split(c.int(0)?, c.int(1)?)?))),
     samples: || int_samples(&[5, 2], 2),
     ..COMPOSED
 };
@@ -265,7 +271,7 @@ Example::
 
     >>> len(oneflow.unsafe_chunk(oneflow.arange(5), 2))
     2",
-    compose: Some(|c, outs| give_all(outs, c.t(0)?.chunk(c.int(0)?, c.int(1)?)?)),
+    compose: Some(|c, outs| give_all(outs, apart(c.t(0)?.chunk(c.int(0)?, c.int(1)?)?))),
     samples: || int_samples(&[5, 2], 2),
     ..COMPOSED
 };

@@ -172,7 +172,7 @@ extern "C" __global__ void entry(const C* from, i64 parts, i64 rows, C* sums, W*
 }
 #elif PART == 6
 // Operand: out.
-extern "C" __global__ void entry(const C* moments, i64 parts, T* out, const __grid_constant__ Geo<1> kept) {
+extern "C" __global__ void entry(const C* moments, i64 parts, T* out, f64 divisor, i32 root, const __grid_constant__ Geo<1> kept) {
     for (i64 row = first_position(); row < kept.n; row += position_step()) {
         f64 n = 0, mu = 0, m2 = 0;
         for (i64 part = 0; part < parts; part++) {
@@ -185,7 +185,7 @@ extern "C" __global__ void entry(const C* moments, i64 parts, T* out, const __gr
         }
         i64 at[1];
         locate(kept, row, at);
-        put(out + at[0], m2);
+        put(out + at[0], root ? sqrt(m2 / divisor) : m2 / divisor);
     }
 }
 #else
