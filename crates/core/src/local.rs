@@ -6,7 +6,7 @@ use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
-use crate::{Call, Dest, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
+use crate::{Call, Dest, Grad, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
 use crate::{Overlap, has_internal_overlap, overlap, overlaps};
 use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
 use oneflow_ep::provider;
@@ -189,11 +189,13 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     match outs.alias_of() {
         Some(input) => {
             let base = c.t(input)?;
+            // Other bits are no view that a gradient or a write could follow.
+            let follows = !matches!(c.op.grad, Grad::Never);
             let several = matches!(c.op.sig.returns(), [r] if r.list) || outs.len() > 1;
             for t in outs.tensors() {
                 t.adopt(base, t.offset());
                 // Nothing is recorded of an inference tensor, so no history can need its views.
-                if !base.is_inference() {
+                if follows && !base.is_inference() {
                     t.set_base(base);
                 }
                 if several {

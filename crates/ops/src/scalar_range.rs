@@ -11,6 +11,11 @@ pub(crate) fn check(c: &Call<'_>, dtype: DType, s: Scalar) -> Result<()> {
     Err(Error::runtime(format!("{}(): value cannot be converted to type {} without overflow", c.name(), c_name(dtype))))
 }
 
+/// The number as it is written: booleans ask whether it is zero.
+pub(crate) fn written(dtype: DType, s: Scalar) -> Scalar {
+    if dtype == DType::Bool { Scalar::Int((s.parts() != (0.0, 0.0)).into()) } else { s }
+}
+
 /// Whether a number can be cast to the dtype: an integer wraps to an unsigned one of its width, fractions are cut, infinity and
 /// NaN are floats, and a complex number without an imaginary part is real.
 fn holds(dtype: DType, s: Scalar) -> bool {

@@ -279,11 +279,17 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     if size is not None:
         args = (*args, oneflow.Size(size))
     if len(args) == 1 and isinstance(args[0], (oneflow.UntypedStorage, oneflow.TypedStorage)):
+        if getattr(args[0], "dtype", self.dtype) != self.dtype:
+            raise RuntimeError(f"new(): expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return oneflow.empty((0,), dtype=self.dtype, device=args[0].device).set_(args[0])
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], oneflow.Size):
         return oneflow.tensor(args[0], dtype=self.dtype, device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0].detach().to(self.dtype)
+        if args[0].dtype != self.dtype:
+            raise TypeError(f"new(): expected a tensor of {self.dtype}, but got one of {args[0].dtype}")
+        return args[0].detach()
+    if len(args) == 1 and hasattr(args[0], "__array__"):
+        return oneflow.tensor(args[0], dtype=self.dtype, device=device)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], oneflow.Size) else args or (0,)
     return oneflow.empty(tuple(sizes), dtype=self.dtype, device=device)
 

@@ -7,7 +7,7 @@ use oneflow_kernels_prim::ReduceKind;
 /// How two values become one.
 fn join(kind: ReduceKind, a: Val, b: Val) -> Val {
     match kind {
-        ReduceKind::Sum | ReduceKind::Mean => a.plus(b),
+        ReduceKind::Sum | ReduceKind::Mean | ReduceKind::NanSum => a.plus(b),
         ReduceKind::Prod => a.times(b),
         ReduceKind::Max | ReduceKind::Min => match b.beats(a, kind == ReduceKind::Max) {
             true => b,
@@ -34,7 +34,11 @@ pub fn reduce(a: &Args) -> Result<()> {
         each(&span, |s| {
             let at: Vec<i64> = o.iter().zip(s).map(|(o, s)| o + s).collect();
             let v = x.get(&at);
-            let v = if logic { Val::I(v.is_true() as i64) } else { v.of(compute) };
+            let v = match v {
+                Val::F(f) if kind == ReduceKind::NanSum && f.is_nan() => Val::F(0.0),
+                v if logic => Val::I(v.is_true() as i64),
+                v => v.of(compute),
+            };
             sum = Some(sum.map_or(v, |s| join(kind, s, v)));
         });
         let sum = sum.unwrap_or(start);

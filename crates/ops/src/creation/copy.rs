@@ -85,7 +85,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, outs, l| match c.arg(0).scalar() {
-            Some(s) => super::lower_fill(l, s),
+            Some(s) => super::lower_fill(l, scalar_range::written(outs[0].dtype(), s)),
             None => {
                 l.prim = &COPY;
                 l.input_expanded(1, c.t(1)?, outs[0].sizes()).output(0);

@@ -81,7 +81,10 @@ Example::
     },
     kernel: Kernel::Prim {
         prim: &FILL,
-        lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
+        lower: |c, o, l| {
+            let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![2, 3]), SampleArg::Float(1.5)])],
     ..SIZED
@@ -146,7 +149,10 @@ Example::
     },
     kernel: Kernel::Prim {
         prim: &FILL,
-        lower: |c, _, l| super::lower_fill(l, c.arg(0).scalar().unwrap_or(Scalar::Int(0))),
+        lower: |c, o, l| {
+            let value = c.arg(0).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::Float(1.5)])],
     ..LIKE

@@ -106,7 +106,10 @@ Example::
     },
     kernel: Kernel::Prim {
         prim: &FILL,
-        lower: |c, _, l| super::lower_fill(l, c.arg(1).scalar().unwrap_or(Scalar::Int(0))),
+        lower: |c, o, l| {
+            let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
     ..NEW

@@ -108,7 +108,7 @@ Example::
         if c.opt(1).zip(c.opt(2)).is_some_and(|(a, b)| !a.dtype().is_differentiable() && !b.dtype().is_differentiable())
         {
             return Err(Error::runtime(format!(
-                "addcdiv(): Integer division with addcdiv is no longer supported (dtype {dtype}): divide by `div` with a rounding_mode, or cast to a floating-point dtype"
+                "Integer division with addcdiv is no longer supported (dtype {dtype}): divide by `div` with a rounding_mode, or cast to a floating-point dtype"
             )));
         }
         super::push_broadcast(c, dtype, outs)

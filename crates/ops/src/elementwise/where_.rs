@@ -138,8 +138,7 @@ Example::
         p.push(compute.into());
         match c.arg(0).scalar() {
             Some(s) => {
-                let is_bool = outs[0].dtype() == DType::Bool;
-                super::push_scalar(p, compute, if is_bool { Scalar::Int((s.parts() != (0.0, 0.0)).into()) } else { s });
+                super::push_scalar(p, compute, scalar_range::written(outs[0].dtype(), s));
                 Ok(&FILL_SCALAR)
             }
             None => Ok(&FILL),

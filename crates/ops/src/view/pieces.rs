@@ -102,10 +102,15 @@ pub static TENSOR_SPLIT_TENSOR: OpDef = OpDef {
     compose: Some(|c, outs| {
         let (x, at, dim) = (c.t(0)?, c.t(1)?, c.int(0)?);
         has_dims("tensor_split", x, 1)?;
-        if at.dtype() != DType::I64 || at.ndim() > 1 {
+        if at.dtype() != DType::I64 {
             return Err(Error::runtime(format!(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional int64 tensor, but got {} of shape {:?}",
-                at.dtype(),
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}",
+                at.dtype().scalar_type_name()
+            )));
+        }
+        if at.ndim() > 1 {
+            return Err(Error::runtime(format!(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got one of shape {:?}",
                 at.sizes()
             )));
         }
