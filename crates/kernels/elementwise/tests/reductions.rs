@@ -6,15 +6,16 @@ use oneflow_base::DType::{self, BF16, Bool, F32, F64, I32, I64};
 use oneflow_ep::cpu;
 use oneflow_kernels_prim::*;
 
-const KINDS: [ReduceKind; 7] = {
+const KINDS: [ReduceKind; 8] = {
     use ReduceKind::*;
-    [Sum, Prod, Max, Min, Mean, Any, All]
+    [Sum, Prod, Max, Min, Mean, Any, All, NanSum]
 };
 
 fn expected(kind: ReduceKind, v: &[f64]) -> f64 {
     let nan = v.iter().any(|x| x.is_nan());
     match kind {
         ReduceKind::Sum => v.iter().sum(),
+        ReduceKind::NanSum => v.iter().filter(|x| !x.is_nan()).sum(),
         ReduceKind::Mean => v.iter().sum::<f64>() / v.len() as f64,
         ReduceKind::Prod => v.iter().product(),
         ReduceKind::Max if nan => f64::NAN,
