@@ -107,6 +107,14 @@ def test_a_capsule_is_used_once_and_freed_unused():
         flow.from_dlpack(3)
 
 
+def test_the_consumer_of_dlpack_may_free_memory_without_the_interpreter():
+    # PyTorch frees tensors while other threads run Python: NumPy's array behind ours must wait for the next call.
+    for _ in range(100):
+        held = torch.from_dlpack(flow.frombuffer(bytearray(64), dtype=flow.float32))
+        del held
+    assert flow.ones(1).item() == 1
+
+
 def test_dlpack_keeps_the_producer_alive():
     class Producer:
         def __init__(self, a):

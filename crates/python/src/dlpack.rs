@@ -121,12 +121,12 @@ fn describe(t: &Tensor, sizes: &mut [i64], strides: &mut [i64]) -> Result<DlTens
 
 unsafe extern "C" fn delete_managed(m: *mut Managed) {
     // SAFETY: the structure was made by `export` with this deleter, which is called once.
-    drop(unsafe { Box::from_raw((*m).context.cast::<Owned<Managed>>()) });
+    gate::called_from_outside(|| drop(unsafe { Box::from_raw((*m).context.cast::<Owned<Managed>>()) }));
 }
 
 unsafe extern "C" fn delete_versioned(m: *mut Versioned) {
     // SAFETY: as above.
-    drop(unsafe { Box::from_raw((*m).context.cast::<Owned<Versioned>>()) });
+    gate::called_from_outside(|| drop(unsafe { Box::from_raw((*m).context.cast::<Owned<Versioned>>()) }));
 }
 
 /// Frees what nobody took out of the capsule.

@@ -250,14 +250,17 @@ pub fn detach<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
     .0
 }
 
+/// Sets what is known of the interpreter back at its end.
+struct Restore(bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ATTACHED.set(self.0);
+    }
+}
+
 /// Runs Python code from Rust code that may be detached (hooks, `Function`).
 pub fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            ATTACHED.set(self.0);
-        }
-    }
     held(|py| {
         let _restore = Restore(ATTACHED.replace(true));
         f(py)
@@ -282,6 +285,13 @@ pub fn attach_if_alive(f: impl FnOnce(Python<'_>)) {
     } else {
         Python::try_attach(|_| attach(f));
     }
+}
+
+/// Runs what another library calls on any thread, with or without the interpreter: references that it drops are given back at
+/// the next gate.
+pub fn called_from_outside<R>(f: impl FnOnce() -> R) -> R {
+    let _restore = Restore(ATTACHED.replace(false));
+    f()
 }
 
 /// Raises what Ctrl-C left behind.
