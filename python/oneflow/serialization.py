@@ -161,7 +161,7 @@ class _Pickler(_PythonPickler):
             tuple(tensor.shape),
             tuple(tensor.stride()),
             tensor.requires_grad,
-            OrderedDict(),
+            OrderedDict[str, Any](),
         )
         return (_TENSOR_OF_BYTES, (*args, tensor.dtype)) if untyped else (_TENSOR, args)
 

@@ -253,7 +253,7 @@ class TypedStorage:
             raise ValueError(f"from_buffer(): {len(data)} bytes do not hold {max(count, 1)} elements of {item} bytes")
         storage = _from_bytes(bytes(data))
         if byte_order not in (None, "native", sys.byteorder):
-            storage.byteswap(dtype)
+            _byteswap(storage, dtype)
         return cls(wrap_storage=storage, dtype=dtype)
 
     @classmethod

@@ -142,9 +142,7 @@ def test_what_is_read_lies_apart_from_what_is_written(name, grad):
         check_same(outcome(lambda o=ours: INDEXED[name](*o)), outcome(lambda t=theirs: INDEXED[name](*t)), where)
 
 
-@pytest.mark.parametrize(
-    "name", ["add", "sub", "mul", "div", "pow", "maximum", "exp", "sigmoid", "neg", "square"]
-)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "maximum", "exp", "sigmoid", "neg", "square"])
 def test_a_wider_out_gets_the_result_in_its_own_dtype(name):
     values = {"float16": 33000.0, "bfloat16": 3e38, "float32": 3e38, "int8": 100, "uint8": 200, "int32": 2**30}
     for (dtype, value), wide in itertools.product(values.items(), ["float32", "float64", "int64", "complex128"]):

@@ -332,7 +332,7 @@ fn named_tuple(py: Python<'_>, op: &'static OpDef) -> Result<*mut ffi::PyTypeObj
     drop(classes);
     // SAFETY: a class made just now and never freed.
     let object = unsafe { PyType::from_borrowed_type_ptr(py, class) };
-    let text = py.import("oneflow._tensor_.printing").and_then(|m| m.getattr("results_text")).pend(py)?;
+    let text = py.import("oneflow._tensor.printing").and_then(|m| m.getattr("results_text")).pend(py)?;
     object.setattr("__repr__", text).pend(py)?;
     Ok(class)
 }

@@ -591,7 +591,7 @@ pub unsafe extern "C" fn int_number(o: *mut PyObject) -> *mut PyObject {
         unsafe {
             match one(self_tensor(o)?)? {
                 // Python's own conversion: it refuses infinities and keeps every digit.
-                Scalar::Float(f) => checked(ffi::PyLong_FromDouble(f)),
+                Scalar::Float(f) | Scalar::Complex(f, 0.0) => checked(ffi::PyLong_FromDouble(f)),
                 Scalar::Complex(..) => {
                     Err(Error::runtime("value cannot be converted to type int64_t without overflow"))
                 }

@@ -279,7 +279,7 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     if size is not None:
         args = (*args, oneflow.Size(size))
     if len(args) == 1 and isinstance(args[0], (oneflow.UntypedStorage, oneflow.TypedStorage)):
-        if getattr(args[0], "dtype", self.dtype) != self.dtype:
+        if isinstance(args[0], oneflow.TypedStorage) and args[0].dtype != self.dtype:
             raise RuntimeError(f"new(): expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return oneflow.empty((0,), dtype=self.dtype, device=args[0].device).set_(args[0])
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], oneflow.Size):

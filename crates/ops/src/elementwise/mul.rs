@@ -28,6 +28,6 @@ Example::
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01, 0b10] }),
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
-    limited: Limited::UNSIGNED.or(Limited::COMPLEX),
+    limited: Limited::ALL,
     ..binary::ARITH
 };

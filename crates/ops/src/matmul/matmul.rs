@@ -30,7 +30,7 @@ Example::
     // Complex products are four real ones.
     compose: Some(|c, outs| {
         let (a, b) = (c.t(0)?, c.t(1)?);
-        if !a.dtype().is_complex() {
+        if !a.dtype().is_complex() || a.dtype() == DType::C32 {
             return Err(Error::not_implemented(format!(
                 "\"addmm_impl_{}_\" not implemented for '{}'",
                 a.device().kind.name(),
@@ -100,6 +100,7 @@ Example::
         ]
     },
     traits: Traits::EXACT_OUT,
+    limited: Limited::FLOAT8,
     batch: Batching::Product,
     ..OpDef::BASE
 };
