@@ -163,7 +163,22 @@ def test_the_older_comparison():
         oneflow.testing.assert_allclose(oneflow.ones(2), [1.0, 1.1])
 
 
-DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

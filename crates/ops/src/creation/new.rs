@@ -16,8 +16,9 @@ pub fn fill_uninitialised(on: bool) {
 pub fn uninitialised_value(dtype: DType) -> Option<Scalar> {
     FILLS.load(Ordering::Relaxed).then(|| match dtype {
         DType::Bool => Scalar::Bool(true),
-        DType::U8 => Scalar::Int(i64::from(u8::MAX)),
-        float if float.is_differentiable() => Scalar::Float(f64::NAN),
+        // Of unsigned dtypes the largest, since negative numbers wrap.
+        unsigned if unsigned == DType::U8 || unsigned.is_wide_unsigned() => Scalar::Int(-1),
+        float if !float.is_int() => Scalar::Float(f64::NAN),
         signed => Scalar::Int(i64::MAX >> (64 - 8 * signed.size())),
     })
 }
