@@ -155,13 +155,14 @@ class _Pickler(_PythonPickler):
         untyped = dtype in storage.UNTYPED
         kind = _UNTYPED_STORAGE if untyped else _torch_name(storage.STORAGE_NAMES[dtype])
         length = n_elements * tensor.element_size() if untyped else n_elements
+        hooks: OrderedDict[str, Any] = OrderedDict()
         args = (
             _StorageReference(("storage", kind, key, str(tensor.device), length)),
             tensor.storage_offset(),
             tuple(tensor.shape),
             tuple(tensor.stride()),
             tensor.requires_grad,
-            OrderedDict[str, Any](),
+            hooks,
         )
         return (_TENSOR_OF_BYTES, (*args, tensor.dtype)) if untyped else (_TENSOR, args)
 

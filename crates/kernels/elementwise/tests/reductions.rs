@@ -230,7 +230,8 @@ fn square_deviations_are_accurate_far_from_zero_and_do_not_depend_on_threads() {
             for threads in [1, 3] {
                 cpu::set_num_threads(threads);
                 let out = Arr::new(d, &out_sizes, |_| 0.0);
-                launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[], None).unwrap();
+                launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[Word::from(1.0), Word::from(false)], None)
+                    .unwrap();
                 let wanted = |i: usize| {
                     let mean = all[i].iter().sum::<f64>() / all[i].len() as f64;
                     all[i].iter().map(|v| (v - mean) * (v - mean)).sum()
@@ -244,6 +245,7 @@ fn square_deviations_are_accurate_far_from_zero_and_do_not_depend_on_threads() {
     }
     // By columns it is somebody else's.
     let (x, out) = (Arr::small(F32, &[40, 7]), Arr::small(F32, &[1, 7]));
-    let declined = launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[], None).unwrap_err();
+    let declined = launch(&SQUARE_DEVIATIONS, &[Some(&out)], &[Some(&x)], &[Word::from(1.0), Word::from(false)], None)
+        .unwrap_err();
     assert_eq!(declined.kind(), oneflow_base::ErrorKind::NotImplemented);
 }

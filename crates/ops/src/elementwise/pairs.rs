@@ -157,16 +157,20 @@ Example::
     ..binary::ARITH
 };
 
-/// The next number of a type of 16 bits, by counting bits: as integers of sign and magnitude its numbers lie in order.
-fn step_of_half(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    const SIGN: i64 = 1 << 15;
-    let bits = x.clone_contiguous()?.view_dtype(DType::I16)?.to_copy_with(Some(DType::I32), None)?;
-    let magnitude = bits.bitwise_and(SIGN - 1)?;
+/// The next number of a real type, by counting bits: as integers of sign and magnitude its numbers lie in order.
+fn step_of_bits(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let (word, sign) = match x.dtype().size() {
+        2 => (DType::I16, i64::from(i16::MIN)),
+        4 => (DType::I32, i64::from(i32::MIN)),
+        _ => (DType::I64, i64::MIN),
+    };
+    let bits = x.clone_contiguous()?.view_dtype(word)?;
+    let magnitude = bits.bitwise_and(!sign)?;
     let place = bits.lt(0i64)?.r#where(&magnitude.neg()?, &magnitude)?;
-    let up = y.gt(x)?.to_copy_with(Some(DType::I32), None)?;
+    let up = y.gt(x)?.to_copy_with(Some(word), None)?;
     let next = place.add(&up.mul(2i64)?.sub(1i64)?)?;
-    let coded = next.lt(0i64)?.r#where(&next.neg()?.sub(SIGN)?, &next)?;
-    let stepped = coded.to_copy_with(Some(DType::I16), None)?.view_dtype(x.dtype())?;
+    let coded = next.lt(0i64)?.r#where(&next.neg()?.bitwise_or(sign)?, &next)?;
+    let stepped = coded.view_dtype(x.dtype())?;
     let moved = x.eq(y)?.r#where(y, &stepped)?;
     x.isnan()?.logical_or(&y.isnan()?)?.r#where(&x.add(y)?, &moved)
 }
@@ -198,7 +202,7 @@ Example::
         let d = binary::common(c)?;
         let (x, y) = (c.t(0)?.to_copy_with(Some(d), None)?, c.t(1)?.to_copy_with(Some(d), None)?);
         let together = f::broadcast_tensors([&x, &y])?;
-        outs.give(step_of_half(&together[0], &together[1])?);
+        outs.give(step_of_bits(&together[0], &together[1])?);
         Ok(())
     }),
     grad: Grad::Rule {
