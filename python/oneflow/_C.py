@@ -25,6 +25,7 @@ _RENAMED = {
     "deconv1d": "nn.functional.conv_transpose1d",
     "deconv2d": "nn.functional.conv_transpose2d",
     "deconv3d": "nn.functional.conv_transpose3d",
+    "grid_sample": "nn.functional.grid_sample",
 }
 # OneFlow's names of arguments, and which of ours each may be: the first that a function has.
 _SYNONYMS = {

@@ -24,7 +24,7 @@ VIEWS = {
     "view_as": lambda fw, x: x.view_as(x),
     "real": lambda fw, x: fw.view_as_real(x + 0j),
     "parts": lambda fw, x: (x + 0j).imag,
-    "as bytes": lambda fw, x: x.view(fw.uint8),
+    "as bytes": lambda fw, x: x.unsqueeze(-1).view(fw.uint8),
     "repeat": lambda fw, x: x.repeat(1, 1, 1),
     "select copy": lambda fw, x: x[[0]],
     "mean": lambda fw, x: x.mean(0),

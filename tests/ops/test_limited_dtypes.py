@@ -16,6 +16,8 @@ import torch
 from oneflow import _oneflow
 from ops.test_table import CASES, NO_VALUES
 
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+
 UNSIGNED = ("uint16", "uint32", "uint64")
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 NEW = (*UNSIGNED, *FLOAT8, "complex32")

@@ -90,7 +90,6 @@ for _case in CASES:
 # Where results differ for a reason.
 JUSTIFIED = {
     "dist": "the difference of a half and a 0-dim complex number is complex32 in theirs",
-    "nextafter": "half types are not supported",
     "binary_cross_entropy_with_logits": "two half types give theirs the second",
 }
 JUSTIFIED |= dict.fromkeys(
