@@ -54,8 +54,11 @@ MODES = ["grad", "no_grad", "inference"]
 
 
 def _differs(kind, write, made_in, used_in, requires_grad):
-    """What is not as in PyTorch: it refuses writes into one of several views that nobody records, which are served here, and
-    treats a leaf of inference mode that asks for gradients as any other leaf."""
+    """What is not as in PyTorch.
+
+    It refuses writes into one of several views even where nobody records them, and treats a leaf of inference mode that
+    asks for gradients as any other leaf.
+    """
     if kind == "parts" and made_in == "grad" != used_in and requires_grad:
         return write.endswith("_") or write == "as out="
     return kind == "leaf" and (made_in, used_in, requires_grad) == ("inference", "grad", True)
