@@ -33,7 +33,7 @@ pub use node::{Edge, Node, freed};
 pub use running::{backward_is_partial, backward_number, will_run};
 pub use saved::{Kept, Pack, Unpack, pop_saved_hooks, push_saved_hooks, refuse_saved_hooks};
 pub use slot::{
-    accumulator, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node, requires_grad,
-    retains_grad, set_data, set_grad, set_requires_grad, set_view,
+    accumulator, check_inference_write, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node,
+    requires_grad, retains_grad, set_data, set_grad, set_requires_grad, set_view,
 };
 pub use view::mark_no_grad_view;

@@ -240,13 +240,20 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
-pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
+/// Refuses to write into what inference mode made, outside of it: a history that reads it would not notice.
+#[inline]
+pub fn check_inference_write(t: &Tensor) -> Result<()> {
     if t.is_inference() && !crate::is_inference_mode_enabled() {
         return Err(Error::runtime(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update.",
         ));
     }
+    Ok(())
+}
+
+/// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
+pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
+    check_inference_write(t)?;
     // What nobody records keeps its history.
     let history = if crate::is_grad_enabled() { edge(view) } else { None };
     if history.is_some() {

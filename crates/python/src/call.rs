@@ -149,17 +149,6 @@ unsafe fn ask_binary(
     }
 }
 
-/// Refuses to write into what inference mode made, outside of it: a history that reads it would not notice.
-#[inline]
-fn check_mode(dest: &Tensor) -> Result<()> {
-    if dest.is_inference() && !autograd::in_inference_mode() {
-        return Err(Error::runtime(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update.",
-        ));
-    }
-    Ok(())
-}
-
 /// Runs a parsed call.
 #[inline]
 unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>) -> Result<*mut PyObject> {
@@ -175,12 +164,12 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
         let Some(dest) = frame.ins[o.self_input] else {
             return Err(Error::type_(format!("{}_(): argument 'input' must be Tensor", o.op.sig.name)));
         };
-        check_mode(dest)?;
+        oneflow_autograd::check_inference_write(dest)?;
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&[dest]) }, &mut outs)?;
     } else if !frame.out.is_null() {
         // SAFETY: the object is an argument of the call.
         let dest = unsafe { out_tensors(o, frame.out)? };
-        dest.iter().try_for_each(|d| check_mode(d))?;
+        dest.iter().try_for_each(|d| oneflow_autograd::check_inference_write(d))?;
         if let (Some(made_as), [out]) = (o.made_as, &dest[..]) {
             make_like_out(o, made_as, out, &mut frame.args)?;
         }
