@@ -26,10 +26,10 @@ static LGAMMA: Expr = expr!(float "lgamma", |x| x.lgamma());
 static ERFINV: Expr = expr!(float "erfinv", |x| x.erfinv());
 static NEG: Expr = expr!(num "neg", |x| -x).bits(bits!(|x| x.bit_xor(L::splat(32768.0))));
 static DIV: Expr = expr!(half "div", |x, y| x / y);
-static AND: Expr = expr!(int "bitwise_and", |x, y| x.bit_and(y));
-static XOR: Expr = expr!(num "logical_xor", |x, y| L::from_mask(x.is_true() ^ y.is_true()));
-static EQ: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y)));
-static NOT: Expr = expr!(num "logical_not", |x| L::from_mask(!x.is_true()));
+static AND: Expr = expr!(int "bitwise_and", |x, y| x.bit_and(y)).truth();
+static XOR: Expr = expr!(num "logical_xor", |x, y| L::from_mask(x.is_true() ^ y.is_true())).truth();
+static EQ: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y))).truth();
+static NOT: Expr = expr!(num "logical_not", |x| L::from_mask(!x.is_true())).truth();
 
 struct Arr {
     data: Vec<u64>,
@@ -40,6 +40,7 @@ struct Arr {
 
 impl Arr {
     fn new(dtype: DType, sizes: &[i64]) -> Arr {
+        use DType::BF16;
         let n = sizes.iter().product::<i64>() as usize * dtype.size();
         let mut data = vec![0u64; n / 8 + 16];
         for (i, v) in data.iter_mut().enumerate() {
@@ -48,6 +49,8 @@ impl Arr {
                 a << 32 | a
             } else if dtype == DType::F64 {
                 (0.1 + (i % 97) as f64 / 97.0).to_bits()
+            } else if dtype == BF16 {
+                0x3f80_3fa0_3fb0_3fc0
             } else if dtype == DType::I64 {
                 i as u64 % 50
             } else {

@@ -54,7 +54,7 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
                     && l.params[1..].iter().all(|w| u8::try_from(w.i64()).is_ok());
                 if bytes && let Some(tile) = expr.tile_u8(isa) {
                     let params = params::<i32>(l).map(|p| p as u8);
-                    let finish: Option<Finish<u8>> = (views[0].dtype == DType::Bool).then_some(truths);
+                    let finish: Option<Finish<u8>> = (views[0].dtype == DType::Bool && !expr.truth).then_some(truths);
                     if direct(&views, tile, &params, finish) {
                         return Ok(());
                     }

@@ -107,6 +107,8 @@ pub struct Expr {
     pub arity: usize,
     /// The input that must not be zero where the compute dtype is integer (a division).
     pub nonzero: Option<usize>,
+    /// Whether it gives zero or one, of truths where it is a formula on bits.
+    pub truth: bool,
     f32: Option<Tiles<f32>>,
     f64: Option<Tiles<f64>>,
     i64: Option<Tiles<i64>>,
@@ -153,6 +155,7 @@ impl Expr {
             name,
             arity: N,
             nonzero: None,
+            truth: false,
             f32: None,
             f64: None,
             i64: Some(int_tiles::<I64, AsInt<F>, N>()),
@@ -174,6 +177,7 @@ impl Expr {
             name,
             arity: N,
             nonzero: None,
+            truth: false,
             f32: Some(F::F32),
             f64: Some(F::F64),
             i64: None,
@@ -193,6 +197,12 @@ impl Expr {
         self
     }
 
+    /// The same expression, which gives zero or one.
+    pub const fn truth(mut self) -> Expr {
+        self.truth = true;
+        self
+    }
+
     /// The same expression with a formula on the bits of half types.
     pub const fn bits(mut self, b: Bits) -> Expr {
         assert!(b.arity == self.arity);
@@ -206,6 +216,7 @@ impl Expr {
             name,
             arity: c.arity,
             nonzero: None,
+            truth: false,
             f32: None,
             f64: None,
             i64: None,

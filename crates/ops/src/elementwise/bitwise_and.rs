@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(int "bitwise_and", |x, y| x.bit_and(y));
-static SCALAR: Expr = expr!(int "bitwise_and_scalar", |x; p| x.bit_and(p[0]));
+static TENSOR: Expr = expr!(int "bitwise_and", |x, y| x.bit_and(y)).truth();
+static SCALAR: Expr = expr!(int "bitwise_and_scalar", |x; p| x.bit_and(p[0])).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor"),

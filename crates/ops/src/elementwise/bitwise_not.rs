@@ -5,7 +5,7 @@ use crate::prelude::*;
 
 static EXPR: Expr = expr!(int "bitwise_not", |x| x.bit_not());
 
-static LOGICAL: Expr = expr!(num "bitwise_not_bool", |x| L::from_mask(!x.is_true()));
+static LOGICAL: Expr = expr!(num "bitwise_not_bool", |x| L::from_mask(!x.is_true())).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("bitwise_not(Tensor input) -> Tensor"),

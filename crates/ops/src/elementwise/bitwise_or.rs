@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(int "bitwise_or", |x, y| x.bit_or(y));
-static SCALAR: Expr = expr!(int "bitwise_or_scalar", |x; p| x.bit_or(p[0]));
+static TENSOR: Expr = expr!(int "bitwise_or", |x, y| x.bit_or(y)).truth();
+static SCALAR: Expr = expr!(int "bitwise_or_scalar", |x; p| x.bit_or(p[0])).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("bitwise_or(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(int "bitwise_xor", |x, y| x.bit_xor(y));
-static SCALAR: Expr = expr!(int "bitwise_xor_scalar", |x; p| x.bit_xor(p[0]));
+static TENSOR: Expr = expr!(int "bitwise_xor", |x, y| x.bit_xor(y)).truth();
+static SCALAR: Expr = expr!(int "bitwise_xor_scalar", |x; p| x.bit_xor(p[0])).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor"),

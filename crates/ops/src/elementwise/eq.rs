@@ -3,9 +3,10 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "eq", |x, y| L::from_mask(x.eq(y))).complex(complex!(|x, y| Cx::from_mask(x.eq(y))));
+static TENSOR: Expr =
+    expr!(num "eq", |x, y| L::from_mask(x.eq(y))).complex(complex!(|x, y| Cx::from_mask(x.eq(y)))).truth();
 static SCALAR: Expr =
-    expr!(num "eq_scalar", |x; p| L::from_mask(x.eq(p[0]))).complex(complex!(|x; p| Cx::from_mask(x.eq(p[0]))));
+    expr!(num "eq_scalar", |x; p| L::from_mask(x.eq(p[0]))).complex(complex!(|x; p| Cx::from_mask(x.eq(p[0])))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("eq(Tensor input, Tensor|Scalar other) -> Tensor"),

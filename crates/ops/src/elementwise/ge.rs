@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "ge", |x, y| L::from_mask(x.ge(y)));
-static SCALAR: Expr = expr!(num "ge_scalar", |x; p| L::from_mask(x.ge(p[0])));
+static TENSOR: Expr = expr!(num "ge", |x, y| L::from_mask(x.ge(y))).truth();
+static SCALAR: Expr = expr!(num "ge_scalar", |x; p| L::from_mask(x.ge(p[0]))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("ge(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "gt", |x, y| L::from_mask(x.gt(y)));
-static SCALAR: Expr = expr!(num "gt_scalar", |x; p| L::from_mask(x.gt(p[0])));
+static TENSOR: Expr = expr!(num "gt", |x, y| L::from_mask(x.gt(y))).truth();
+static SCALAR: Expr = expr!(num "gt_scalar", |x; p| L::from_mask(x.gt(p[0]))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("gt(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "le", |x, y| L::from_mask(x.le(y)));
-static SCALAR: Expr = expr!(num "le_scalar", |x; p| L::from_mask(x.le(p[0])));
+static TENSOR: Expr = expr!(num "le", |x, y| L::from_mask(x.le(y))).truth();
+static SCALAR: Expr = expr!(num "le_scalar", |x; p| L::from_mask(x.le(p[0]))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("le(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -4,7 +4,8 @@ use super::binary;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "logical_and", |x, y| L::from_mask(x.is_true() & y.is_true()))
-    .complex(complex!(|x, y| Cx::from_mask(x.is_true() & y.is_true())));
+    .complex(complex!(|x, y| Cx::from_mask(x.is_true() & y.is_true())))
+    .truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("logical_and(Tensor input, Tensor other) -> Tensor"),

@@ -4,7 +4,7 @@ use super::unary;
 use crate::prelude::*;
 
 static EXPR: Expr =
-    expr!(num "logical_not", |x| L::from_mask(!x.is_true())).complex(complex!(|x| Cx::from_mask(!x.is_true())));
+    expr!(num "logical_not", |x| L::from_mask(!x.is_true())).complex(complex!(|x| Cx::from_mask(!x.is_true()))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("logical_not(Tensor input) -> Tensor"),

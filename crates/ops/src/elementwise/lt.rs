@@ -3,8 +3,8 @@
 use super::binary;
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(num "lt", |x, y| L::from_mask(x.lt(y)));
-static SCALAR: Expr = expr!(num "lt_scalar", |x; p| L::from_mask(x.lt(p[0])));
+static TENSOR: Expr = expr!(num "lt", |x, y| L::from_mask(x.lt(y))).truth();
+static SCALAR: Expr = expr!(num "lt_scalar", |x; p| L::from_mask(x.lt(p[0]))).truth();
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("lt(Tensor input, Tensor|Scalar other) -> Tensor"),

@@ -212,8 +212,8 @@ impl<L: IntLane, F: Eval<N, L>, const N: usize> Loop<L::Elem> for Integers<L, F,
         /// Bytes of a chunk: enough for the loop around it not to count, few enough for the first cache.
         const BYTES: usize = 2048;
         let chunk = BYTES / size_of::<L>();
-        // SAFETY: `Tile`'s contract, as for `Floats`. A lane has the layout of its element. Results go through a local array,
-        // which cannot overlap an input, and of the arrays only entries that have been written are read.
+        // SAFETY: `Tile`'s contract, as for `Floats`. A lane has the layout of its element. Where the output is an input, results
+        // go through a local array; of the arrays only entries that have been written are read.
         unsafe {
             let params: [L; MAX_PARAMS] = std::array::from_fn(|k| L::of(*p.add(k)));
             // An input with step zero is read from copies.
@@ -232,17 +232,21 @@ impl<L: IntLane, F: Eval<N, L>, const N: usize> Loop<L::Elem> for Integers<L, F,
                     at[k] = copies;
                 }
             }
+            let in_place = (0..N).any(|k| std::ptr::eq(*ins.add(k), out));
             let mut i = 0;
             while i < n {
                 let m = chunk.min(n - i);
+                let dst = if in_place { res } else { out.add(i).cast::<L>() };
                 for j in 0..m {
                     let mut x = [params[0]; N];
                     for k in 0..N {
                         x[k] = at[k].add(j).read_unaligned();
                     }
-                    res.add(j).write(F::call(x, &params));
+                    dst.add(j).write_unaligned(F::call(x, &params));
                 }
-                std::ptr::copy_nonoverlapping(res.cast::<L::Elem>(), out.add(i), m);
+                if in_place {
+                    std::ptr::copy_nonoverlapping(res.cast::<L::Elem>(), out.add(i), m);
+                }
                 for k in 0..N {
                     at[k] = at[k].wrapping_add(step[k]);
                 }
