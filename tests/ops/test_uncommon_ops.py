@@ -256,3 +256,31 @@ def test_logic_of_bytes(n):
                 same(ours[0], theirs[0])
         same(oneflow.tensor(x).logical_not(), torch.tensor(x).logical_not())
         same(~oneflow.tensor(x), ~torch.tensor(x))
+
+
+@pytest.mark.parametrize("p", (0.0, 0.5, 1.0, 2.0, 3.0, INF))
+@pytest.mark.parametrize("layout", ("contiguous", "transposed", "strided", "flipped"))
+def test_distances_of_all_pairs(p, layout):
+    rng = np.random.default_rng(3)
+    for rows, others in (((5, 7), (6, 7)), ((2, 1, 9, 33), (3, 4, 33)), ((1, 1), (3, 1))):
+        a, b = rng.standard_normal(rows), rng.standard_normal(others)
+        a[..., 0, :] = b.reshape(-1, b.shape[-1])[0]
+        # PyTorch's greatest difference loses NaN where a smaller element comes after it.
+        for values in (a, np.where(rng.random(rows) < 0.05, NAN, a))[: 1 if p == INF else 2]:
+            x, y = both(values, "float64", layout), both(b, "float64", layout)
+            ours, theirs = (fw.cdist(u, v, p) for fw, u, v in zip((oneflow, torch), x, y, strict=True))
+            same(ours, theirs, rtol=1e-12, atol=1e-14)
+    x, y = both(a, "float32"), both(b, "float32")
+    same(oneflow.cdist(x[0], y[0], p), torch.cdist(x[1], y[1], p), rtol=3e-5)
+
+
+@pytest.mark.parametrize("n", (0, 1, 2, 3, 7, 8, 9, 1000))
+@pytest.mark.parametrize("right", (False, True))
+def test_places_in_sorted_rows(n, right):
+    """Also where a row is not sorted: which of the halves is searched decides then."""
+    rng = np.random.default_rng(n)
+    for order in (np.sort, lambda x: x):
+        rows = order(rng.integers(0, 50, (3, n)).astype(float))
+        keys = np.concatenate([rng.integers(-2, 52, (3, 21)).astype(float), [[NAN], [INF], [-INF]]], 1)
+        (x, y), (a, b) = both(rows, "float32"), both(keys, "float32")
+        same(oneflow.searchsorted(x, a, right=right), torch.searchsorted(y, b, right=right))

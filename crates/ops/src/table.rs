@@ -378,6 +378,7 @@ pub static TABLE: &[&OpDef] = &[
     &creation::full::ONES,
     &creation::full::ONES_LIKE,
     &matmul::products::OUTER,
+    &linalg::pair_distances::OP,
     &view::permute::OP,
     &view::copies::PERMUTE,
     &random::distributions::POISSON,

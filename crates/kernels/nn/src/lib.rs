@@ -14,6 +14,7 @@ mod grid_sample;
 mod group_norm;
 mod layer_norm;
 mod mem;
+mod pair_distances;
 mod resample;
 mod row;
 mod softmax;
@@ -38,6 +39,7 @@ pub fn register() {
         (&prim::CTC_LOSS_BACKWARD, ctc::backward),
         (&prim::GROUP_NORM, group_norm::forward),
         (&prim::GROUP_NORM_BACKWARD, group_norm::backward),
+        (&prim::PAIR_DISTANCES, pair_distances::pair_distances),
         (&prim::GRID_SAMPLE, grid_sample::grid_sample),
         (&prim::RESAMPLE, resample::resample),
         (&prim::EMBEDDING, embedding::forward),

@@ -100,6 +100,9 @@ primitives! {
     /// Values of images at positions. ins: x [n, c, in...], grid [n, out..., k] of its dtype with positions in [-1, 1], the last dimension's
     /// first; k is 2 or 3. outs: [n, c, out...]. params: `GridMode`, `GridBorder`, align_corners (bool).
     GRID_SAMPLE = "grid_sample";
+    /// Norms of the differences of all pairs of rows. ins: a [..., p, m], b [..., r, m] of one dtype and batch. outs: [..., p, r].
+    /// params: p (f64): finite, 0 counts what is not zero.
+    PAIR_DISTANCES = "pair_distances";
     /// Connectionist temporal classification. ins: log_probs [t, n, c], targets I64 [n, s] or concatenated [sum], input lengths I64 [n],
     /// target lengths I64 [n]. outs: loss [n], log_alpha [n, t, 2 max + 1] (log_probs' dtype). params: blank.
     CTC_LOSS = "ctc_loss";

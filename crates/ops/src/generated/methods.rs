@@ -2054,6 +2054,8 @@ pub trait TensorOps {
     fn outer(&self, vec2: &Tensor) -> Result<Tensor>;
     /// `outer(Tensor input, Tensor vec2) -> Tensor`
     fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()>;
+    /// `pair_distances(Tensor x1, Tensor x2, float p) -> Tensor`
+    fn pair_distances(&self, x2: &Tensor, p: f64) -> Result<Tensor>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
     /// `permute_copy(Tensor input, int[] dims) -> Tensor`
@@ -10799,6 +10801,17 @@ impl TensorOps for Tensor {
             dest: Dest::Into(&[out]),
         };
         none(&call)
+    }
+
+    #[inline]
+    fn pair_distances(&self, x2: &Tensor, p: f64) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::linalg::pair_distances::OP,
+            ins: &[Some(self), Some(x2)],
+            args: &[Arg::Float(p)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
     }
 
     #[inline]

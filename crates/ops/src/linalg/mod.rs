@@ -8,6 +8,7 @@ pub mod eigh;
 pub mod inv;
 pub mod lu;
 pub mod matrix_exp;
+pub mod pair_distances;
 pub mod pinv;
 pub mod qr;
 pub mod slogdet;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow._base.beside import beside
 from oneflow.nn.functional._amp import in_float32
 
@@ -122,8 +122,12 @@ def cdist(
     many = max(x1.shape[-2], x2.shape[-2]) > 25 and compute_mode != "donot_use_mm_for_euclid_dist"
     if p == 2 and (many or compute_mode == "use_mm_for_euclid_dist"):
         return _euclidean_by_product(x1, x2)
-    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    return _greatest(apart, -1) if p == math.inf else _norm(apart, p, -1)
+    if p == math.inf:
+        return _greatest(x1.unsqueeze(-2) - x2.unsqueeze(-3), -1)
+    batch = oneflow.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    dtype = oneflow.result_type(x1, x2)
+    x1, x2 = (x.to(dtype).expand(*batch, *x.shape[-2:]) for x in (x1, x2))
+    return _oneflow._C.pair_distances(x1, x2, p)
 
 
 def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
