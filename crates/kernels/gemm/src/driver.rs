@@ -136,7 +136,7 @@ unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par:
         c: PhantomData,
     };
     let len = args.k.div_ceil(M::KU) * padded(args.n, kernels.nr, kernels.lanes);
-    let Some(tasks) = Tasks::of_rows(args, par.threads(), kernels.mr, kernels.mc, len * size_of::<M::P>()) else {
+    let Some(tasks) = Tasks::of_rows(args, par.threads(), kernels.mc, len * size_of::<M::P>()) else {
         // SAFETY: the caller's contract.
         return unsafe { job.run(&Tasks::new(args, par.threads(), kernels.nr), par) };
     };

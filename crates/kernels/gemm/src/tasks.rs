@@ -46,6 +46,8 @@ pub(crate) struct Tasks {
 
 /// Work below this many multiply-adds is not worth waking a thread for.
 const SERIAL_BELOW: f64 = 1e6;
+/// Fewer rows a thread are not worth a wait for the packing of B: columns are cut then, of which each task packs its own.
+const MANY_ROWS: usize = 224;
 /// A packed B that stays in the shared cache while all tasks read it.
 const SHARED_BYTES: usize = 4 << 20;
 
@@ -57,10 +59,10 @@ impl Tasks {
     }
 
     /// Rows of one product for a B that is packed once for all tasks, where there are rows enough and B is small.
-    pub fn of_rows(args: &GemmArgs, threads: usize, mr: usize, mc: usize, b_bytes: usize) -> Option<Tasks> {
+    pub fn of_rows(args: &GemmArgs, threads: usize, mc: usize, b_bytes: usize) -> Option<Tasks> {
         let (whole, work) = Self::whole(args);
         let fits = args.packed.is_none() && whole.n_items == 1 && b_bytes <= SHARED_BYTES;
-        if threads <= 1 || !fits || work < SERIAL_BELOW || args.m < 4 * mr * threads {
+        if threads <= 1 || !fits || work < SERIAL_BELOW || args.m < MANY_ROWS * threads {
             return None;
         }
         // Several tasks a thread, so that a slow core does not hold up the rest; all of them alike.
