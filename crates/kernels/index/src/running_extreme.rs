@@ -7,6 +7,8 @@ use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 
 /// Columns of a strip.
 const STRIP: usize = 64;
+/// Rows that are read at a time where elements of a row lie together.
+const ROWS: usize = 4;
 
 pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
     let (x, values, places) = (l.input(0)?, l.output(0)?, l.output(1)?);
@@ -82,20 +84,44 @@ unsafe fn along<T: Real, const MAX: bool>(x: &View, values: &View, places: &View
         });
         return;
     }
-    split(grid.len(), n as f64, &|r| {
-        grid.each(r, |_, [a, b, c]| {
-            // SAFETY: the run lies in the views; runs are disjoint.
+    // Some rows at a time: what is greatest in one does not wait for the others.
+    let units = grid.len().div_ceil(ROWS);
+    split(units, (n * ROWS as isize) as f64, &|r| {
+        for u in r {
+            let (from, to) = (u * ROWS, grid.len().min((u + 1) * ROWS));
+            let mut starts = [[0isize; 3]; ROWS];
+            grid.each(from..to, |i, off| starts[i - from] = off);
+            let at = |off: [isize; 3]| (px.at(off[0]).cast_const(), pv.at(off[1]), pp.at(off[2]));
+            // SAFETY: the rows lie in the views; rows are disjoint.
             unsafe {
-                let (mut best, mut at) = (*px.at(a), 0i64);
-                for i in 0..n {
-                    let v = *px.at(a + i * xs);
-                    if takes::<T, MAX>(v, best) {
-                        (best, at) = (v, i as i64);
-                    }
-                    *pv.at(b + i * vs) = best;
-                    *pp.at(c + i * ps) = at;
+                if to - from == ROWS {
+                    rows::<T, MAX, ROWS>(starts.map(at), n, [xs, vs, ps]);
+                } else {
+                    starts[..to - from].iter().for_each(|s| rows::<T, MAX, 1>([at(*s)], n, [xs, vs, ps]));
                 }
             }
-        });
+        }
     });
+}
+
+/// `K` rows of `n` elements, from where each begins in the input, the values and the places.
+unsafe fn rows<T: Real, const MAX: bool, const K: usize>(
+    rows: [(*const T, *mut T, *mut i64); K],
+    n: isize,
+    [xs, vs, ps]: [isize; 3],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let (mut best, mut at) = (rows.map(|r| *r.0), [0i64; K]);
+        for i in 0..n {
+            for (k, (x, values, places)) in rows.iter().enumerate() {
+                let v = *x.offset(i * xs);
+                let new = takes::<T, MAX>(v, best[k]);
+                best[k] = if new { v } else { best[k] };
+                at[k] = if new { i as i64 } else { at[k] };
+                *values.offset(i * vs) = best[k];
+                *places.offset(i * ps) = at[k];
+            }
+        }
+    }
 }
