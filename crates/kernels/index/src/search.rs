@@ -25,6 +25,9 @@ pub unsafe fn searchsorted(l: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Searches that are made at a time.
+const TOGETHER: usize = 8;
+
 trait Position: Copy + Send + Sync + 'static {
     fn of(i: usize) -> Self;
 }
@@ -52,25 +55,47 @@ unsafe fn search<T: Real, I: Position>(sorted: &View, values: &View, sorter: Opt
     let grid = Grid::new(out.sizes, [out.strides, values.strides, &row, &order_row]);
     let (out, values, sorted) = (Shared::<I>::new(out.ptr), Shared::<T>::new(values.ptr), Shared::<T>::new(sorted.ptr));
     let sorter = sorter.map(|s| Shared::<i64>::new(s.ptr));
-    split(grid.len(), 3.0 * (n.max(2) as f64).log2(), &|r| {
-        grid.each(r, |_, [o, v, s, p]| {
-            // SAFETY: the offsets lie inside the views, the sorter's indices inside the row.
-            unsafe {
-                let key = (*values.at(v)).key();
-                // Halves without a branch that would depend on the data. The middle is PyTorch's, which decides what comes
-                // out where the sequence is not sorted.
-                let (mut from, mut left) = (0, n);
-                while left > 0 {
-                    let half = left / 2;
-                    let mid = from + half;
-                    let at = sorter.map_or(mid as isize, |t| *t.at(p + mid as isize * order_step) as isize);
-                    let x = (*sorted.at(s + at * step)).key();
-                    let behind = x < key || right && x == key;
-                    from = if behind { mid + 1 } else { from };
-                    left = if behind { left - half - 1 } else { half };
+    let units = grid.len().div_ceil(TOGETHER);
+    split(units, TOGETHER as f64 * (n.max(2) as f64).log2(), &|r| {
+        for u in r {
+            let (first, end) = (u * TOGETHER, grid.len().min((u + 1) * TOGETHER));
+            let (mut keys, mut rows, mut to) = ([0u64; TOGETHER], [(0, 0); TOGETHER], [0isize; TOGETHER]);
+            grid.each(first..end, |i, [o, v, s, p]| {
+                // SAFETY: the offset lies inside the view.
+                keys[i - first] = unsafe { (*values.at(v)).key() };
+                (rows[i - first], to[i - first]) = ((s, p), o);
+            });
+            let read = |(s, p): (isize, isize), i: usize| {
+                // SAFETY: the offsets lie inside the views, the sorter's indices inside the row.
+                unsafe {
+                    let at = sorter.map_or(i as isize, |t| *t.at(p + i as isize * order_step) as isize);
+                    (*sorted.at(s + at * step)).key()
                 }
-                *out.at(o) = I::of(from);
+            };
+            let found = find(n, &keys, right, |k, i| read(rows[k], i));
+            for (o, from) in to[..end - first].iter().zip(found) {
+                // SAFETY: the offset lies inside the view.
+                unsafe { *out.at(*o) = I::of(from) };
             }
-        });
+        }
     });
+}
+
+/// Where keys belong in their rows of `n` elements, of which `read(k, i)` gives the key of number `i`. Halves without a
+/// branch that would depend on the data, so that the searches overlap. The middle is PyTorch's, which decides what comes
+/// out where a row is not sorted.
+#[inline(always)]
+fn find<const K: usize>(n: usize, keys: &[u64; K], right: bool, read: impl Fn(usize, usize) -> u64) -> [usize; K] {
+    let (mut from, mut left) = ([0; K], [n; K]);
+    for _ in 0..usize::BITS - n.leading_zeros() {
+        for k in 0..K {
+            let half = left[k] / 2;
+            let mid = from[k] + half;
+            let x = read(k, mid.min(n - 1));
+            let behind = (x < keys[k] || right && x == keys[k]) && left[k] > 0;
+            from[k] = if behind { mid + 1 } else { from[k] };
+            left[k] = if behind { left[k] - half - 1 } else { half };
+        }
+    }
+    from
 }
