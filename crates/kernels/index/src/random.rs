@@ -96,19 +96,22 @@ unsafe fn permutation(out: &View, seed: u64, offset: u64) -> Result<()> {
     let isa = isa();
     for (group, from) in (0..n).step_by(2 * LANES).enumerate() {
         let w = dispatch(isa, Blocks(seed, offset, (group * LANES) as u64));
-        for i in from..n.min(from + 2 * LANES) {
-            let (block, half) = ((i - from) / 2, (i - from) % 2 * 2);
-            let x = w[half][block] as u64 | (w[half + 1][block] as u64) << 32;
+        let word = |half: usize, block: usize| w[half][block] as u64 | (w[half + 1][block] as u64) << 32;
+        let words: [u64; 2 * LANES] = std::array::from_fn(|k| word(k % 2 * 2, k / 2));
+        for (x, i) in words.into_iter().zip(from..n) {
             let j = i + ((x as u128 * (n - i) as u128) >> 64) as usize;
             order.swap(i, j);
         }
     }
-    let grid = Grid::new(out.sizes, [out.strides]);
+    let mut grid = Grid::new(out.sizes, [out.strides]);
+    let (inner, [step]) = grid.pop_inner();
     by_num!(out.dtype, T => {
         let p = Shared::<T>::new(out.ptr);
-        grid.each(0..grid.len(), |i, [at]| {
-            // SAFETY: the offset is that of an element of the view.
-            unsafe { *p.at(at) = T::of_i64(order[i] as i64) };
+        grid.each(0..grid.len(), |row, [at]| {
+            for (k, v) in order[row * inner..][..inner].iter().enumerate() {
+                // SAFETY: the offset is that of an element of the view.
+                unsafe { *p.at(at + k as isize * step) = T::of_i64(*v as i64) };
+            }
         });
     }, complex => ());
     Ok(())
