@@ -12,8 +12,10 @@ const RUN: usize = 64;
 const MOST: usize = 16;
 /// Most spatial dimensions.
 const DIMS: usize = 3;
-/// The place of a neighbour outside of the image.
-const OUTSIDE: isize = isize::MIN;
+/// Added to the place of a neighbour outside of the image, once for each dimension in which it lies outside.
+const OUTSIDE: isize = isize::MIN / 8;
+/// Places below this one lie outside.
+const FIRST: isize = OUTSIDE / 2;
 
 pub unsafe fn grid_sample(l: &Launch<'_>) -> Result<()> {
     let (x, grid, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
@@ -27,6 +29,9 @@ pub unsafe fn grid_sample(l: &Launch<'_>) -> Result<()> {
     };
     if mode == GridMode::Cubic && dims != 2 {
         return Err(Error::not_implemented("grid_sample: bicubic of more than two dimensions"));
+    }
+    if x.sizes.iter().any(|n| *n >= 1 << 31) {
+        return Err(Error::not_implemented(format!("grid_sample: an image of shape {:?}", x.sizes)));
     }
     let map = Map { mode, border, align_corners: l.param(2)?.bool(), dims };
     // SAFETY: the views are valid by the launch's contract.
@@ -77,10 +82,10 @@ impl Map {
     }
 }
 
-/// Places and weights along one dimension of a position's neighbours.
-struct Steps<A> {
-    at: [isize; 4],
-    weight: [A; 4],
+/// Places and weights of the neighbours of a run's positions along one dimension.
+struct Axis<A> {
+    at: [[isize; RUN]; 4],
+    weight: [[A; RUN]; 4],
 }
 
 /// Places and weights of the neighbours of a run's positions.
@@ -101,33 +106,62 @@ fn cubic<A: Acc>(t: A) -> [A; 4] {
     [far(t + n(1.0)), near(t), near(n(1.0) - t), far(n(2.0) - t)]
 }
 
-/// An integral place in elements, or outside.
+/// Integral places along a dimension, in elements, and whether all lie in the image.
 #[inline(always)]
-fn element<A: Acc>(x: A, n: usize, stride: isize) -> isize {
-    // False for NaN.
-    if x >= A::of(0.0) && x <= A::of(n as f64 - 1.0) { x.wide() as isize * stride } else { OUTSIDE }
+fn elements<A: Acc>(places: &[A], n: usize, stride: isize, at: &mut [isize; RUN]) -> bool {
+    let (zero, last) = (A::of(0.0), A::of(n as f64 - 1.0));
+    let mut all = true;
+    for (x, at) in places.iter().zip(at) {
+        // False for NaN.
+        let inside = (*x >= zero) & (*x <= last);
+        // SAFETY: zero or inside of a dimension, which has fewer than 2^31 elements.
+        let index = unsafe { (if inside { *x } else { zero }).index() };
+        *at = index as isize * stride + if inside { 0 } else { OUTSIDE };
+        all &= inside;
+    }
+    all
 }
 
-#[inline(always)]
-fn steps<A: Acc>(map: Map, x: A, n: usize, stride: isize) -> Steps<A> {
-    let (zero, one) = (A::of(0.0), A::of(1.0));
-    let x = map.place(x, n);
-    match map.mode {
-        GridMode::Nearest => {
-            let at = element(map.inside(x, n).round(), n, stride);
-            Steps { at: [at; 4], weight: [one, zero, zero, zero] }
+impl<A: Acc> Axis<A> {
+    /// For coordinates of the grid; says whether all neighbours lie in the image.
+    #[inline(always)]
+    fn fill(&mut self, map: Map, x: &mut [A], n: usize, stride: isize) -> bool {
+        let one = A::of(1.0);
+        let mut places = [A::of(0.0); RUN];
+        let places = &mut places[..x.len()];
+        x.iter_mut().for_each(|x| *x = map.place(*x, n));
+        if map.mode != GridMode::Cubic {
+            x.iter_mut().for_each(|x| *x = map.inside(*x, n));
         }
-        GridMode::Linear => {
-            let x = map.inside(x, n);
-            let low = x.floor();
-            let part = x - low;
-            let at = [element(low, n, stride), element(low + one, n, stride)];
-            Steps { at: [at[0], at[1], OUTSIDE, OUTSIDE], weight: [one - part, part, zero, zero] }
-        }
-        GridMode::Cubic => {
-            let low = x.floor();
-            let at = std::array::from_fn(|k| element(map.inside(low + A::of(k as f64 - 1.0), n), n, stride));
-            Steps { at, weight: cubic(x - low) }
+        match map.mode {
+            GridMode::Nearest => {
+                x.iter_mut().for_each(|x| *x = x.round());
+                elements(x, n, stride, &mut self.at[0])
+            }
+            GridMode::Linear => {
+                for (p, x) in x.iter().enumerate() {
+                    places[p] = x.floor();
+                    self.weight[1][p] = *x - places[p];
+                    self.weight[0][p] = one - self.weight[1][p];
+                }
+                let low = elements(places, n, stride, &mut self.at[0]);
+                places.iter_mut().for_each(|x| *x = *x + one);
+                elements(places, n, stride, &mut self.at[1]) & low
+            }
+            GridMode::Cubic => {
+                for (p, x) in x.iter().enumerate() {
+                    let weights = cubic(*x - x.floor());
+                    (0..4).for_each(|k| self.weight[k][p] = weights[k]);
+                }
+                let mut all = true;
+                for k in 0..4 {
+                    for (place, x) in places.iter_mut().zip(&*x) {
+                        *place = map.inside(x.floor() + A::of(k as f64 - 1.0), n);
+                    }
+                    all &= elements(places, n, stride, &mut self.at[k]);
+                }
+                all
+            }
         }
     }
 }
@@ -141,6 +175,7 @@ struct Fill<'a, T: Float> {
     m: usize,
     sizes: [usize; DIMS],
     strides: [isize; DIMS],
+    axes: &'a mut [Axis<T::Acc>; DIMS],
     table: &'a mut Table<T::Acc>,
 }
 
@@ -148,38 +183,38 @@ impl<T: Float> WithSimd for Fill<'_, T> {
     type Output = usize;
     #[inline(always)]
     fn run<S: Simd>(self) -> usize {
-        let Fill { map, grid, step, axis, m, sizes, strides, table } = self;
+        let Fill { map, grid, step, axis, m, sizes, strides, axes, table } = self;
         let each: usize = match map.mode {
             GridMode::Nearest => 1,
             GridMode::Linear => 2,
             GridMode::Cubic => 4,
         };
-        let n_taps = each.pow(map.dims as u32);
+        let mut x = [T::Acc::of(0.0); RUN];
         table.whole = true;
-        for p in 0..m {
-            let along: [Steps<T::Acc>; DIMS] = std::array::from_fn(|d| {
-                if d >= map.dims {
-                    return Steps { at: [0; 4], weight: [T::Acc::of(1.0); 4] };
-                }
-                // x stands first in the grid, the outermost dimension last.
-                let coordinate = p as isize * step + (map.dims - 1 - d) as isize * axis;
+        for (d, axis_of) in axes[..map.dims].iter_mut().enumerate() {
+            // x stands first in the grid, the outermost dimension last.
+            let first = (map.dims - 1 - d) as isize * axis;
+            for (p, x) in x[..m].iter_mut().enumerate() {
                 // SAFETY: the position lies in the grid.
-                let v = unsafe { (*grid.offset(coordinate)).get() };
-                steps(map, v, sizes[d], strides[d])
-            });
-            for k in 0..n_taps {
-                let (mut at, mut weight, mut rest) = (0isize, T::Acc::of(1.0), n_taps);
-                let mut outside = false;
-                for (d, steps) in along.iter().enumerate().take(map.dims) {
-                    rest /= each;
-                    let i = k / rest % each;
-                    outside |= steps.at[i] == OUTSIDE;
-                    at = at.wrapping_add(steps.at[i]);
-                    weight = if d == 0 { steps.weight[i] } else { weight * steps.weight[i] };
+                *x = unsafe { (*grid.offset(p as isize * step + first)).get() };
+            }
+            table.whole &= axis_of.fill(map, &mut x[..m], sizes[d], strides[d]);
+        }
+        let n_taps = each.pow(map.dims as u32);
+        for k in 0..n_taps {
+            let (at, weight) = (&mut table.at[k], &mut table.weight[k]);
+            let mut rest = n_taps;
+            for (d, axis) in axes[..map.dims].iter().enumerate() {
+                rest /= each;
+                let i = k / rest % each;
+                for p in 0..m {
+                    at[p] = if d == 0 { axis.at[i][p] } else { at[p] + axis.at[i][p] };
                 }
-                table.at[k][p] = if outside { OUTSIDE } else { at };
-                table.weight[k][p] = weight;
-                table.whole &= !outside;
+                if each > 1 {
+                    for p in 0..m {
+                        weight[p] = if d == 0 { axis.weight[i][p] } else { weight[p] * axis.weight[i][p] };
+                    }
+                }
             }
         }
         n_taps
@@ -197,16 +232,12 @@ impl<T: Float, const TAPS: usize> WithSimd for Read<'_, T, TAPS> {
         unsafe {
             for p in 0..m {
                 let mut sum = T::Acc::of(0.0);
-                if table.whole {
-                    for k in 0..TAPS {
-                        sum = sum + (*x.offset(table.at[k][p])).get() * table.weight[k][p];
-                    }
-                } else {
-                    for k in 0..TAPS {
-                        let at = table.at[k][p];
-                        if at != OUTSIDE {
-                            sum = sum + (*x.offset(at)).get() * table.weight[k][p];
-                        }
+                for k in 0..TAPS {
+                    let at = table.at[k][p];
+                    if table.whole || at > FIRST {
+                        let v = (*x.offset(at)).get();
+                        // The one neighbour of a nearest place has no weight.
+                        sum = if TAPS == 1 { v } else { sum + v * table.weight[k][p] };
                     }
                 }
                 *out.offset(p as isize * step) = T::put(sum);
@@ -241,13 +272,15 @@ unsafe fn sample<T: Float>(x: &View, grid: &View, out: &View, map: Map) -> Resul
     split(units, (RUN * (n_channels + 8) * taps) as f64 * 0.4, &|r| {
         let zero = T::Acc::of(0.0);
         let mut table = Table { at: [[0; RUN]; MOST], weight: [[zero; RUN]; MOST], whole: true };
+        let mut axes = [(); DIMS].map(|()| Axis { at: [[0; RUN]; 4], weight: [[zero; RUN]; 4] });
         for u in r {
             let (image, row, from) = (u / runs / positions.len(), u / runs % positions.len(), u % runs * RUN);
             let m = RUN.min(n - from);
             positions.each(row..row + 1, |_, [o, g]| {
                 let first = g + image as isize * grid.strides[0] as isize + from as isize * step;
-                let table = &mut table;
-                let n_taps = dispatch(isa, Fill::<T> { map, grid: pg.at(first), step, axis, m, sizes, strides, table });
+                let (table, axes) = (&mut table, &mut axes);
+                let fill = Fill::<T> { map, grid: pg.at(first), step, axis, m, sizes, strides, axes, table };
+                let n_taps = dispatch(isa, fill);
                 for c in 0..n_channels as isize {
                     let src = px.at(image as isize * x.strides[0] as isize + c * x.strides[1] as isize).cast_const();
                     let at = image as isize * out.strides[0] as isize + c * out.strides[1] as isize;

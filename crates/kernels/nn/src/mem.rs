@@ -13,6 +13,11 @@ pub trait Acc: Register<Elem = Self> + PartialOrd + Send + Sync + 'static {
     const LEAST: &'static [Self; 32];
     fn of(v: f64) -> Self;
     fn wide(self) -> f64;
+    /// Without its fraction.
+    ///
+    /// # Safety
+    /// The value is at least zero and below 2^31.
+    unsafe fn index(self) -> i32;
 }
 
 const fn least_f32() -> [f32; 32] {
@@ -47,6 +52,11 @@ impl Acc for f32 {
     fn wide(self) -> f64 {
         self as f64
     }
+    #[inline(always)]
+    unsafe fn index(self) -> i32 {
+        // SAFETY: by the caller.
+        unsafe { self.to_int_unchecked() }
+    }
 }
 
 impl Acc for f64 {
@@ -60,6 +70,11 @@ impl Acc for f64 {
     #[inline(always)]
     fn wide(self) -> f64 {
         self
+    }
+    #[inline(always)]
+    unsafe fn index(self) -> i32 {
+        // SAFETY: by the caller.
+        unsafe { self.to_int_unchecked() }
     }
 }
 
