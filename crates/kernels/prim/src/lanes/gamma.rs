@@ -28,24 +28,31 @@ fn wide<R: Register>(x: R, full: bool) -> R {
         factors = R::select(above, factors * (z + two), factors);
         i += 1;
     }
-    let near = z * polynomial(z, if full { &BY_TWO[..] } else { &BY_TWO_SHORT[..] });
-    // From eight on: Stirling's series. Both need one logarithm.
+    let sum = z * polynomial(z, if full { &BY_TWO[..] } else { &BY_TWO_SHORT[..] });
+    // From eight on: Stirling's series.
     let far = R::splat(8.0).le(a);
-    let log = R::select(far, a, factors).log();
-    let inverse = one / a;
-    let series = inverse * polynomial(inverse * inverse, if full { &STIRLING[..] } else { &STIRLING[..3] });
-    let stirling = (a - half).fma(log - one, series + R::splat(HALF_LOG_TAU - 0.5));
-    let near = near + R::select(small, -log, log);
-    let y = R::select(far, stirling, near);
+    let stirling = |log: R| {
+        let inverse = one / a;
+        let series = inverse * polynomial(inverse * inverse, if full { &STIRLING[..] } else { &STIRLING[..3] });
+        (a - half).fma(log - one, series + R::splat(HALF_LOG_TAU - 0.5))
+    };
     let negative = x.lt(zero);
     if !R::any(negative) {
-        return y;
+        let log = R::select(far, a, factors).log();
+        let near = sum + R::select(small, -log, log);
+        return if R::any(far) { R::select(far, stirling(log), near) } else { near };
     }
-    // lgamma(-a) = -log(a |sin(pi a)| / pi) - lgamma(a), near zero -log(a).
-    let sine = ((a - a.round()) * R::splat(PI)).sin().abs();
-    let reflected = -(sine * a * R::splat(FRAC_1_PI)).log() - y;
-    let reflected = R::select(a.lt(R::splat(1e-20)), y, R::select(a.is_inf(), a, reflected));
-    R::select(negative, reflected, y)
+    // lgamma(-a) = -log(a |sin(pi a)| / pi) - lgamma(a): below eight the logarithms of the two join.
+    let sine = ((a - a.round()) * R::splat(PI)).sin().abs() * R::splat(FRAC_1_PI);
+    let joined = sine * R::select(small, a / factors, a * factors);
+    let log = R::select(negative, joined, factors).log();
+    let near = R::select(negative, -(sum + log), sum + R::select(small, -log, log));
+    if !R::any(far) {
+        return near;
+    }
+    let positive = stirling(a.log());
+    let reflected = R::select(a.is_inf(), a, -(sine * a).log() - positive);
+    R::select(far, R::select(negative, reflected, positive), near)
 }
 
 /// `log(2 pi) / 2`.
