@@ -4,10 +4,10 @@
 //! windows far wider than the image: one element at a time.
 
 use crate::avg_pool_backward::Backward;
+use crate::element::{Stored, by_float, load, store};
 use crate::geometry::Image;
-use crate::lines::{Plane, line_len, n_slots};
 use crate::pool::{Axis, axes, by_channel, positions};
-use crate::stored::{Stored, by_float, load, store};
+use crate::sliding_window::{Plane, line_len, n_slots};
 use oneflow_base::Result;
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;

@@ -4,9 +4,9 @@
 //! once, in the stored dtype. Channels that lie side by side go together, else planes go one by one.
 
 use crate::avg_pool::Divisor;
+use crate::element::{Stored, load, load_sum, store, store_sum};
 use crate::geometry::Image;
 use crate::pool::{Axis, by_channel};
-use crate::stored::{Stored, load, load_sum, store, store_sum};
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{self as prim, Num, Register, Simd, WithSimd, dispatch};

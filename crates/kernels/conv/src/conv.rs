@@ -1,14 +1,14 @@
 //! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
 
-use crate::correlate::Correlation;
+use crate::algorithm::Correlation;
+use crate::col2im::Spread;
 use crate::depthwise::{self, Depthwise};
-use crate::direct::Direct;
+use crate::element::{Stored, by_float};
 use crate::geometry::{Image, Three, Window};
-use crate::merge::{Merged, is_finite};
-use crate::spread::Spread;
-use crate::stored::{Stored, by_float};
+use crate::implicit_gemm::Direct;
+use crate::merged_groups::{Merged, is_finite};
+use crate::packed_weights::{Tap, Weight};
 use crate::weight_grad::WeightGrad;
-use crate::weights::{Tap, Weight};
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::{Launch, View};
 

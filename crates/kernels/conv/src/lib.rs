@@ -6,26 +6,26 @@
 //! is spread from products. Half types compute in f32. Work is split over threads so that no result depends on their number.
 //! Knows no tensor and no op.
 
+mod algorithm;
 mod avg_pool;
 mod avg_pool_backward;
+mod bf16_pairs;
+mod col2im;
 mod conv;
-mod correlate;
 mod depthwise;
-mod direct;
+mod direct_weight_grad;
+mod element;
 mod geometry;
-mod lines;
-mod lines_grad;
+mod implicit_gemm;
 mod max_pool;
-mod merge;
-mod paired;
+mod merged_groups;
+mod output;
+mod packed_weights;
 mod pool;
+mod pool_backward;
 mod region;
-mod scatter;
-mod spread;
-mod store;
-mod stored;
+mod sliding_window;
 mod weight_grad;
-mod weights;
 mod winograd;
 
 use oneflow_base::DeviceType;

@@ -3,11 +3,11 @@
 //! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes,
 //! windows far wider than the image and integers: one element at a time.
 
+use crate::element::{Stored, by_float, load, store};
 use crate::geometry::Image;
-use crate::lines::{Plane, line_len, n_slots};
 use crate::pool::{Axis, axes, by_channel, positions};
-use crate::scatter::{Gradient, Sink};
-use crate::stored::{Stored, by_float, load, store};
+use crate::pool_backward::{Gradient, Sink};
+use crate::sliding_window::{Plane, line_len, n_slots};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_gemm::micro::{Acc, Elem, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;

@@ -2,8 +2,8 @@
 //!
 //! However the image lies in memory, everything behind this reads rows of channels. A box and its halo stay in the cache.
 
+use crate::element::Stored;
 use crate::geometry::{Image, Three};
-use crate::stored::Stored;
 use oneflow_kernels_gemm::Isa;
 use oneflow_kernels_gemm::micro::{Mode, Reg, Slot, Strip, with_scratch};
 use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};

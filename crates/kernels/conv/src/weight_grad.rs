@@ -3,15 +3,15 @@
 //! A product whose k are positions: A is the output's gradient, B the gathered regions of x; bfloat16 goes in pairs where the
 //! machine multiplies pairs. The positions are walked in blocks, in order; threads share out channels, so that the order of a sum never changes.
 
+use crate::bf16_pairs::PairedRows;
 use crate::depthwise::{self, FEW};
-use crate::direct::{PairRows, pairs};
+use crate::direct_weight_grad::LinesGrad;
+use crate::element::{CopyRows, Seg, Stored};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
-use crate::lines_grad::LinesGrad;
-use crate::paired::PairedRows;
+use crate::implicit_gemm::{PairRows, pairs};
+use crate::output::tile_len;
 use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
-use crate::store::tile_len;
-use crate::stored::{CopyRows, Seg, Stored};
 use crate::winograd::WinogradGrad;
 use oneflow_base::DType;
 use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};

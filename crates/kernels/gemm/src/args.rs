@@ -1,6 +1,6 @@
 //! What a caller describes: three strided matrices, the batch around them and what happens to a finished element.
 
-use crate::packed::PackedB;
+use crate::packed_b::PackedB;
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::Activation;
 use smallvec::SmallVec;

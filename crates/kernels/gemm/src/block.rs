@@ -1,6 +1,6 @@
 //! Products of blocks by micro-kernels, and matrices as the kernels read them: widened, rows padded to whole registers.
 
-use crate::elem::{Acc, Elem, Reg};
+use crate::element::{Acc, Elem, Reg};
 use crate::isa::Isa;
 use crate::kernel::{Ahead, Kernels, Onto, Tile};
 use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use oneflow_kernels_prim::{Lanes, Num, Register, Simd, WithSimd, dispatch};
 
-use crate::elem::{Acc, Elem, Reg};
-use crate::finish::{Operand, Post, Sums, finish};
+use crate::element::{Acc, Elem, Reg};
+use crate::epilogue::{Operand, Post, Sums, finish};
 use crate::isa::Isa;
 
 /// Columns summed together: eight registers on the widest tier.

@@ -9,15 +9,15 @@ mod block;
 mod byte_row;
 mod bytes;
 mod driver;
-mod elem;
-mod finish;
+mod element;
+mod epilogue;
 mod gemv;
 mod integer;
 mod isa;
 mod kernel;
 mod pack;
-mod packed;
-mod par;
+mod packed_b;
+mod parallel;
 mod primitive;
 mod scratch;
 mod simd;
@@ -28,15 +28,15 @@ pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
 pub use driver::{gemm, gemm_with_isa};
 pub use isa::Isa;
 pub use oneflow_kernels_prim::Activation;
-pub use packed::{PackedB, gemm_grouped, gemm_packed};
-pub use par::{Parallel, Pool, Serial};
+pub use packed_b::{PackedB, gemm_grouped, gemm_packed};
+pub use parallel::{Parallel, Pool, Serial};
 pub use primitive::register;
 
 /// The micro-kernels, the float types they run on and the packing of strips, for kernels that pack their own panels
 /// (convolution, attention).
 pub mod micro {
     pub use crate::block::{Block, Float, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
-    pub use crate::elem::{Acc, Elem, Reg};
+    pub use crate::element::{Acc, Elem, Reg};
     pub use crate::kernel::{Ahead, Gather, KernelFn, Kernels, Onto, Tile, bf16_kernels, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};

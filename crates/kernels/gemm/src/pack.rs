@@ -3,7 +3,7 @@
 
 use oneflow_base::{bf16, f16};
 
-use crate::elem::{Elem, Reg};
+use crate::element::{Elem, Reg};
 use crate::isa::Isa;
 use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels, prefetch};
 use crate::transpose;

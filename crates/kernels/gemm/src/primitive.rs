@@ -5,7 +5,7 @@ use oneflow_kernels_prim::{self as prim, Activation, Launch, View};
 
 use crate::args::{Batch, BatchDim, Epilogue, GemmArgs, Mat};
 use crate::driver::gemm;
-use crate::par::Pool;
+use crate::parallel::Pool;
 
 /// Puts the CPU implementation into its primitive's slot.
 pub fn register() {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::args::{BatchDim, GemmArgs};
-use crate::par::Parallel;
+use crate::parallel::Parallel;
 
 /// Element offsets of one batch item.
 #[derive(Clone, Copy, Default)]

@@ -2,9 +2,9 @@
 
 use super::layout::{Column, Layout, ROWS};
 use super::rows::column_grad;
+use crate::element::{Stored, load, madd};
 use crate::geometry::{Image, Three, Window};
 use crate::pool::by_channel;
-use crate::stored::{Stored, load, madd};
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};

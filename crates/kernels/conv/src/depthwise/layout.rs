@@ -1,9 +1,9 @@
 //! A plane copied with what pads it, every stride-th element side by side: then a tap is a shifted load.
 
 use super::rows::{copy_row, every_other};
-use crate::correlate::reach;
+use crate::algorithm::reach;
+use crate::element::Stored;
 use crate::geometry::Three;
-use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::Reg;
 use oneflow_kernels_prim::{Register, Simd};
 

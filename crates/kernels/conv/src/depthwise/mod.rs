@@ -4,19 +4,19 @@
 //! that is loaded serves all taps that see it. Channels side by side: a register of channels at a time, where a group has only
 //! one. Every sum has a fixed order.
 
-mod beside;
+mod channels_first;
+mod channels_last;
 mod gradient;
 mod layout;
-mod planes;
 mod rows;
 
 pub use gradient::Gradient;
 pub use layout::Layout;
 
-use crate::correlate::Correlation;
+use crate::algorithm::Correlation;
+use crate::element::Stored;
 use crate::geometry::{Image, Three};
 use crate::pool::by_channel;
-use crate::stored::Stored;
 
 /// Channels a group may have of each kind.
 pub const FEW: usize = 8;
@@ -61,8 +61,8 @@ impl<'a> Depthwise<'a> {
         // SAFETY: the contract is the same.
         unsafe {
             match by_channel(&[&self.src, &self.dst]) {
-                true => self.phases.iter().for_each(|c| beside::run::<T>(c)),
-                false => planes::Planes::new(self).run::<T>(),
+                true => self.phases.iter().for_each(|c| channels_last::run::<T>(c)),
+                false => channels_first::Planes::new(self).run::<T>(),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Rows of neighbours, and columns of taps over rows that follow each other: a row is loaded once for all taps that see it.
 
 use super::layout::{ROWS, TAPS};
-use crate::stored::{Stored, madd};
+use crate::element::{Stored, madd};
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::Reg;
 use oneflow_kernels_prim::{Register, Simd};

@@ -7,12 +7,12 @@
 
 use super::points::{Data, ToPoints, from_points, taps_to_points};
 use super::{POINTS, outputs, part, worth};
-use crate::correlate::Correlation;
+use crate::algorithm::Correlation;
+use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Three};
+use crate::output::{Store, tile_len};
+use crate::packed_weights::{Tap, Weight};
 use crate::region::{Region, SPARE};
-use crate::store::{Store, tile_len};
-use crate::stored::Stored;
-use crate::weights::{Tap, Weight};
 use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;

@@ -14,8 +14,8 @@ mod weight_grad;
 pub use correlate::Winograd;
 pub use weight_grad::WinogradGrad;
 
-use crate::direct::pairs;
-use crate::stored::Stored;
+use crate::element::Stored;
+use crate::implicit_gemm::pairs;
 use std::ops::Range;
 
 /// Positions that a tile is computed from along a dimension, and points in the plane.

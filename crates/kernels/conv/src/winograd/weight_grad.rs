@@ -6,10 +6,10 @@
 
 use super::points::{Data, ToPoints, from_points, taps_to_points};
 use super::{POINTS, outputs, part, worth};
+use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Image, Three};
+use crate::output::tile_len;
 use crate::region::{Region, SPARE};
-use crate::store::tile_len;
-use crate::stored::Stored;
 use crate::weight_grad::{WeightGrad, store};
 use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};

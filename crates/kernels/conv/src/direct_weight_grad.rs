@@ -4,11 +4,11 @@
 //! where they lie, one position after the other; its columns are the channels of the output's gradient. Pairs of bfloat16 are two
 //! positions.
 
-use crate::direct::pairs;
+use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Three};
+use crate::implicit_gemm::pairs;
+use crate::output::tile_len;
 use crate::region::{Region, SPARE};
-use crate::store::tile_len;
-use crate::stored::Stored;
 use crate::weight_grad::WeightGrad;
 use crate::winograd::part;
 use oneflow_base::bf16;

@@ -1,8 +1,8 @@
 //! Channels that lie side by side, one a group: a register of them at a time, some neighbouring positions together.
 
-use crate::correlate::Correlation;
-use crate::stored::{Stored, load, load_sum, madd, store};
-use crate::weights::Tap;
+use crate::algorithm::Correlation;
+use crate::element::{Stored, load, load_sum, madd, store};
+use crate::packed_weights::Tap;
 use oneflow_kernels_gemm::micro::{Acc, Reg};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};

@@ -3,9 +3,9 @@
 //! A line of the input is copied once with what pads it and with every stride-th element side by side; then each tap of a
 //! window is a plain load.
 
+use crate::element::Stored;
 use crate::geometry::Image;
 use crate::pool::Axis;
-use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Acc, Reg};
 use oneflow_kernels_prim::{Num, Register, Simd, WithSimd};
 

@@ -3,9 +3,9 @@
 //! An infinity or a NaN times a zero between the groups would reach channels of other groups: images with one are not merged.
 
 use crate::depthwise::FEW;
+use crate::element::Stored;
 use crate::geometry::{Image, Window};
 use crate::pool::by_channel;
-use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Acc, Reg};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};

@@ -4,11 +4,11 @@
 //! matrix product, channel by channel, at Winograd's points, or tap by tap.
 
 use crate::depthwise::{self, Depthwise, FEW};
-use crate::direct::Direct;
+use crate::element::Stored;
 use crate::geometry::{Image, Three};
+use crate::implicit_gemm::Direct;
+use crate::packed_weights::{Tap, Weight};
 use crate::pool::by_channel;
-use crate::stored::Stored;
-use crate::weights::{Tap, Weight};
 use crate::winograd::Winograd;
 use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, Pool, gemm};
 

@@ -1,8 +1,8 @@
 //! The frame of max pooling's backward: gradients are summed in the compute dtype, plane by plane, and then stored.
 
+use crate::element::Stored;
 use crate::geometry::Image;
 use crate::pool::{by_channel, positions};
-use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Slot, with_scratch};
 use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::split;

@@ -1,7 +1,7 @@
 //! From sums to stored elements: what was in C, bias, activation, residual and the cast to C's type.
 
 use crate::args::{Epilogue, Mat};
-use crate::elem::{Acc, Elem, Reg};
+use crate::element::{Acc, Elem, Reg};
 use crate::isa::Isa;
 use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, activations, dispatch};
 #[cfg(target_arch = "x86_64")]

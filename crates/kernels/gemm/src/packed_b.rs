@@ -7,7 +7,7 @@ use oneflow_base::{DType, Error, Result};
 use crate::args::{GemmArgs, Mat};
 use crate::driver::{gemm_with_isa, pack_whole};
 use crate::isa::Isa;
-use crate::par::{Parallel, Serial};
+use crate::parallel::{Parallel, Serial};
 
 /// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: its order is that of the
 /// instruction set it was packed for.

@@ -1,11 +1,11 @@
 //! Weights and regions of bfloat16 in pairs of channels, as `vdpbf16ps` reads them: a pair is made where the numbers lie side by
 //! side in memory, and then transposed like one number of f32.
 
-use crate::direct::{Operands, pairs};
+use crate::element::Seg;
 use crate::geometry::{Image, Three};
+use crate::implicit_gemm::{Operands, pairs};
+use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE, TILE};
-use crate::stored::Seg;
-use crate::weights::Weight;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Bf16Pairs, F32, Kernels, Mode, Panel, Slot, Strip, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};

@@ -5,9 +5,9 @@
 //! reaches. The sums of one image lie in planes, one for every remainder by the stride, so that neighbours stay neighbours.
 
 use crate::depthwise::FEW;
+use crate::element::Stored;
 use crate::geometry::{Image, Three, Window};
 use crate::region::SPARE;
-use crate::stored::Stored;
 use crate::winograd::part;
 use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};

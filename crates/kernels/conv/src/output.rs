@@ -1,8 +1,8 @@
 //! Sums of positions by channels, brought into the image with the bias added.
 
+use crate::element::Stored;
 use crate::geometry::{Block, Image};
 use crate::region::TILE;
-use crate::stored::Stored;
 use oneflow_kernels_gemm::Isa;
 use oneflow_kernels_gemm::micro::{Mode, Reg, Strip};
 use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};

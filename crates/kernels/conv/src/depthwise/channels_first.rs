@@ -3,8 +3,8 @@
 use super::layout::{Column, Layout, ROWS};
 use super::rows::{column, store_row};
 use super::{Depthwise, SLACK};
-use crate::correlate::Correlation;
-use crate::stored::{Stored, store};
+use crate::algorithm::Correlation;
+use crate::element::{Stored, store};
 use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};

@@ -1,8 +1,8 @@
 //! Weights in the order the micro-kernels read them: panels of output channels, rows of k = (tap, channel).
 
+use crate::element::Stored;
 use crate::geometry::Three;
 use crate::region::SPARE;
-use crate::stored::Stored;
 use oneflow_kernels_gemm::micro::{Mode, Slot, Strip, with_scratch};
 use oneflow_kernels_gemm::{Isa, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;

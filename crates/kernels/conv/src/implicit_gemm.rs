@@ -5,13 +5,13 @@
 //! result (the gradient for an image) are several correlations over one region, whose sums lie between each other. bfloat16
 //! stays itself and goes in pairs where the machine multiplies pairs.
 
-use crate::correlate::{Correlation, reach};
+use crate::algorithm::{Correlation, reach};
+use crate::bf16_pairs::Pairs;
+use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Image, Three};
-use crate::paired::Pairs;
+use crate::output::{Store, tile_len};
+use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE};
-use crate::store::{Store, tile_len};
-use crate::stored::Stored;
-use crate::weights::Weight;
 use crate::winograd::part;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Acc, Gather, Kernels, Mode, Slot, bf16_kernels, with_scratch};
@@ -276,7 +276,7 @@ impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
         let Some(first) = taps.first().filter(|_| dense) else { return 1 };
         let line = taps.iter().take_while(|t| t.shift[..2] == first.shift[..2]).count();
         let near = taps.chunks(line).all(|l| {
-            let at = |(i, t): (usize, &crate::weights::Tap)| {
+            let at = |(i, t): (usize, &crate::packed_weights::Tap)| {
                 t.shift == [l[0].shift[0], l[0].shift[1], l[0].shift[2] + i as isize]
             };
             l.len() == line && l.iter().enumerate().all(at)
