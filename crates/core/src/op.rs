@@ -31,6 +31,8 @@ pub struct OpDef {
     pub traits: Traits,
     /// What it computes of dtypes that kernels do not know (`DType::is_limited`).
     pub limited: Limited,
+    /// Its form for sparse tensors.
+    pub sparse: Sparse,
     /// Layer bits forced by the arguments.
     pub keys: fn(Args<'_>) -> u32,
     /// Inputs that every generic test feeds from.
@@ -60,6 +62,7 @@ impl OpDef {
         amp: Amp::Follow,
         traits: Traits::NONE,
         limited: Limited::NONE,
+        sparse: Sparse::Compose,
         keys: no_keys,
         samples: Vec::new,
     };
@@ -100,6 +103,34 @@ pub enum Batching {
     Index,
     /// The result has the sizes that it is told.
     Sizes,
+}
+
+/// What an op does with sparse tensors (COO: indices and values of a tensor that is zero elsewhere).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sparse {
+    /// Nothing of its own: its composition runs, or the call is refused.
+    Compose,
+    /// Runs on the values: zero stays zero.
+    Values,
+    /// Runs on the values, and is linear: an index may be there twice.
+    LinearValues,
+    /// Adds the second operand, times `alpha` and this sign; a sparse one also into a dense one in place.
+    Add(i64),
+    Product,
+    Quotient,
+    Clone,
+    /// Gives its input back.
+    Same,
+    Cast,
+    /// A tensor without entries.
+    Zeros,
+    Copy,
+    Sum,
+    MatrixProduct,
+    /// Swaps two dimensions that have indices.
+    Transpose,
+    /// The norm of all values.
+    Norm,
 }
 
 /// How an op is computed on local memory.

@@ -87,7 +87,7 @@ fn flat_index(coo: &Coo, sizes: &[i64]) -> Result<Tensor> {
 
 /// The same tensor with every index once, in order.
 pub fn coalesce(t: &Tensor) -> Result<Tensor> {
-    let coo = parts(t).ok_or_else(|| not_sparse("coalesce"))?;
+    let coo = parts(t).ok_or_else(|| not_sparse("coalesce()"))?;
     if coo.coalesced {
         return Ok(t.clone());
     }
@@ -111,7 +111,7 @@ pub fn coalesce(t: &Tensor) -> Result<Tensor> {
 
 /// Adds `alpha` times a sparse tensor to a dense one, in place.
 pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
-    let coo = parts(sparse).ok_or_else(|| not_sparse("add"))?;
+    let coo = parts(sparse).ok_or_else(|| not_sparse("a sum"))?;
     let values = coo.values.to_copy_with(Some(dense.dtype()), None)?;
     // Scaled here: the kernel adds in place, the composition of a factor would copy the whole tensor.
     let (values, alpha) = match alpha.to_f64() == 1.0 || coo.sparse_dim() == 0 {
@@ -136,7 +136,7 @@ pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
 
 /// The tensor with its zeros.
 pub fn to_dense(t: &Tensor) -> Result<Tensor> {
-    let coo = parts(t).ok_or_else(|| not_sparse("to_dense"))?;
+    let coo = parts(t).ok_or_else(|| not_sparse("to_dense()"))?;
     let dense = coo.values.new_zeros(t.sizes())?;
     add_into(&dense, t, Scalar::Int(1))?;
     Ok(dense)
@@ -144,7 +144,7 @@ pub fn to_dense(t: &Tensor) -> Result<Tensor> {
 
 /// The entries of a dense tensor at the indices of a sparse one.
 pub fn mask(dense: &Tensor, like: &Tensor) -> Result<Tensor> {
-    let coo = parts(like).ok_or_else(|| not_sparse("sparse_mask"))?;
+    let coo = parts(like).ok_or_else(|| not_sparse("sparse_mask()"))?;
     if dense.sizes() != like.sizes() {
         return Err(Error::runtime(format!(
             "sparse_mask(): operands have incompatible sizes; self has size {:?} but mask has size {:?}",
@@ -167,6 +167,6 @@ pub(crate) fn gather(dense: &Tensor, coo: &Coo) -> Result<Tensor> {
     dense.reshape(&rows)?.index_select(0, &flat_index(coo, dense.sizes())?)
 }
 
-pub(crate) fn not_sparse(op: &str) -> Error {
-    Error::runtime(format!("{op}(): expected a sparse tensor, but got a dense one"))
+pub(crate) fn not_sparse(what: &str) -> Error {
+    Error::runtime(format!("{what}: expected a sparse tensor, but got a dense one"))
 }

@@ -1,37 +1,10 @@
-//! The layer: the sparse forms of ops. A table of names, as what has a sparse form is a property of this layer.
+//! The layer: the sparse forms of ops, of which the op table says which one an op has (`OpDef::sparse`).
 
 use crate::coo::{Coo, add_into, coalesce, gather, make, parts, to_dense};
 use oneflow_base::{Arg, Error, Result, Scalar};
-use oneflow_core::{Call, Dest, Outs, Tensor, dispatch};
+use oneflow_core::{Call, Dest, Outs, Sparse, Tensor, dispatch};
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
-
-/// Functions of one tensor that leave zero zero. Linear ones may run on entries that are there twice.
-const LINEAR: [&str; 3] = ["neg", "real", "imag"];
-const ZERO_TO_ZERO: [&str; 22] = [
-    "abs",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "ceil",
-    "erf",
-    "expm1",
-    "floor",
-    "log1p",
-    "relu",
-    "round",
-    "sgn",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "trunc",
-    "nan_to_num",
-];
 
 pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     let Dest::Into(dest) = c.dest else { return run(c, outs) };
@@ -40,7 +13,7 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     if let (Some(x), Some(y)) = (c.opt(0), c.opt(1))
         && x.same(d)
         && parts(x).is_none()
-        && let Some(sign) = sign_of(c)
+        && let Sparse::Add(sign) = c.op.sparse
     {
         add_into(d, y, scaled(c.arg(1), sign))?;
         outs.clear();
@@ -63,15 +36,6 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
-/// Whether the op adds its second operand, and with which sign.
-fn sign_of(c: &Call<'_>) -> Option<i64> {
-    match c.name() {
-        "add" => Some(1),
-        "sub" => Some(-1),
-        _ => None,
-    }
-}
-
 /// The factor `alpha` of an addition, with a sign.
 fn scaled(alpha: Arg<'_>, sign: i64) -> Scalar {
     match alpha {
@@ -84,15 +48,13 @@ fn scaled(alpha: Arg<'_>, sign: i64) -> Scalar {
 
 fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let x = c.t(0)?;
-    let made = match c.name() {
-        "add" | "sub" => sum_of(c, x, sign_of(c).unwrap_or(1))?,
-        "mul" => product(c, x)?,
-        "div" => quotient(c, x)?,
-        "clone" | "clone_contiguous" => {
-            like(x, |coo| Ok((coo.indices.clone_contiguous()?, coo.values.clone_contiguous()?)))?
-        }
-        "contiguous" => x.clone(),
-        "to_copy" => {
+    let made = match c.op.sparse {
+        Sparse::Add(sign) => sum_of(c, x, sign)?,
+        Sparse::Product => product(c, x)?,
+        Sparse::Quotient => quotient(c, x)?,
+        Sparse::Clone => like(x, |coo| Ok((coo.indices.clone_contiguous()?, coo.values.clone_contiguous()?)))?,
+        Sparse::Same => x.clone(),
+        Sparse::Cast => {
             let coo = entries(c, x)?;
             let dtype = c.arg(0).dtype();
             let device = match c.arg(1) {
@@ -102,30 +64,30 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             let indices = coo.indices.to_copy_with(None, device)?;
             make(&indices, &coo.values.to_copy_with(dtype, device)?, x.sizes(), coo.coalesced)?
         }
-        "zeros_like" | "zero" => {
+        Sparse::Zeros => {
             let coo = entries(c, x)?;
             make(&coo.indices.narrow(1, 0, 0)?, &coo.values.narrow(0, 0, 0)?, x.sizes(), true)?
         }
-        "copy" => {
+        Sparse::Copy => {
             let src = c.t(1)?;
             entries(c, src)?;
             if parts(x).is_none() { to_dense(src)? } else { src.clone_contiguous()? }
         }
-        "sum" if matches!(c.arg(0), Arg::None) => entries(c, x)?.values.sum(None::<&[i64]>, false)?,
-        "sum" => to_dense(x)?.sum(c.ints(0)?, c.bool(1))?,
-        "matmul" | "mm" | "mv" => matrix_product(c, x, c.t(1)?)?,
-        "t" | "transpose" => {
-            let (a, b) = if c.name() == "t" { (0, 1) } else { (c.int(0)?, c.int(1)?) };
+        Sparse::Sum if matches!(c.arg(0), Arg::None) => entries(c, x)?.values.sum(None::<&[i64]>, false)?,
+        Sparse::Sum => to_dense(x)?.sum(c.ints(0)?, c.bool(1))?,
+        Sparse::MatrixProduct => matrix_product(c, x, c.t(1)?)?,
+        Sparse::Transpose => {
+            let (a, b) = if c.args.is_empty() { (0, 1) } else { (c.int(0)?, c.int(1)?) };
             transposed(c, x, a, b)?
         }
-        "linalg_vector_norm" | "norm" => {
+        Sparse::Norm => {
             let unique = coalesce(x)?;
             let values = entries(c, &unique)?.values.reshape(&[-1])?;
             return again(c, &values, outs);
         }
-        name if LINEAR.contains(&name) => on_values(c, x)?,
-        name if ZERO_TO_ZERO.contains(&name) => on_values(c, &coalesce(x)?)?,
-        _ => match c.op.compose {
+        Sparse::LinearValues => on_values(c, x)?,
+        Sparse::Values => on_values(c, &coalesce(x)?)?,
+        Sparse::Compose => match c.op.compose {
             Some(compose) => return compose(c, outs),
             None => return Err(refused(c)),
         },
@@ -144,7 +106,7 @@ fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
 }
 
 fn like(x: &Tensor, f: impl FnOnce(&Coo) -> Result<(Tensor, Tensor)>) -> Result<Tensor> {
-    let coo = parts(x).ok_or_else(|| crate::coo::not_sparse("clone"))?;
+    let coo = parts(x).ok_or_else(|| crate::coo::not_sparse("a copy of the entries"))?;
     let (indices, values) = f(coo)?;
     make(&indices, &values, x.sizes(), coo.coalesced)
 }

@@ -76,14 +76,14 @@ fn check_manifest(source: &Source) -> Vec<String> {
     faults
 }
 
-fn package_name(manifest: &str) -> Option<String> {
+pub fn package_name(manifest: &str) -> Option<String> {
     let mut lines = manifest.lines().skip_while(|l| l.trim() != "[package]").skip(1);
     let line = lines.by_ref().take_while(|l| !l.starts_with('[')).find(|l| l.trim_start().starts_with("name"))?;
     Some(line.split('"').nth(1)?.to_string())
 }
 
 /// Names in every dependency table, with their lines: also of tests and build scripts, a cycle there is one too.
-fn dependencies(manifest: &str) -> Vec<(usize, String)> {
+pub fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut inside = false;
     for (i, line) in manifest.lines().enumerate() {

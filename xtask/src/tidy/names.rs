@@ -1,11 +1,12 @@
 //! No op is mentioned by name outside its rooms: what must know one op belongs in the op's own file.
 
+use super::layers;
 use crate::lex::{self, Token};
 use crate::tree::Source;
 use std::collections::BTreeSet;
 
-/// The crates that know tensors and could ask which op they hold. Below them `add` is only a word.
-const HOUSE: [&str; 8] = ["core", "autograd", "global", "runtime", "data", "graph", "embedding", "python"];
+/// The crate of the ops themselves.
+const TABLE: &str = "oneflow-ops";
 
 /// Where in them ops may be named, and why. A path ends with `/` if all below it is meant.
 const ROOMS: [(&str, &str); 3] = [
@@ -24,9 +25,22 @@ const EXCEPTIONS: [(&str, &str, &str); 5] = [
 ];
 
 pub fn check(sources: &[Source], ops: &BTreeSet<String>) -> Vec<String> {
-    let of_house = |s: &&Source| s.is_rust() && HOUSE.iter().any(|c| s.path.starts_with(&format!("crates/{c}/")));
-    let files = sources.iter().filter(of_house).filter(|s| !ROOMS.iter().any(|(room, _)| s.path.starts_with(room)));
+    let folders = folders(sources);
+    let checked = |s: &&Source| s.is_rust() && folders.iter().any(|c| s.path.starts_with(c));
+    let files = sources.iter().filter(checked).filter(|s| !ROOMS.iter().any(|(room, _)| s.path.starts_with(room)));
     files.flat_map(|s| check_file(s, ops)).collect()
+}
+
+/// The folders of the crates that know tensors and could ask which op they hold: `core` and all that import it. Below them
+/// `add` is only a word.
+fn folders(sources: &[Source]) -> Vec<&str> {
+    let knows_tensors = |s: &&Source| {
+        let imports = layers::dependencies(&s.text).iter().any(|(_, name)| name == "oneflow-core");
+        let name = layers::package_name(&s.text);
+        name.as_deref() == Some("oneflow-core") || imports && name.is_some_and(|name| name != TABLE)
+    };
+    let manifests = sources.iter().filter(|s| s.path.starts_with("crates/") && s.path.ends_with("/Cargo.toml"));
+    manifests.filter(knows_tensors).filter_map(|s| s.path.strip_suffix("Cargo.toml")).collect()
 }
 
 fn check_file(source: &Source, ops: &BTreeSet<String>) -> Vec<String> {

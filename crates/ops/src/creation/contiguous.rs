@@ -28,6 +28,7 @@ Example::
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     samples: crate::elementwise::unary::samples,
+    sparse: Sparse::Same,
     ..OpDef::BASE
 };
 
@@ -50,5 +51,6 @@ pub static COPY_OP: OpDef = OpDef {
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     samples: crate::elementwise::unary::samples,
+    sparse: Sparse::Clone,
     ..OpDef::BASE
 };

@@ -56,6 +56,7 @@ Example::
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[3, 4], &[3, 4]), t(&[3, 4], &[4]), t(&[3], &[])]
     },
+    sparse: Sparse::Copy,
     ..WRITE
 };
 
@@ -118,5 +119,6 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: forgotten },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     samples: crate::elementwise::unary::samples,
+    sparse: Sparse::Zeros,
     ..WRITE
 };

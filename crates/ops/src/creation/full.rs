@@ -116,6 +116,7 @@ Example::
     >>> oneflow.zeros_like(oneflow.ones(2))
     tensor([0., 0.])",
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
+    sparse: Sparse::Zeros,
     ..LIKE
 };
 

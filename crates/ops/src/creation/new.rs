@@ -139,5 +139,6 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     samples: crate::elementwise::unary::samples,
+    sparse: Sparse::Clone,
     ..OpDef::BASE
 };

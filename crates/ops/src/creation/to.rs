@@ -38,5 +38,6 @@ pub static OP: OpDef = OpDef {
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]).kw("dtype", SampleArg::DType(DType::F64))],
+    sparse: Sparse::Cast,
     ..OpDef::BASE
 };

@@ -24,5 +24,6 @@ Example::
     infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype().to_real(), outs),
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::FLOAT8.or(Limited::COMPLEX),
+    sparse: Sparse::Values,
     ..unary::SAME
 };

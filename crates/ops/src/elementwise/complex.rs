@@ -100,6 +100,7 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
+    sparse: Sparse::LinearValues,
     ..VIEW
 };
 
@@ -122,6 +123,7 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(I)) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
+    sparse: Sparse::LinearValues,
     ..VIEW
 };
 
@@ -341,5 +343,6 @@ Example::
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::COMPLEX,
+    sparse: Sparse::Values,
     ..unary::SAME
 };

@@ -121,6 +121,7 @@ Example::
             Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(2)]).kw("rounding_mode", SampleArg::Str("trunc")),
         ]
     },
+    sparse: Sparse::Quotient,
     ..binary::ARITH
 };
 

@@ -24,5 +24,6 @@ Example::
             })
         },
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

@@ -19,5 +19,6 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?.add(1.0)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

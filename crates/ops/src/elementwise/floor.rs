@@ -17,5 +17,6 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::UNSIGNED,
+    sparse: Sparse::Values,
     ..unary::SAME
 };

@@ -20,5 +20,6 @@ Example::
         f: |c, out| out.set(0, || c.g()?.div(&dual(&c.x(0)?.add(1.0)?)?)),
     },
     samples: unary::samples_positive,
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

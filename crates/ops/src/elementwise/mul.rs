@@ -29,5 +29,6 @@ Example::
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01, 0b10] }),
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
     limited: Limited::ALL,
+    sparse: Sparse::Product,
     ..binary::ARITH
 };

@@ -26,5 +26,6 @@ Example::
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::COMPLEX,
+    sparse: Sparse::LinearValues,
     ..unary::SAME
 };

@@ -26,6 +26,7 @@ Example::
         f: |c, out| out.set(0, || c.g()?.threshold_backward(c.y(0)?, 0.0)),
     },
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
+    sparse: Sparse::Values,
     ..unary::SAME
 };
 

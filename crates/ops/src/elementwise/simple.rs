@@ -200,6 +200,7 @@ Example::
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    sparse: Sparse::Values,
     ..unary::SAME
 };
 

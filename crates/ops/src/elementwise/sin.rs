@@ -19,5 +19,6 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.cos()?)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

@@ -20,5 +20,6 @@ Example::
         f: |c, out| out.set(0, || c.g()?.div(&dual(c.y(0)?)?.mul(2.0)?)),
     },
     samples: unary::samples_positive,
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

@@ -23,5 +23,6 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(c.x(0)?)?.mul(2.0)?)),
     },
+    sparse: Sparse::Values,
     ..unary::SAME
 };

@@ -65,5 +65,6 @@ Example::
     sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
     traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     limited: Limited::COMPLEX,
+    sparse: Sparse::Add(-1),
     ..binary::ARITH
 };

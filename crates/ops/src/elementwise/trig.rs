@@ -39,6 +39,7 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.y(0)?.square()?.add(1.0)?)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 
@@ -57,6 +58,7 @@ Example::
         f: |c, out| out.set(0, || c.g()?.mul(&dual(&one_minus_square(c.x(0)?)?.rsqrt()?)?)),
     },
     samples: within_one,
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 
@@ -92,6 +94,7 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.div(&dual(&c.x(0)?.square()?.add(1.0)?)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 
@@ -109,6 +112,7 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.cosh()?)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 
@@ -143,6 +147,7 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.square()?.add(1.0)?.rsqrt()?)?)),
     },
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 
@@ -191,6 +196,7 @@ Example::
         f: |c, out| out.set(0, || c.g()?.div(&dual(&one_minus_square(c.x(0)?)?)?)),
     },
     samples: within_one,
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };
 

@@ -97,6 +97,7 @@ pub static OP: OpDef = OpDef {
     },
     amp: Amp::Follow,
     traits: Traits::EXACT_OUT,
+    sparse: Sparse::Norm,
     ..LINALG
 };
 

@@ -102,6 +102,7 @@ Example::
     traits: Traits::EXACT_OUT,
     limited: Limited::FLOAT8,
     batch: Batching::Product,
+    sparse: Sparse::MatrixProduct,
     ..OpDef::BASE
 };
 

@@ -39,6 +39,7 @@ Example::
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6, 8])])],
     traits: Traits::EXACT_OUT,
+    sparse: Sparse::MatrixProduct,
     ..COMPOSED
 };
 
@@ -85,6 +86,7 @@ Example::
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6])])],
     amp: Amp::Widest,
     traits: Traits::EXACT_OUT,
+    sparse: Sparse::MatrixProduct,
     ..COMPOSED
 };
 

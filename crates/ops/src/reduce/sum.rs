@@ -45,5 +45,6 @@ Example::
     },
     sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Sum), dims: 0, keepdim: 1 }),
     limited: Limited::UNSIGNED,
+    sparse: Sparse::Sum,
     ..super::REDUCE
 };

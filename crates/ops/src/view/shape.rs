@@ -23,6 +23,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])]), Sample::new(vec![SampleArg::f32(&[3])])],
+    sparse: Sparse::Transpose,
     ..COMPOSED
 };
 

@@ -52,5 +52,6 @@ Example::
         let t = |s: &[i64], a, b| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(a), SampleArg::Int(b)]);
         vec![t(&[2, 3, 4], 0, 2), t(&[2, 3], -1, -2), t(&[], 0, -1), t(&[0, 3], 0, 1)]
     },
+    sparse: Sparse::Transpose,
     ..VIEW
 };
