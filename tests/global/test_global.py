@@ -26,7 +26,9 @@ def test_values_and_their_texts() -> None:
         assert p.type == "cpu" and p.ranks == [0, 1] and p.ranks.shape == (2,)
         assert pickle.loads(pickle.dumps(p)) == p
         with pytest.raises(ValueError, match="rank 7 does not exist"):
-            torch.placement("cpu", [7])
+            torch.ones(2, placement=torch.placement("cpu", [7]), sbp=sbp.broadcast)
+        with pytest.raises(ValueError, match="rank 7 does not exist"):
+            torch.ones(2).to_global(torch.placement("cpu", [0, 7]), sbp.split(0))
         with pytest.raises(ValueError, match="twice"):
             torch.placement("cpu", [0, 0])
         with pytest.raises(ValueError, match="no device type"):

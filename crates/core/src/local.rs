@@ -13,6 +13,7 @@ use oneflow_ep::provider;
 use oneflow_kernels_prim::{COPY, Expr, FILL, Launch, Params, View};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 /// Runs a call on local or meta tensors.
 pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
@@ -667,7 +668,14 @@ fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
     result
 }
 
-/// The elements on the host, row-major.
+static READ_WHOLE: OnceLock<fn(&Tensor) -> Result<Tensor>> = OnceLock::new();
+
+/// Says how the elements of a tensor of several ranks come to the host; once, at start-up.
+pub fn set_read_whole(read: fn(&Tensor) -> Result<Tensor>) {
+    let _ = READ_WHOLE.set(read);
+}
+
+/// The elements on the host, row-major. Of a global tensor the whole: a collective call of all its ranks.
 pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
     if t.has_key(bit::LAZY) {
         return Err(Error::runtime(
@@ -678,6 +686,11 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
         return Err(Error::runtime(
             "vmap: It looks like you're calling .item() on a Tensor, or using its values in some data-dependent control flow. We don't support vmap over calling .item() on a Tensor, please try to rewrite what you're doing with other operations.",
         ));
+    }
+    if t.has_key(bit::GLOBAL)
+        && let Some(read) = READ_WHOLE.get()
+    {
+        return read(t);
     }
     t.check_memory()?;
     if t.storage().is_none() {

@@ -103,6 +103,8 @@ fn decide(
     let mut to: Vec<Vec<Sbp>> = vec![Vec::new(); outs.len()];
     for (axis, &n) in hierarchy.iter().enumerate() {
         let now = |i: usize| spreads[i].map_or(Sbp::B, |s| s.sbp[axis]);
+        // On one rank nothing costs anything: it chooses as two do, so that results have the layouts they have on many.
+        let of = n.max(2);
         let mut best: Option<(f64, &Candidate)> = None;
         for cand in &rows {
             let row = &cand.row;
@@ -121,13 +123,13 @@ fn decide(
             for (i, t) in c.ins.iter().enumerate() {
                 if let Some(t) = t {
                     split_in |= matches!(now(i), Sbp::S(_));
-                    cost += axis_cost(now(i), row.ins[i], bytes(t.dtype(), &in_sizes[i]), n);
+                    cost += axis_cost(now(i), row.ins[i], bytes(t.dtype(), &in_sizes[i]), of);
                 }
             }
             if dest.is_empty() && !split_in {
                 for (o, s) in row.outs.iter().enumerate() {
                     if matches!(s, Sbp::S(_)) {
-                        cost += axis_cost(*s, Sbp::B, bytes(outs[o].dtype(), &out_sizes[o]), n);
+                        cost += axis_cost(*s, Sbp::B, bytes(outs[o].dtype(), &out_sizes[o]), of);
                     }
                 }
             }

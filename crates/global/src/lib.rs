@@ -25,6 +25,7 @@ pub use tensor::{GlobalTensor, Spread, global_of, make};
 /// Puts the layer into the stack, its ops into the table and its rule into autograd.
 pub fn register() {
     layer::register();
+    oneflow_core::set_read_whole(copy_to_host);
     boxing::traced::register();
     boxing::traced_cross::register();
     oneflow_core::register_ops(ops::TABLE);

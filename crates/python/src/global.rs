@@ -67,12 +67,8 @@ impl PyPlacement {
     fn new(r#type: &str, ranks: &Bound<'_, PyAny>) -> PyResult<PyPlacement> {
         let (mut flat, mut shape) = (Vec::new(), Vec::new());
         flatten(ranks, 0, &mut flat, &mut shape)?;
-        let size = n_ranks(ranks.py())?;
-        if let Some(r) = flat.iter().find(|r| **r as usize >= size) {
-            return Err(PyValueError::new_err(format!(
-                "placement: rank {r} does not exist, the world has {size} ranks"
-            )));
-        }
+        // A launcher's job begins with the first placement. Ranks that do not exist are found where a placement is used.
+        n_ranks(ranks.py())?;
         let p = Placement::new(kind_of(r#type)?, flat, &shape).map_err(to_py)?;
         Ok(PyPlacement(p.id()))
     }
@@ -161,9 +157,16 @@ impl PySbp {
     }
 }
 
-/// The placement an argument names.
+/// The placement an argument names. All of its ranks exist.
 pub fn placement_of(o: &Bound<'_, PyAny>) -> PyResult<Option<Arg<'static>>> {
-    Ok(o.cast::<PyPlacement>().ok().map(|p| Arg::Placement(p.get().0)))
+    let Ok(placement) = o.cast::<PyPlacement>() else { return Ok(None) };
+    let size = oneflow_comm::world().size();
+    match placement.get().get()?.ranks.iter().find(|r| **r as usize >= size) {
+        None => Ok(Some(Arg::Placement(placement.get().0))),
+        Some(r) => {
+            Err(PyValueError::new_err(format!("placement: rank {r} does not exist, the world has {size} ranks")))
+        }
+    }
 }
 
 /// The n-D SBP an argument names: one, or a sequence with one a mesh axis.

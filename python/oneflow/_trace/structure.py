@@ -99,6 +99,14 @@ def placeholders(trace: Any, tensors: list[Tensor]) -> list[Tensor]:
     return [trace.input(t) for t in tensors]
 
 
+def wanting(placeholder: Tensor, tensor: Tensor) -> Tensor:
+    """Let the placeholder of an input require a gradient where the input does; of a leaf it is one too."""
+    if not tensor.requires_grad:
+        return placeholder
+    placeholder.requires_grad_()
+    return placeholder if tensor.is_leaf else placeholder.view_as(placeholder)
+
+
 class Modules:
     """The modules below (and with) some, each once, and what of them decides a trace.
 

@@ -15,7 +15,7 @@ from oneflow._trace.building import Building, stages_after
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.places import Places, paths_of
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
-from oneflow._trace.structure import flatten, placeholders, unflatten
+from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
 
 if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
@@ -48,7 +48,7 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
             trace.name(tensor, name)
         for i, optimizer in enumerate(graph._stepping()):
             name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
-        inputs = placeholders(trace, tensors)
+        inputs = list(map(wanting, placeholders(trace, tensors), tensors))
         with _precision(graph, tensors), _scaled(graph):
             steps = functools.partial(_steps_in_build, graph, states)
             with Building(graph._all_modules().all, steps, graph) as building:

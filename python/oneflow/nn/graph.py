@@ -402,7 +402,7 @@ class Graph:
         if self.config.changes != self._configured:
             self._forget()
         structure = flatten_call(args, kwargs, tensors)
-        metas = tuple([(t.shape, t.dtype, t.device, *_layout(t)) for t in tensors])
+        metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad, *_layout(t)) for t in tensors])
         inputs = (structure, metas, modes_key(), self._settings())
         key = (inputs, self._flat.key())
         program = self._compiled.get(key)

@@ -26,7 +26,15 @@ fn end(c: &Call<'_>, input: usize, arg: usize, name: &str) -> Result<Tensor> {
             Err(Error::runtime(format!("{}(): {name} must be a 0-dim tensor, got {:?}", c.name(), t.sizes())))
         }
         Some(t) => t.to_copy_with(Some(double(t.dtype().is_complex())), None),
-        None => exact(c.arg(arg).scalar().unwrap_or(Scalar::Int(0))),
+        None => {
+            let number = c.arg(arg).scalar().unwrap_or(Scalar::Int(0));
+            let dtype = double(number.category() == Category::Complex);
+            // Where the other end lies, which may be on many ranks.
+            match c.ins.iter().flatten().next() {
+                Some(other) => other.new_full_with(&[], number, Some(dtype), None, false),
+                None => exact(number),
+            }
+        }
     }
 }
 
@@ -55,7 +63,7 @@ pub fn between(a: &Tensor, b: &Tensor, n: i64, dtype: DType, device: Option<Devi
         t.to_copy_with(Some(dtype), None)?.to_copy_with(Some(DType::F64), None)
     };
     let (a, b) = (rounded(a)?, rounded(b)?);
-    let i = f::arange_with(n, Some(DType::F64), device, false)?;
+    let i = a.new_ones_with(&[n], Some(DType::F64), device, false)?.cumsum(0)?.sub(1.0)?;
     let step = b.sub(&a)?.div((n - 1).max(1) as f64)?;
     let (up, down) = (i.mul(&step)?.add(&a)?, i.sub((n - 1) as f64)?.mul(&step)?.add(&b)?);
     if n > 1 { i.lt(n / 2)?.r#where(&up, &down) } else { Ok(up) }
