@@ -153,7 +153,10 @@ fn to_exception(py: Python<'_>, e: Error) -> PyErr {
     if let Some(interrupt) = INTERRUPT.take() {
         return interrupt;
     }
-    let text = e.text().to_owned();
+    let text = match oneflow_core::oneflow_conventions() {
+        true => in_oneflows_words(py, &e),
+        false => e.text().to_owned(),
+    };
     match e.kind() {
         ErrorKind::Runtime => PyRuntimeError::new_err(text),
         ErrorKind::Type => PyTypeError::new_err(text),
@@ -164,6 +167,23 @@ fn to_exception(py: Python<'_>, e: Error) -> PyErr {
         ErrorKind::LinAlg => LinAlgError::new_err(text),
         ErrorKind::Pending => PyErr::take(py).unwrap_or_else(|| PyRuntimeError::new_err(text)),
     }
+}
+
+/// The text of an error as Python completes it under OneFlow's conventions.
+#[cold]
+fn in_oneflows_words(py: Python<'_>, e: &Error) -> String {
+    let class = match e.kind() {
+        ErrorKind::Type => "TypeError",
+        ErrorKind::Value => "ValueError",
+        ErrorKind::Index => "IndexError",
+        ErrorKind::NotImplemented => "NotImplementedError",
+        ErrorKind::Pending => return e.text().to_owned(),
+        ErrorKind::Runtime | ErrorKind::OutOfMemory | ErrorKind::LinAlg => "RuntimeError",
+    };
+    let worded = || -> PyResult<String> {
+        py.import("oneflow._base.wording")?.call_method1("with_oneflows", (class, e.text()))?.extract()
+    };
+    worded().unwrap_or_else(|_| e.text().to_owned())
 }
 
 /// Leaves an exception waiting in the interpreter and says so in the house's own terms.

@@ -26,6 +26,8 @@ class conventions:
     - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters
       that a loss does not use, and has the attributes of its module; PyTorch raises. With ``broadcast_buffers=False``
       every rank keeps its own buffers; PyTorch starts with those of the first.
+    - ``broadcast_shapes`` and ``broadcast_tensors`` of nothing raise; PyTorch returns nothing.
+    - An error that OneFlow words differently ends with a line of its class and OneFlow's sentence.
 
     The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
     variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base import wording
 
 _INDICES = (oneflow.int32, oneflow.int64)
 
@@ -13,7 +14,7 @@ _INDICES = (oneflow.int32, oneflow.int64)
 def expect(condition: bool, message: str, error: type[Exception] = RuntimeError) -> None:
     """Raise ``error`` with ``message`` unless ``condition`` holds."""
     if not condition:
-        raise error(message)
+        raise wording.error(error, message)
 
 
 def least_dims(name: str, tensor: Tensor, least: int) -> None:
@@ -26,12 +27,17 @@ def least_dims(name: str, tensor: Tensor, least: int) -> None:
 
 def one_dim_less(name: str, tensor: Tensor, of: str, other: Tensor) -> None:
     """Check that ``tensor`` has the sizes of ``other`` without its last dimension."""
+    one_dim_fewer(name, tensor, of, other)
+    same_sizes(of, other, name, tensor, tensor.dim())
+
+
+def one_dim_fewer(name: str, tensor: Tensor, of: str, other: Tensor) -> None:
+    """Check that ``tensor`` has one dimension less than ``other``."""
     expect(
         tensor.dim() == other.dim() - 1,
         f"The dimension of {name} is expected to be less than that of {of} by 1, but found {tensor.dim()} "
         f"and {other.dim()}",
     )
-    same_sizes(of, other, name, tensor, tensor.dim())
 
 
 def same_sizes(name: str, tensor: Tensor, of: str, other: Tensor, dims: int | None = None) -> None:
@@ -85,10 +91,6 @@ def labels(label: Tensor, prediction: Tensor) -> None:
 
 def slice_lists(ndim: int, start: Sequence[int], stop: Sequence[int], step: Sequence[int]) -> None:
     """Check the lists of a slice: one entry a dimension, no entry below zero, steps above it."""
-    expect(
-        len(start) == ndim,
-        f"The size of slice tuple must be equal to the size of value tensor at dimension {ndim}, but got {len(start)}",
-    )
     for name, values in (("start", start), ("stop", stop)):
         for value in values:
             expect(value >= 0, f"The {name} list elements must be greater than or equal to 0, but got {value}")
@@ -99,8 +101,12 @@ def slice_lists(ndim: int, start: Sequence[int], stop: Sequence[int], step: Sequ
             "The element in start list must be less than or equal to the element in stop list at index "
             f"{axis}, but got {first} and {last}",
         )
+    expect(
+        len(start) == ndim,
+        f"The size of slice tuple must be equal to the size of value tensor at dimension {ndim}, but got {len(start)}",
+    )
 
 
 def reduction(value: str) -> None:
     """Check the name of a reduction."""
-    expect(value in ("none", "sum", "mean"), f"Reduction should be none, sum or mean, but got {value!r}.", ValueError)
+    expect(value in ("none", "sum", "mean"), f"Reduction should be none, sum or mean. Got {value!r}", ValueError)

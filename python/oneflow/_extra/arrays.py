@@ -112,7 +112,7 @@ def tensor_scatter_nd_update(tensor: Tensor, indices: Tensor, updates: Tensor) -
     """
     expect(
         tensor.dtype == updates.dtype,
-        f"The dtype of tensor and updates must be same, but got {tensor.dtype} and {updates.dtype}",
+        f"The dtype of tensor and updates must be same. Got {tensor.dtype} and {updates.dtype}",
     )
     return tensor.index_put(tuple(indices.long().unbind(-1)), updates)
 

@@ -116,6 +116,16 @@ def layer_norm(x: Tensor, begin_norm_axis: int, begin_params_axis: int, epsilon:
     return oneflow.layer_norm(x, tuple(x.shape[begin_norm_axis:]), None, None, epsilon)
 
 
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, use_l2_norm_kernel: bool = False
+) -> Tensor:
+    """Divide by the norm along ``dim``. ``use_l2_norm_kernel`` names a kernel of OneFlow; the result is the same."""
+    axis = dim + input.dim() if dim < 0 else dim
+    expect(axis >= 0, f"Axis should >=0 but axis is {axis} now.")
+    expect(axis < input.dim(), f"Axis should < {input.dim()} but axis is {axis} now.")
+    return oneflow.nn.functional.normalize(input, p, dim, eps)
+
+
 def rms_norm(
     x: Tensor, weight: Tensor | None = None, normalized_shape: Sequence[int] = (), epsilon: float = 1e-6
 ) -> Tensor:
@@ -153,7 +163,7 @@ def one_hot(input: Tensor, num_classes: int = -1, on_value: Any = 1, off_value: 
     """A row for each class: ``on_value`` at its place, ``off_value`` elsewhere."""
     expect(
         input.dtype in (oneflow.int8, oneflow.uint8, oneflow.int32, oneflow.int64),
-        f"one_hot is only applicable to index tensor, but got {input.dtype}.",
+        f"one_hot is only applicable to index tensor. Got {input.dtype}",
     )
     hot = oneflow.nn.functional.one_hot(input.long(), num_classes)
     if isinstance(on_value, float) or isinstance(off_value, float):

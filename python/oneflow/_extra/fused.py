@@ -197,7 +197,7 @@ def normalization(
     is_training: bool = False,
 ) -> Tensor:
     """Batch norm with channels along ``axis``; in training the moving statistics keep ``momentum`` of themselves."""
-    expect(x.dim() >= 2, f"NumAxes of x should be greater or equal than 2, but got {x.dim()}.")
+    expect(x.dim() >= 2, f"NumAxes of x should be greater or equal than 2. Got {x.dim()}")
     expect(
         (moving_mean is None) == (moving_variance is None),
         "Both moving_mean and moving_variance should be None or Tensor.",

@@ -51,8 +51,9 @@ def softmax_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
 def softmax_cross_entropy_grad(dy: Tensor, label: Tensor, prob: Tensor) -> Tensor:
     """The derivative of :func:`softmax_cross_entropy` by the logits: ``dy * (prob - label)``."""
     _checks.least_dims("prob", prob, 2)
-    _checks.one_dim_less("dy", dy, "prob", prob)
+    _checks.one_dim_fewer("dy", dy, "prob", prob)
     _checks.same_sizes("label", label, "prob", prob)
+    _checks.same_sizes("dy", dy, "label", label, dy.dim())
     _checks.same_dtype("dy", dy, "prob", prob)
     _checks.same_dtype("label", label, "prob", prob)
     return dy.unsqueeze(-1) * (prob - label)
@@ -125,13 +126,13 @@ def in_top_k(targets: Tensor, predictions: Tensor, k: int) -> Tensor:
         targets.dtype in (oneflow.int32, oneflow.int64),
         f"in_top_k: targets data type must be index type, but got {targets.dtype}",
     )
+    expect(
+        targets.shape[:1] == predictions.shape[:1],
+        f"in_top_k: The num of targets must equal the num of predictions, but got {list(targets.shape)} and "
+        f"{list(predictions.shape)}",
+    )
     expect(targets.dim() == 1, f"in_top_k: The dimension of targets must be 1, but got {targets.dim()}")
     expect(predictions.dim() == 2, f"in_top_k: The dimension of predictions must be 2, but got {predictions.dim()}")
-    expect(
-        targets.shape[0] == predictions.shape[0],
-        f"in_top_k: The num of targets must equal the num of predictions, but got {targets.shape[0]} and "
-        f"{predictions.shape[0]}",
-    )
     classes = predictions.shape[1]
     valid = (targets >= 0) & (targets < classes)
     score = predictions.gather(1, targets.long().clamp(0, classes - 1).unsqueeze(1))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._base import conventions, wording
 from oneflow._base.beside import beside
 from oneflow._oneflow import Size, Tensor
 
@@ -24,7 +25,10 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     tensor([[1., 1.],
             [1., 1.]])
     """
-    return _oneflow._C.broadcast_tensors(_listed(tensors))
+    listed = _listed(tensors)
+    if not listed and conventions.are_oneflows():
+        raise RuntimeError("broadcast_tensors(): tensors should not be empty.")
+    return _oneflow._C.broadcast_tensors(listed)
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
@@ -34,6 +38,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     >>> oneflow.broadcast_shapes((2, 1), (3,))
     oneflow.Size([2, 3])
     """
+    if not shapes and conventions.are_oneflows():
+        raise RuntimeError("broadcast_shapes(): shapes should not be empty.")
     sizes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     out: list[int] = [1] * max((len(s) for s in sizes), default=0)
     for size in sizes:
@@ -43,7 +49,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
             if size[i] in (1, out[i]):
                 continue
             if out[i] != 1:
-                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {sizes}")
+                raise wording.error(
+                    RuntimeError, f"Shape mismatch: objects cannot be broadcast to a single shape: {sizes}"
+                )
             out[i] = size[i]
     return Size(out)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base import wording
 from oneflow._base.beside import beside
 
 __all__ = ["istft", "stft"]
@@ -66,9 +67,11 @@ def stft(
             )
         return_complex = True
     if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError(f"stft: expected a tensor of floating point or complex values, got {input.dtype}")
+        raise wording.error(
+            RuntimeError, f"stft: expected a tensor of floating point or complex values, got {input.dtype}"
+        )
     if input.dim() not in (1, 2):
-        raise RuntimeError(f"stft: expected a 1D or 2D tensor, got {list(input.shape)}")
+        raise wording.error(RuntimeError, f"stft: expected a 1D or 2D tensor, got {list(input.shape)}")
     if align_to_window is not None and center:
         raise RuntimeError("stft: align_to_window should only be set when center = false")
     x = input.unsqueeze(0) if input.dim() == 1 else input
@@ -77,14 +80,15 @@ def stft(
         x = oneflow.nn.functional.pad(x.unsqueeze(1), (half, half), pad_mode).squeeze(1)
     n = x.shape[1]
     if n_fft <= 0 or n_fft > n:
-        raise RuntimeError(f"stft: expected 0 < n_fft <= {n}, but got n_fft={n_fft}")
+        raise wording.error(RuntimeError, f"stft: expected 0 < n_fft <= {n}, but got n_fft={n_fft}")
     if hop <= 0:
-        raise RuntimeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
+        raise wording.error(RuntimeError, f"stft: expected hop_length > 0, but got hop_length={hop}")
     if length <= 0 or length > n_fft:
-        raise RuntimeError(f"stft: expected 0 < win_length <= n_fft, but got win_length={length}")
+        raise wording.error(RuntimeError, f"stft: expected 0 < win_length <= n_fft, but got win_length={length}")
     if window is not None and (window.dim() != 1 or window.shape[0] != length):
-        raise RuntimeError(
-            f"stft: expected a 1D window tensor of size equal to win_length={length}, but got {list(window.shape)}"
+        raise wording.error(
+            RuntimeError,
+            f"stft: expected a 1D window tensor of size equal to win_length={length}, but got {list(window.shape)}",
         )
     if align_to_window:
         x = oneflow.nn.functional.pad(x, (((n_fft - length) // 2),) * 2)
@@ -133,20 +137,23 @@ def istft(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
     if input.dim() not in (2, 3) or input.numel() == 0:
-        raise RuntimeError(f"istft: expected a non-empty tensor with 2 or 3 dimensions, but got {list(input.shape)}")
+        raise wording.error(
+            RuntimeError, f"istft: expected a non-empty tensor with 2 or 3 dimensions, but got {list(input.shape)}"
+        )
     x = input.unsqueeze(0) if input.dim() == 2 else input
     n_windows, bins = x.shape[2], x.shape[1]
     half_only = bins != n_fft if onesided is None else onesided
     expected = n_fft // 2 + 1 if half_only else n_fft
     if bins != expected:
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match "
-            f"{'n_fft / 2 + 1' if half_only else 'n_fft'} when onesided={half_only}, but got {bins}"
+            f"{'n_fft / 2 + 1' if half_only else 'n_fft'} when onesided={half_only}, but got {bins}",
         )
     if not 0 < hop <= width:
-        raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, but got {hop} and {width}")
+        raise wording.error(RuntimeError, f"istft: expected 0 < hop_length <= win_length, but got {hop} and {width}")
     if not 0 < width <= n_fft:
-        raise RuntimeError(f"istft: expected 0 < win_length <= n_fft, but got {width} and {n_fft}")
+        raise wording.error(RuntimeError, f"istft: expected 0 < win_length <= n_fft, but got {width} and {n_fft}")
     if window is not None and (window.dim() != 1 or window.shape[0] != width):
         raise RuntimeError(f"istft: invalid window, expected a 1D tensor of size {width}, got {list(window.shape)}")
     if return_complex and half_only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
+from oneflow._base import wording
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -34,14 +35,16 @@ def epsilon(dtype: DType) -> float:
 
 def need_matrix(A: Tensor, name: str) -> None:
     if A.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+        raise wording.error(RuntimeError, f"{name}: The input tensor A must have at least 2 dimensions.")
 
 
 def need_square(A: Tensor, name: str) -> None:
     need_matrix(A, name)
     if A.shape[-1] != A.shape[-2]:
         rows, columns = A.shape[-2:]
-        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
+        raise wording.error(
+            RuntimeError, f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices"
+        )
 
 
 def need_float(A: Tensor, name: str) -> None:

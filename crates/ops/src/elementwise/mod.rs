@@ -77,7 +77,10 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
     let mut all_contiguous = first.is_contiguous();
     for t in ins {
         if t.sizes() != sizes.as_slice() {
-            sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
+            sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| {
+                let in_place = matches!(c.dest, Dest::Into([d, ..]) if c.opt(0).is_some_and(|t| d.same(t)));
+                e.context(format_args!("{}{}(): ", c.name(), if in_place { "_" } else { "" }))
+            })?;
         }
         all_contiguous &= t.is_contiguous();
         if device.is_cpu() && t.device() != device && first.ndim() == 0 || t.device().is_meta() {

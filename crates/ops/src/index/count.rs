@@ -171,6 +171,9 @@ Example::
             Some(d) => (x.clone(), d),
             None => (x.reshape(&[-1])?, 0),
         };
+        if r.ndim() > 1 {
+            return Err(Error::runtime(format!("repeats must be 0-dim or 1-dim tensor, got shape {:?}", r.sizes())));
+        }
         let n = x.sizes().get(wrap_dim(d, x.ndim())?).copied().unwrap_or(1);
         let r = match r.numel() {
             1 => r.reshape(&[1])?.expand(&[n])?,

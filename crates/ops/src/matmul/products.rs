@@ -100,6 +100,13 @@ Example::
     tensor(11.)",
     compose: Some(|c, outs| {
         let (a, b) = ranks(c, 1, 1)?;
+        if a.dtype() != b.dtype() {
+            return Err(Error::runtime(format!(
+                "dot(): expected both vectors to have same dtype, but found {} and {}",
+                a.dtype().scalar_type_name(),
+                b.dtype().scalar_type_name()
+            )));
+        }
         outs.give(a.matmul(b)?);
         Ok(())
     }),

@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base import wording
 from oneflow._base.beside import beside
 
 _KINDS = {
@@ -174,11 +175,15 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     pad = [int(p) for p in pad]
     if len(pad) % 2:
-        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)}")
+        raise wording.error(
+            RuntimeError,
+            f"Padding length must be divisible by 2, but got {len(pad)} for an input of dimension {input.dim()}",
+        )
     if len(pad) // 2 > input.dim():
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             f"Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {input.dim()}"
+            f"{len(pad)} and input of dimension {input.dim()}",
         )
     if mode == "constant":
         return _pad_constant(input, pad, 0 if value is None else value)
@@ -186,7 +191,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     extend = {"reflect": _reflect, "replicate": _replicate, "circular": _circular}.get(mode)
     if extend is None:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise wording.error(NotImplementedError, f"Unrecognised padding mode {mode}")
     n_dims = len(pad) // 2
     if len(pad) not in (2, 4, 6) or input.dim() not in (n_dims + 1, n_dims + 2):
         raise NotImplementedError(
@@ -581,28 +586,33 @@ def grid_sample(
         align_corners = False
     n_dims = input.dim() - 2
     if input.dtype != grid.dtype:
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             "grid_sampler(): expected input and grid to have same dtype, but input has "
-            f"{input.dtype} and grid has {grid.dtype}"
+            f"{input.dtype} and grid has {grid.dtype}",
         )
     if n_dims not in (2, 3) or grid.dim() != input.dim():
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}",
         )
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}",
         )
     if grid.shape[-1] != n_dims:
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             f"grid_sampler(): expected grid to have size {n_dims} in last dimension, "
-            f"but got grid with sizes {list(grid.shape)}"
+            f"but got grid with sizes {list(grid.shape)}",
         )
     if 0 in input.shape[2:]:
-        raise RuntimeError(
+        raise wording.error(
+            RuntimeError,
             "grid_sampler(): expected input to have non-empty spatial dimensions, "
-            f"but input has sizes {list(input.shape)}"
+            f"but input has sizes {list(input.shape)}",
         )
     return _oneflow._C.grid_sample(input, grid, mode, padding_mode, bool(align_corners))
