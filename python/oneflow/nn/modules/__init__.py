@@ -167,7 +167,9 @@ from oneflow.nn.modules.readers import (
     OFRecordImageDecoder,
     OFRecordImageDecoderRandomCrop,
     OFRecordRawDecoder,
+    OfrecordRawDecoder,
     OFRecordReader,
+    OfrecordReader,
     RawReader,
     TensorBuffer,
 )
@@ -307,6 +309,8 @@ __all__ = [
     "OFRecordImageDecoderRandomCrop",
     "OFRecordRawDecoder",
     "OFRecordReader",
+    "OfrecordRawDecoder",
+    "OfrecordReader",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",

@@ -28,6 +28,8 @@ __all__ = [
     "OFRecordImageDecoderRandomCrop",
     "OFRecordRawDecoder",
     "OFRecordReader",
+    "OfrecordRawDecoder",
+    "OfrecordReader",
     "RawReader",
     "TensorBuffer",
 ]
@@ -681,3 +683,8 @@ class COCOReader(_Reader):
         ids = self._put(oneflow.tensor([image["id"] for image in batch]))
         sizes = self._put(oneflow.tensor([[i["height"], i["width"]] for i in batch], dtype=oneflow.int32))
         return pictures, ids, sizes, boxes, labels, points, ends
+
+
+# The spelling that OneFlow's older programs have.
+OfrecordReader = OFRecordReader
+OfrecordRawDecoder = OFRecordRawDecoder
