@@ -1,5 +1,7 @@
 """Reductions compared with PyTorch: `dtype=`, statistics and logarithms of complex numbers, very long rows."""
 
+import itertools
+
 import numpy as np
 import oneflow
 import pytest
@@ -135,3 +137,31 @@ def test_variance_of_numbers_at_the_end_of_the_format():
             x = oneflow.full(shape, fill), torch.full(shape, fill)
             check_equal(x[0].var(dims), x[1].var(dims))
             check_equal(x[0].std(dims), x[1].std(dims))
+
+
+SPREADS = ("var", "std", "var_mean", "std_mean")
+
+
+@pytest.mark.parametrize("name", SPREADS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+def test_spread_over_dimensions_of_size_one(name, dtype):
+    """One element has no spread: NaN with the correction, 0 without, as well where nothing is left to reduce."""
+    cases = [
+        ((), None),
+        ((1,), 0),
+        ((5, 1), 1),
+        ((3, 1, 4), 1),
+        ((1, 1), (0, 1)),
+        ((1, 3, 1), (0, 2)),
+        ((1, 4), (0, 1)),
+    ]
+    for (shape, dim), correction, keepdim in itertools.product(cases, (0, 1), (False, True)):
+        made = []
+        for fw in (oneflow, torch):
+            x = fw.arange(1.0, 1.0 + int(np.prod(shape)), dtype=fw.float64).reshape(shape).to(getattr(fw, dtype))
+            found = getattr(fw, name)(x, dim, correction=correction, keepdim=keepdim)
+            made.append(found if isinstance(found, tuple) else (found,))
+        for ours, theirs in zip(*made, strict=True):
+            assert tuple(ours.shape) == tuple(theirs.shape), (shape, dim)
+            a, b = (t.to(fw.complex128).numpy() for t, fw in ((ours, oneflow), (theirs, torch)))
+            np.testing.assert_allclose(a, b, rtol=1e-2 if "16" in dtype else 1e-5, err_msg=f"{shape} {dim}")

@@ -148,7 +148,8 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
         let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
         let (divisor, root) = (c.arg(2).float().unwrap_or(1.0), c.bool(3));
         let (reduced, mut order): (Dims, Dims) = (0..x.ndim() as i64).partition(|i| mask >> i & 1 == 1);
-        if x.numel() > 0 && !reduced.is_empty() && !in_runs(x, mask) {
+        let single = reduced.iter().all(|d| x.sizes()[*d as usize] == 1);
+        if x.numel() > 0 && !single && !in_runs(x, mask) {
             // Laid out in runs, and read there in double precision: the result shall not depend on the layout.
             let n_kept = order.len() as i64;
             order.extend_from_slice(&reduced);
