@@ -6,6 +6,7 @@ use crate::node::Node;
 use oneflow_base::{Error, ErrorKind, Result};
 use oneflow_core::Tensor;
 use oneflow_ops::TensorOps;
+use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -45,21 +46,70 @@ pub fn is_anomaly_check_nan_enabled() -> bool {
 /// Lets a new node remember where it was recorded.
 #[cold]
 pub(crate) fn remember(node: &Node) {
-    if let Some(h) = HOOKS.get() {
-        node.hooks.set_trace((h.whereabouts)());
+    let Some(h) = HOOKS.get() else { return };
+    let induced_by = INSIDE.with_borrow(|inside| inside.last().cloned().unwrap_or_default());
+    node.hooks.set_trace(Trace { recorded_at: (h.whereabouts)(), induced_by });
+}
+
+/// Where a node was recorded.
+#[derive(Clone)]
+pub(crate) struct Trace {
+    recorded_at: String,
+    /// Of a node that a backward recorded: which node that backward ran, where it was recorded, and so on.
+    induced_by: Vec<String>,
+}
+
+thread_local! {
+    /// For each node that runs on this thread, what is said of the nodes that it records.
+    static INSIDE: RefCell<Vec<Vec<String>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A node runs until this is dropped.
+pub(crate) struct Inside;
+
+impl Inside {
+    #[cold]
+    pub fn new(node: &Node) -> Inside {
+        let name = node.name();
+        let said = match node.hooks.trace() {
+            Some(trace) => {
+                let text = format!(
+                    "\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous calculation:\n{}",
+                    trace.recorded_at
+                );
+                std::iter::once(text).chain(trace.induced_by).collect()
+            }
+            None => vec![format!(
+                "\n\nPrevious calculation was induced by {name}. No forward pass information available. Enable detect anomaly during forward pass for more information."
+            )],
+        };
+        INSIDE.with_borrow_mut(|inside| inside.push(said));
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(Vec::pop);
     }
 }
 
 /// Tells the user where the node that failed was recorded, and adds it to the error.
 #[cold]
 pub(crate) fn explain(node: &Node, e: Error) -> Error {
-    let Some(trace) = node.hooks.trace() else { return e };
-    let text = format!("Error detected in {}. Traceback of forward call that caused the error:\n{trace}", node.name());
     // The error matters more than a warning that is made an error.
-    if let Some(h) = HOOKS.get() {
-        (h.report)(&text);
-    }
-    match trace.trim_end().lines().rev().find(|l| l.trim_start().starts_with("File ")) {
+    let report = |text: &str| HOOKS.get().map_or((), |h| (h.report)(text));
+    let Some(trace) = node.hooks.trace() else {
+        report(&format!(
+            "Error detected in {}. No forward pass information available. Enable detect anomaly during forward pass for more information.",
+            node.name()
+        ));
+        return e;
+    };
+    let at = &trace.recorded_at;
+    report(&format!("Error detected in {}. Traceback of forward call that caused the error:\n{at}", node.name()));
+    trace.induced_by.iter().for_each(|text| report(text));
+    match at.trim_end().lines().rev().find(|l| l.trim_start().starts_with("File ")) {
         Some(line) if e.kind() != ErrorKind::Pending => {
             Error::new(e.kind(), format!("{} (recorded at {})", e.text(), line.trim()))
         }

@@ -3,7 +3,7 @@
 //! Nodes are numbered in program order, so the one with the highest number has received all its gradients: no counting of
 //! dependencies, no thread, no recursion.
 
-use crate::anomaly::{check, explain, is_anomaly_enabled};
+use crate::anomaly::{Inside, check, explain, is_anomaly_enabled};
 use crate::function::custom_edge;
 use crate::hooks;
 use crate::mode::GradGuard;
@@ -228,6 +228,12 @@ impl Engine {
                     }
                     if g.dtype() == t.dtype() { g } else { g.to_copy_with(Some(t.dtype()), None)? }
                 }
+                (None, Root::Tensor(t)) if t.numel() == 1 && t.dtype().is_complex() => {
+                    return Err(Error::runtime(format!(
+                        "grad can be implicitly created only for real scalar outputs but got {}",
+                        t.dtype()
+                    )));
+                }
                 (None, Root::Tensor(t)) if t.numel() == 1 => ones_like(t)?,
                 (None, Root::Tensor(_)) => {
                     return Err(Error::runtime("grad can be implicitly created only for scalar outputs"));
@@ -324,6 +330,7 @@ impl Engine {
                 node.hooks.run_pre(&mut grads)?;
             }
             let mut out = if anomaly {
+                let _inside = Inside::new(&node);
                 let checked = node.run(&grads, wanted, self.retain).and_then(|out| check(&node, &out).map(|()| out));
                 checked.map_err(|e| explain(&node, e))?
             } else {
@@ -365,7 +372,7 @@ impl Engine {
     fn leaf(&mut self, node: &Arc<Node>, leaf: &Tensor, grads: &mut Slots) -> Result<()> {
         let Some(mut g) = grads[0].take() else { return Ok(()) };
         for hook in hooks::leaf_pre(leaf) {
-            if let Some(new) = hook(&g)? {
+            if let Some(new) = hook(Some(&g))? {
                 g = new;
             }
         }

@@ -1,5 +1,6 @@
 //! Hooks on gradients of tensors and on nodes, and whatever else is rarely hung on a node.
 
+use crate::anomaly::Trace;
 use crate::node::{Node, locked};
 use crate::slot::{edge, is_leaf, requires_grad, state, state_mut};
 use oneflow_base::{Error, Result};
@@ -10,8 +11,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Sees a gradient on its way and may replace it.
-pub type Hook = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
+/// Sees a gradient on its way and may replace it. `None`: the node runs, but no gradient reached this output of it.
+pub type Hook = Arc<dyn Fn(Option<&Tensor>) -> Result<Option<Tensor>> + Send + Sync>;
 /// Sees a leaf after its gradient was accumulated.
 pub type PostHook = Arc<dyn Fn(&Tensor) -> Result<()> + Send + Sync>;
 
@@ -40,7 +41,7 @@ struct Registered {
     pre: Vec<(u64, NodePreHook)>,
     post: Vec<(u64, NodePostHook)>,
     payload: Option<Payload>,
-    trace: Option<Box<str>>,
+    trace: Option<Box<Trace>>,
 }
 
 #[derive(Default)]
@@ -64,9 +65,7 @@ impl NodeHooks {
             ),
         };
         for (nr, _, hook) in hooks {
-            if let Some(g) = &grads[nr as usize]
-                && let Some(new) = hook(g)?
-            {
+            if let Some(new) = hook(grads[nr as usize].as_ref())? {
                 grads[nr as usize] = Some(new);
             }
         }
@@ -102,7 +101,11 @@ impl NodeHooks {
 
     /// Hooks of the node itself, before it runs.
     pub fn run_pre(&self, grads: &mut [Option<Tensor>]) -> Result<()> {
-        for hook in self.list(|r| r.pre.iter().map(|(_, h)| h.clone()).collect()) {
+        // One at a time: a hook may take another one away.
+        let mut last = 0;
+        let next = |last| self.list(|r| r.pre.iter().find(|(id, _)| *id > last).cloned().into_iter().collect()).pop();
+        while let Some((id, hook)) = next(last) {
+            last = id;
             if let Some(new) = hook(grads)? {
                 replace(grads, new, "pre hook")?;
             }
@@ -124,12 +127,12 @@ impl NodeHooks {
         Ok(())
     }
 
-    pub fn set_trace(&self, text: String) {
-        self.add(|r| r.trace = Some(text.into()));
+    pub fn set_trace(&self, trace: Trace) {
+        self.add(|r| r.trace = Some(Box::new(trace)));
     }
 
-    pub fn trace(&self) -> Option<String> {
-        locked(&self.0).as_ref().and_then(|r| r.trace.as_deref().map(str::to_owned))
+    pub fn trace(&self) -> Option<Trace> {
+        locked(&self.0).as_ref().and_then(|r| r.trace.as_deref().cloned())
     }
 
     /// The tensor `id`, output `nr`, wants its gradient kept.

@@ -2,7 +2,7 @@
 
 use crate::node::{Kind, Node, OpNode, Saved, differentiable};
 use crate::saved::Kept;
-use crate::slot::{edge, is_leaf, link, requires_grad};
+use crate::slot::{edge, is_leaf, link, requires_grad, written_since};
 use crate::view;
 use oneflow_base::{Attrs, Error, Meta, Result};
 use oneflow_core::{Call, Dest, Grad, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer};
@@ -93,8 +93,9 @@ pub(crate) fn check_view(d: &Tensor) -> Result<()> {
 
 #[cold]
 fn view_in_place(d: &Tensor) -> Error {
-    if d.is_no_grad_view() {
-        let mode = if d.is_inference_view() { "inference" } else { "no_grad" };
+    // What a custom function returns was made without grad, too.
+    if d.is_no_grad_view() && !d.is_foreign_view() {
+        let mode = mode_of(d);
         return Error::runtime(format!(
             "A view was created in {mode} mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
         ));
@@ -110,6 +111,22 @@ fn view_in_place(d: &Tensor) -> Error {
         "Output {} of {maker} is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
         crate::output_nr(d)
     ))
+}
+
+fn mode_of(view: &Tensor) -> &'static str {
+    if view.is_inference_view() { "inference" } else { "no_grad" }
+}
+
+/// Refuses to say where a view comes from whose memory a recorded op wrote after the view was made outside of any record.
+pub fn check_history(view: &Tensor) -> Result<()> {
+    let Some(base) = view.base().filter(|_| view.is_no_grad_view() && !view.is_foreign_view()) else { return Ok(()) };
+    if !requires_grad(base) || !written_since(view) {
+        return Ok(());
+    }
+    let mode = mode_of(view);
+    Err(Error::runtime(format!(
+        "A view was created in {mode} mode and its base or another view of its base has been modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    )))
 }
 
 fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
@@ -148,7 +165,12 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     }
     redispatch(c, below, outs)?;
     for s in save {
-        if let Save::Out(i, mask) = *s
+        let out = match *s {
+            Save::Out(i, mask) => Some((i, mask)),
+            Save::OutIfArg(i, mask, arg) if c.bool(arg as usize) => Some((i, mask)),
+            _ => None,
+        };
+        if let Some((i, mask)) = out
             && wanted(needs, mask)
             && (i as usize) < outs.len()
         {

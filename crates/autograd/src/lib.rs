@@ -25,7 +25,7 @@ pub use hooks::{
     Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, leave_out_leaf_hooks, register_hook,
     register_post_accumulate_hook, remove_hook, retain_grad,
 };
-pub use layer::register;
+pub use layer::{check_history, register};
 pub use mode::{
     GradGuard, InferenceGuard, is_grad_enabled, is_inference_mode_enabled, set_grad_enabled, set_inference_mode,
 };

@@ -142,6 +142,11 @@ impl Node {
         Ok(None)
     }
 
+    /// The gradients of the inputs, given those of the outputs, outside of any backward.
+    pub fn call(self: &Arc<Node>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        self.run(grads, u64::MAX, true).map(SmallVec::into_vec)
+    }
+
     /// The gradients of the inputs, given those of the outputs. Those outside `wanted` (a bit for each input) may be left out.
     pub(crate) fn run(
         self: &Arc<Node>,

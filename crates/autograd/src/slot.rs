@@ -175,6 +175,12 @@ pub(crate) fn link(t: &Tensor, node: Arc<Node>, nr: u32) {
     drop(old);
 }
 
+/// Whether memory of the view was written since its place in the history was right.
+pub(crate) fn written_since(view: &Tensor) -> bool {
+    let version = view.with_slot(|s| state(s).filter(|s| s.node.is_some()).map(|s| s.version));
+    version.map_or_else(|| view.base().is_some_and(|b| !is_leaf(b)), |v| v != view.version())
+}
+
 /// The node that made this tensor; `None` for leaves.
 pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
     edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())

@@ -162,8 +162,8 @@ fn hooks_see_and_replace() {
     let x = leaf(&[1., 2.], &[2]);
     let y = x.mul(3.0).unwrap();
     oneflow_autograd::retain_grad(&y).unwrap();
-    oneflow_autograd::register_hook(&y, std::sync::Arc::new(|g| g.mul(10.0).map(Some))).unwrap();
-    let h = oneflow_autograd::register_hook(&x, std::sync::Arc::new(|g| g.add(1.0).map(Some))).unwrap();
+    oneflow_autograd::register_hook(&y, std::sync::Arc::new(|g| g.map(|g| g.mul(10.0)).transpose())).unwrap();
+    let h = oneflow_autograd::register_hook(&x, std::sync::Arc::new(|g| g.map(|g| g.add(1.0)).transpose())).unwrap();
     backward(&y.sum(None, false).unwrap());
     assert_eq!(grad(&x), [31., 31.]);
     assert_eq!(grad(&y), [10., 10.]);

@@ -24,6 +24,8 @@ pub enum Grad {
 pub enum Save {
     In(u8, u32),
     Out(u8, u32),
+    /// As `Out`, where the boolean argument of this position is true.
+    OutIfArg(u8, u32, u8),
     /// Every input from this one on (list inputs).
     InsFrom(u8, u32),
 }

@@ -25,6 +25,7 @@ mod table;
 mod tensor;
 mod warning;
 mod watch;
+mod writes;
 
 pub use bound::{BoundSample, Wanted};
 pub use call::{Call, Dest};
@@ -51,3 +52,4 @@ pub use table::{op_by_name, ops, overloads, register_ops};
 pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, set_py_hooks};
 pub use warning::{set_warn, warn};
 pub use watch::{Span, SpanKind, Watcher, is_watching, set_watcher, set_watching, watch_link, watch_span};
+pub use writes::{BeforeWrite, set_before_write};

@@ -6,6 +6,7 @@ use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
+use crate::writes::{before_write, written};
 use crate::{Call, Dest, Grad, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
 use crate::{Overlap, has_internal_overlap, overlap, overlaps};
 use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
@@ -23,6 +24,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
     }
     check_memory(c)?;
     check_reads_apart(c)?;
+    before_write(c)?;
     match c.op.kernel {
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
             let _guard = with_tls(local_only());
@@ -71,7 +73,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
         Err(e) => Err(e),
         Ok(()) => {
             if c.op.traits.has(Traits::MUTATES) {
-                bump_written(c);
+                written(c).for_each(Tensor::bump_version);
             }
             Ok(())
         }
@@ -211,23 +213,6 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             outs.clear();
             outs
         }),
-    }
-}
-
-fn bump_written(c: &Call<'_>) {
-    let mut i = 0;
-    let mut arg = 0;
-    for p in c.op.sig.params() {
-        let n = match p.ty {
-            crate::Ty::TensorList => c.list(i, arg).len(),
-            _ if p.is_input() => 1,
-            _ => 0,
-        };
-        if p.written {
-            c.ins[i..i + n].iter().flatten().for_each(|t| t.bump_version());
-        }
-        i += n;
-        arg += p.is_arg() as usize;
     }
 }
 

@@ -165,8 +165,11 @@ setters! {
         }
     };
     set_data = |py, _o, t, v| {
-        if v.is_null() || !is_tensor(v) {
-            let got = if v.is_null() { "nothing".to_owned() } else { value::type_name(py, v) };
+        if v.is_null() {
+            return Err(Error::runtime("data: a tensor's data can be replaced, but not deleted"));
+        }
+        if !is_tensor(v) {
+            let got = value::type_name(py, v);
             return Err(Error::type_(format!("Variable data has to be a tensor, but got {got}")));
         }
         match tensor_of(v) {

@@ -108,15 +108,16 @@ impl Callable {
     }
 
     /// Calls the hook with a tensor; what it returns replaces a gradient.
-    fn call(&self, g: &Tensor) -> Result<Option<Tensor>> {
+    fn call(&self, g: Option<&Tensor>) -> Result<Option<Tensor>> {
         gate::attach(|py| {
             let Some(f) = self.get(py).pend(py)? else { return Ok(None) };
-            let result = f.call1((bound(py, g.clone()).pend(py)?,)).pend(py)?;
+            let given = g.map(|g| bound(py, g.clone())).transpose().pend(py)?;
+            let result = f.call1((given,)).pend(py)?;
             if result.is_none() {
                 return Ok(None);
             }
             match get(&result) {
-                Some(t) if t.sizes() != g.sizes() => {
+                Some(t) if g.is_some_and(|g| t.sizes() != g.sizes()) => {
                     let name = f.getattr("__name__").map_or_else(|_| f.to_string(), |name| name.to_string());
                     Err(Error::runtime(format!("hook '{name}' has changed the size of value")))
                 }
@@ -212,7 +213,7 @@ pub fn register_hook(tensor: &Bound<'_, PyAny>, hook: Bound<'_, PyAny>, after: b
     };
     let handle = run(|| {
         if after {
-            ag::register_post_accumulate_hook(t, Arc::new(move |t| f.call(t).map(|_| ())))
+            ag::register_post_accumulate_hook(t, Arc::new(move |t| f.call(Some(t)).map(|_| ())))
         } else {
             ag::register_hook(t, Arc::new(move |g| f.call(g)))
         }
@@ -317,6 +318,17 @@ impl PyNode {
             Some(t) => bound(py, t.clone()),
             None => Err(PyAttributeError::new_err(format!("'{}' object has no attribute 'variable'", self.0.name()))),
         }
+    }
+    /// The gradients of the inputs, given those of the outputs; hooks do not run, and what is kept stays.
+    #[pyo3(signature = (*grads))]
+    fn __call__<'py>(&self, py: Python<'py>, grads: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        if grads.len() != self.0.n_outputs() {
+            let text = format!("expected {} arguments, got {} instead", self.0.n_outputs(), grads.len());
+            return Err(PyTypeError::new_err(text));
+        }
+        let grads = optional_tensors(grads.as_any(), "gradients")?;
+        let made = gradient_objects(py, &run(|| self.0.call(&grads))?)?;
+        if made.len() == 1 { made.get_item(0) } else { Ok(made.into_any()) }
     }
     /// Anything the user wants to keep with the node.
     #[getter]
@@ -525,6 +537,7 @@ fn _run_backward<'py>(
 pub unsafe fn grad_fn(py: Python<'_>, slf: *mut PyObject) -> Result<Option<*mut PyObject>> {
     // SAFETY: the caller's promise.
     let t = unsafe { self_tensor(slf)? };
+    ag::check_history(t)?;
     ag::grad_fn(t).map(|n| Ok(node_object(py, n).pend(py)?.into_ptr())).transpose()
 }
 
@@ -561,6 +574,17 @@ fn unpacked(py: Python<'_>, unpack: &Shared, packed: &Shared) -> Result<Tensor> 
             crate::value::type_name(py, result.as_ptr())
         ))
     })
+}
+
+/// `listener` is called with each tensor that an op of this thread is about to write; None ends that.
+#[pyfunction]
+fn _set_before_write(listener: Option<Bound<'_, PyAny>>) {
+    oneflow_core::set_before_write(listener.map(|f| {
+        let f = Shared::new(f);
+        Arc::new(move |t: &Tensor| {
+            gate::attach(|py| f.bind(py).call1((bound(py, t.shallow()).pend(py)?,)).pend(py).map(drop))
+        }) as oneflow_core::BeforeWrite
+    }));
 }
 
 #[pyfunction]
@@ -664,6 +688,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_kernels::set_notice(warn);
     private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
     private.setattr("_push_saved_hooks", wrap_pyfunction!(_push_saved_hooks, private)?)?;
+    private.setattr("_set_before_write", wrap_pyfunction!(_set_before_write, private)?)?;
     private.setattr("_pop_saved_hooks", wrap_pyfunction!(_pop_saved_hooks, private)?)?;
     private.setattr("_refuse_saved_hooks", wrap_pyfunction!(_refuse_saved_hooks, private)?)?;
     private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;

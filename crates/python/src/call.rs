@@ -169,7 +169,12 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
     } else if !frame.out.is_null() {
         // SAFETY: the object is an argument of the call.
         let dest = unsafe { out_tensors(o, frame.out)? };
-        dest.iter().try_for_each(|d| oneflow_autograd::check_inference_write(d))?;
+        // What is recorded takes no `out=` at all, which is said first.
+        if !(oneflow_autograd::is_grad_enabled()
+            && frame.ins.iter().flatten().any(|t| oneflow_autograd::requires_grad(t)))
+        {
+            dest.iter().try_for_each(|d| oneflow_autograd::check_inference_write(d))?;
+        }
         if let (Some(made_as), [out]) = (o.made_as, &dest[..]) {
             make_like_out(o, made_as, out, &mut frame.args)?;
         }

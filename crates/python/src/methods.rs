@@ -400,6 +400,9 @@ unsafe fn backward(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut Py
             Some(r) => flag(py, "backward", "retain_graph", r, create)?,
             None => create,
         };
+        if create {
+            py.import("oneflow.autograd._engine").pend(py)?.call_method1("_warn_of_cycle", (2,)).pend(py)?;
+        }
         let inputs = given(inputs).map(|i| Bound::from_borrowed_ptr(py, i));
         autograd::backward(py, self_tensor(o)?, gradient, retain, create, inputs)?;
         Ok(none())

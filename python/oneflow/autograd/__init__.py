@@ -47,6 +47,8 @@ _lazy = _LazyNames(__name__, ("functional", "profiler"))
 
 
 def __getattr__(name: str) -> Any:
+    if name == "kineto_available":  # PyTorch has it in both places.
+        return _lazy.find("profiler").kineto_available
     return _lazy.find(name)
 
 

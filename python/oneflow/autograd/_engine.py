@@ -31,6 +31,10 @@ def _initial_gradients(outputs: Sequence[Any], gradients: Any) -> list[Tensor | 
         elif output.requires_grad:
             if output.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if output.is_complex():
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+                )
             gradient = oneflow.ones_like(output)
         result.append(gradient)
     return result
@@ -82,8 +86,8 @@ def backward(
 _warned_of_cycle = False
 
 
-def _warn_of_cycle() -> None:
-    """Once, unless warnings are always wanted."""
+def _warn_of_cycle(stacklevel: int = 3) -> None:
+    """Once, unless warnings are always wanted. ``Tensor.backward`` calls it as well."""
     global _warned_of_cycle
     if _warned_of_cycle and not oneflow.is_warn_always_enabled():
         return
@@ -93,7 +97,7 @@ def _warn_of_cycle() -> None:
         "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
         "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
         "the cycle and avoid the leak.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 

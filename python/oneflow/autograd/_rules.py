@@ -73,13 +73,15 @@ def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
 
         body["setup_context"] = staticmethod(setup_context)
     transposed: Any = type(cls.__name__, (cls,), body)
+    # Read first: forward may write its inputs.
+    directions = [_direction(x) for x in args]
     output = transposed.apply(*args)
     (ctx,) = contexts
     with oneflow.enable_grad():
-        directions = [_direction(x) for x in args]
+        given = [_materialized(x, None if d is None else d.clone()) for x, d in zip(args, directions, strict=True)]
         ctx._in_forward_mode(True)
         try:
-            found = cls.jvp(ctx, *map(_materialized, args, directions))
+            found = cls.jvp(ctx, *given)
         finally:
             ctx._in_forward_mode(False)
     tangents = found if isinstance(found, tuple) else (found,)
@@ -94,8 +96,40 @@ def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
             raise RuntimeError(
                 f"{cls.__name__}.jvp: tangent {i} has shape {list(t.shape)}, its output has shape {list(y.shape)}"
             )
+        if isinstance(y, Tensor):
+            _check_tangent(t, y, args, given, i)
     ctx._linear = (directions, tangents)
     return output
+
+
+def _check_tangent(t: Tensor | None, y: Tensor, args: Any, given: list[Tensor | None], i: int) -> None:
+    """A tangent must relate to those of the inputs as its output relates to them: written in place, or a view."""
+    if not y.requires_grad:
+        if t is not None:
+            raise RuntimeError(
+                f"A custom Function's jvp is returning a tangent for output {i}, which is not differentiable. "
+                "You should return None at that position instead."
+            )
+        return
+    for x, direction in zip(args, given, strict=True):
+        if not isinstance(x, Tensor) or direction is None:
+            continue
+        if y is x:
+            if t is not direction:
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                    "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+                )
+            return
+        if y._base is None or not (y._base is x or y._base is x._base):
+            continue
+        text = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
+        if t is None or t._base is None:
+            raise RuntimeError(f"{text}.")
+        if not (t._base is direction or t._base is direction._base):
+            what = "of the given input's tangent" if x._base is None else "of the same base as the given tangent"
+            raise RuntimeError(f"{text} {what}.")
+        return
 
 
 def _materialized(x: Any, direction: Tensor | None) -> Tensor | None:

@@ -51,6 +51,13 @@ def _is_open() -> bool:
     return _level.duals is not None
 
 
+def __getattr__(name: str) -> int:
+    # A thread's own: the name is read where PyTorch keeps a number.
+    if name == "_current_level":
+        return 0 if _is_open() else -1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def enter_dual_level() -> int:
     """Begin a level: dual tensors made from here on belong to it.
 

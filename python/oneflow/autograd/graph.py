@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
+import oneflow
 from oneflow import _oneflow
 from oneflow._oneflow import FunctionCtx, Tensor
 
@@ -157,22 +159,101 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         _C._refuse_saved_hooks(was)
 
 
+class _Saved:
+    """Stands in a node for a tensor that was saved."""
+
+    __slots__ = ("__weakref__",)
+
+
+_Key = tuple[int, int, Any, tuple[int, ...], tuple[int, ...]]
+
+
 class _Copies:
+    """What was saved inside :func:`allow_mutation_on_saved_tensors`, and the copies of what was written since.
+
+    All of it is held by the nodes that saved it: what no node needs any more is neither kept nor copied.
+    """
+
+    def __init__(self) -> None:
+        self.original: weakref.WeakKeyDictionary[_Saved, Tensor] = weakref.WeakKeyDictionary()
+        self.cloned: weakref.WeakKeyDictionary[_Saved, Tensor] = weakref.WeakKeyDictionary()
+        self.tid_to_weakhandle: weakref.WeakValueDictionary[_Key, _Saved] = weakref.WeakValueDictionary()
+        self.by_storage: dict[int, weakref.WeakSet[_Saved]] = {}
+        self.is_open = True
+
+    def pack(self, tensor: Tensor) -> _Saved:
+        memory = tensor.untyped_storage().data_ptr()
+        key = (tensor.data_ptr(), tensor._version, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        saved = self.tid_to_weakhandle.get(key)
+        if saved is None:
+            saved = self.tid_to_weakhandle[key] = _Saved()
+            self.original[saved] = tensor.detach()
+            self.by_storage.setdefault(memory, weakref.WeakSet()).add(saved)
+        return saved
+
+    def unpack(self, saved: _Saved) -> Tensor:
+        if not self.is_open:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context "
+                "in which the graph was originally recorded."
+            )
+        copy = self.cloned.get(saved)
+        return self.original[saved] if copy is None else copy
+
+    def before_write(self, tensor: Tensor) -> None:
+        if not self.by_storage:
+            return
+        for saved in list(self.by_storage.pop(tensor.untyped_storage().data_ptr(), ())):
+            original = self.original.pop(saved, None)
+            if original is not None:
+                with oneflow.no_grad():
+                    self.cloned[saved] = original.clone()
+
     def clear(self) -> None:
-        """Nothing is kept here: every saved tensor has its own copy."""
+        """Forget everything: no backward of what was recorded is possible afterwards."""
+        self.original.clear()
+        self.cloned.clear()
+        self.tid_to_weakhandle.clear()
+        self.by_storage.clear()
+
+
+_allowing = threading.local()
 
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_Copies, None, None]:
-    """Inside, what is saved for backward is copied, so that tensors may be written afterwards.
+    """Inside, tensors that are saved for backward may be written: they are copied before the first write.
+
+    The backward has to run inside, too. Only writes by the thread that entered are seen.
+
+    Raises:
+        RuntimeError: inside another such context.
+        AssertionError: a backward outside of the context in which the graph was recorded.
 
     Example::
 
         >>> with oneflow.autograd.graph.allow_mutation_on_saved_tensors():
-        ...     y = oneflow.ones(1, requires_grad=True).exp()
+        ...     x = oneflow.ones(1, requires_grad=True)
+        ...     y = x.clone()
+        ...     z = y**2
+        ...     _ = y.sin_()
+        ...     z.backward()
+        >>> x.grad
+        tensor([2.])
     """
-    with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
-        yield _Copies()
+    if getattr(_allowing, "inside", False):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    copies = _Copies()
+    with saved_tensors_hooks(copies.pack, copies.unpack):
+        _allowing.inside = True
+        _C._set_before_write(copies.before_write)
+        try:
+            yield copies
+        finally:
+            _C._set_before_write(None)
+            _allowing.inside = False
+            copies.is_open = False
+            copies.clear()
 
 
 class _Handles:

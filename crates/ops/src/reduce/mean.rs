@@ -165,7 +165,7 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::In(0, 1), Save::OutIfArg(0, 1, 3)],
         fix: Fix::None,
         f: |c, out| {
             out.set(0, || {
