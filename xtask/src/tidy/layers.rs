@@ -30,6 +30,7 @@ const ORDER: &[&str] = &[
     "oneflow-global",
     "oneflow-runtime",
     "oneflow-data",
+    "oneflow-embedding",
     "oneflow-graph",
     "oneflow-python",
 ];

@@ -1,0 +1,327 @@
+//! What makes a store last: opening, epochs, snapshots, and the collection of superseded records.
+//!
+//! An epoch is a manifest with its name. Segments that any manifest names are never changed before their known end, and not
+//! removed; so a store that died at any step opens as its last epoch.
+
+use crate::config::{Config, Options};
+use crate::folder::Folder;
+use crate::index::Index;
+use crate::log::{HEADER, Place, Segment, segment_name};
+use crate::manifest::{self, Head, Manifest};
+use crate::places::Places;
+use crate::queues::{DEAD, DIRTY};
+use crate::store::Store;
+use oneflow_base::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+const SNAPSHOTS: &str = "snapshots";
+const SUFFIX: &str = ".manifest";
+/// Superseded records that are not worth collecting.
+const SLACK: u64 = 256;
+/// Records that collection reads at once.
+const MOVE: u32 = 1 << 10;
+
+fn epoch_name(epoch: u64) -> String {
+    format!("epoch-{epoch:012}{SUFFIX}")
+}
+
+fn epoch_of(name: &str) -> Option<u64> {
+    name.strip_prefix("epoch-")?.strip_suffix(SUFFIX)?.parse().ok()
+}
+
+fn snapshot_file(name: &str) -> Result<String> {
+    let is_plain = !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
+    match is_plain {
+        true => Ok(format!("{SNAPSHOTS}/{name}{SUFFIX}")),
+        false => Err(Error::value(format!("embedding: a snapshot's name is a plain file name, got {name:?}"))),
+    }
+}
+
+impl Store {
+    /// Opens a store as its last epoch was, or makes an empty one.
+    pub fn open(path: &Path, config: Config, options: &Options) -> Result<Store> {
+        config.check()?;
+        let folder = Arc::new(Folder::open(path, options.faults.clone())?);
+        folder.make_folder(SNAPSHOTS)?;
+        let names = folder.names("")?;
+        let newest = names.iter().filter_map(|n| epoch_of(n)).max();
+        let last = newest.map(|e| manifest::read(&folder, &epoch_name(e))).transpose()?;
+
+        let (mut pins, mut of_snapshots) = (BTreeMap::new(), BTreeMap::new());
+        // A damaged snapshot may need any segment that is there.
+        let mut any_damaged = false;
+        for name in folder.names(SNAPSHOTS)? {
+            let file = format!("{SNAPSHOTS}/{name}");
+            if !name.ends_with(SUFFIX) {
+                if name.ends_with(".tmp") {
+                    // Was never finished; if it cannot be removed now, it is next time.
+                    let _ = folder.remove(&file);
+                }
+                continue;
+            }
+            match manifest::read(&folder, &file) {
+                Ok(m) => {
+                    let known = |s: &(u32, u32)| (s.0, Segment { n_records: s.1, n_live: 0 });
+                    of_snapshots.extend(m.head.segments.iter().map(known));
+                    pins.insert(file, m.head.segments.iter().map(|s| s.0).collect::<BTreeSet<_>>());
+                }
+                Err(_) => any_damaged = true,
+            }
+        }
+        if let Some(last) = &last {
+            config.expect(&last.head.config)?;
+            pins.insert(epoch_name(last.head.epoch), last.head.segments.iter().map(|s| s.0).collect());
+        }
+        let numbers = names.iter().filter_map(|n| n.strip_suffix(".rows")?.parse::<u32>().ok());
+        let next = numbers.clone().chain(pins.values().flatten().copied()).max().map_or(0, |n| n.saturating_add(1));
+
+        let mut store = Store::new(config, options, folder, next)?;
+        store.pins = pins;
+        store.log.segments = of_snapshots;
+        store.keep_below = if any_damaged { next } else { 0 };
+        if let Some(last) = last {
+            store.epoch = last.head.epoch;
+            store.become_epoch(&last)?;
+        }
+        store.sweep(&names);
+        Ok(store)
+    }
+
+    /// Removes what no manifest needs: files of steps that were cut short.
+    fn sweep(&mut self, names: &[String]) {
+        for name in names {
+            let segment = name.strip_suffix(".rows").and_then(|n| n.parse::<u32>().ok());
+            let is_needed = match (segment, epoch_of(name)) {
+                (Some(s), _) => s < self.keep_below || self.is_pinned(s),
+                (_, Some(e)) => e == self.epoch,
+                _ => !name.ends_with(".tmp"),
+            };
+            if !is_needed {
+                // Nothing depends on it: it is tried again at the next opening.
+                let _ = self.folder.remove(name);
+            }
+        }
+    }
+
+    fn is_pinned(&self, segment: u32) -> bool {
+        segment < self.keep_below || self.pins.values().any(|p| p.contains(&segment))
+    }
+
+    /// Takes over the rows of a manifest, which is checked whole before anything changes.
+    fn become_epoch(&mut self, from: &Manifest) -> Result<()> {
+        let damaged = |what: String| Error::runtime(format!("embedding: the manifest of the rows is damaged: {what}"));
+        let mut segments: BTreeMap<u32, Segment> = BTreeMap::new();
+        for &(s, n_records) in &from.head.segments {
+            let needed = n_records as u64 * self.log.record_bytes() as u64;
+            let found = self.folder.size(&segment_name(s))?;
+            if found < needed {
+                return Err(Error::runtime(format!(
+                    "embedding: {} is torn: it has {found} bytes, of which {needed} are needed",
+                    self.folder.file(&segment_name(s)).display()
+                )));
+            }
+            segments.insert(s, Segment { n_records, n_live: 0 });
+        }
+        let mut places = Places::new();
+        let n_tables = self.config.tables.len() as u32;
+        for (id, place) in from.entries() {
+            let segment = segments.get_mut(&place.segment());
+            let Some(segment) = segment.filter(|s| place.record() < s.n_records && place.table() < n_tables) else {
+                return Err(damaged(format!("the row {id} lies in no segment")));
+            };
+            if places.find(crate::batch::Key { table: place.table(), id }).is_some() {
+                return Err(damaged(format!("the row {id} stands in it twice")));
+            }
+            segment.n_live += 1;
+            places.insert(id, place);
+        }
+        // Segments that only the rows until now used stay known, for as long as a manifest needs their files.
+        self.log.seal()?;
+        for (s, old) in &self.log.segments {
+            segments.entry(*s).or_insert(Segment { n_live: 0, ..*old });
+        }
+        self.log.segments = segments;
+        self.n_rows = places.len();
+        self.places = places;
+        self.index = Index::new();
+        self.rows.clear();
+        self.queues.clear();
+        Ok(())
+    }
+
+    /// Makes the store as it is now last: from here on it opens like this. Gives the number of the epoch.
+    pub fn commit(&mut self) -> Result<u64> {
+        for slot in 0..self.rows.flags.len() as u32 {
+            if self.rows.flags[slot as usize] & (DIRTY | DEAD) == DIRTY {
+                self.save(slot)?;
+            }
+        }
+        // What this manifest frees of the last one, it frees at once.
+        self.collect(|store, s| {
+            let by_snapshot = |(name, p): (&String, &BTreeSet<u32>)| epoch_of(name).is_none() && p.contains(&s);
+            s < store.keep_below || store.pins.iter().any(by_snapshot)
+        })?;
+        self.log.sync()?;
+        let head = self.head(self.epoch + 1);
+        let name = epoch_name(head.epoch);
+        self.write_manifest(&name, &head)?;
+        let old = epoch_name(self.epoch);
+        self.epoch = head.epoch;
+        if self.pins.remove(&old).is_some() {
+            // The newest counts; an older one that stays is removed at the next opening.
+            let _ = self.folder.remove(&old);
+        }
+        self.remove_dead();
+        if let Some(s) = self.log.active() {
+            // Records that come now can be collected before the next epoch only if they lie in a segment of their own.
+            let n = self.log.segments.get(&s).map_or(0, |s| s.n_records as u64);
+            if n >= SLACK.max(self.n_rows as u64 / 16) {
+                self.log.seal()?;
+            }
+        }
+        Ok(self.epoch)
+    }
+
+    fn head(&self, epoch: u64) -> Head {
+        let used = self.log.segments.iter().filter(|(_, s)| s.n_live > 0);
+        Head { epoch, config: self.config.clone(), segments: used.map(|(n, s)| (*n, s.n_records)).collect() }
+    }
+
+    fn write_manifest(&mut self, name: &str, head: &Head) -> Result<()> {
+        // First: where the last step of writing it fails, it may have its name.
+        self.pins.insert(name.to_string(), head.segments.iter().map(|s| s.0).collect());
+        let entries = self.places.iter().map(|(key, place)| (key.id, place));
+        manifest::write(&self.folder, name, head, self.places.len(), entries)
+    }
+
+    /// Commits, and keeps this epoch under a name until `remove_snapshot`. Copies no row.
+    pub fn save_snapshot(&mut self, name: &str) -> Result<()> {
+        let file = snapshot_file(name)?;
+        self.commit()?;
+        let head = self.head(self.epoch);
+        self.write_manifest(&file, &head)
+    }
+
+    /// Takes over the rows of a snapshot, and commits that.
+    pub fn load_snapshot(&mut self, name: &str) -> Result<()> {
+        let file = snapshot_file(name)?;
+        if !self.folder.file(&file).exists() {
+            let known = self.snapshots()?;
+            return Err(Error::value(format!("embedding: there is no snapshot {name:?}; there are {known:?}")));
+        }
+        let snapshot = manifest::read(&self.folder, &file)?;
+        self.config.expect(&snapshot.head.config)?;
+        self.become_epoch(&snapshot)?;
+        self.commit()?;
+        Ok(())
+    }
+
+    /// Names of the snapshots.
+    pub fn snapshots(&self) -> Result<Vec<String>> {
+        let names = self.folder.names(SNAPSHOTS)?;
+        Ok(names.iter().filter_map(|n| n.strip_suffix(SUFFIX).map(str::to_string)).collect())
+    }
+
+    /// Forgets a snapshot; what only it needed leaves the disk.
+    pub fn remove_snapshot(&mut self, name: &str) -> Result<()> {
+        let file = snapshot_file(name)?;
+        self.folder.remove(&file)?;
+        self.pins.remove(&file);
+        self.remove_dead();
+        Ok(())
+    }
+
+    /// Reads every record that is in use and checks it; gives how many there are.
+    pub fn verify(&mut self) -> Result<usize> {
+        let all: Vec<(u64, Place)> =
+            self.places.iter().map(|(key, place)| (key.id, place)).filter(|e| !e.1.is_nowhere()).collect();
+        for part in all.chunks(MOVE as usize) {
+            let (ids, places): (Vec<u64>, Vec<Place>) = part.iter().copied().unzip();
+            self.log.read(&self.readers, &places, &ids)?;
+        }
+        Ok(all.len())
+    }
+
+    fn remove_dead(&mut self) {
+        let active = self.log.active();
+        let dead = self.log.segments.iter().filter(|(n, s)| s.n_live == 0 && Some(**n) != active);
+        let dead: Vec<u32> = dead.map(|(n, _)| *n).filter(|n| !self.is_pinned(*n)).collect();
+        dead.into_iter().for_each(|n| self.log.remove(n));
+    }
+
+    /// Keeps the disk below twice what lives, as far as no manifest needs more.
+    pub(crate) fn bound_disk(&mut self) -> Result<()> {
+        if self.log.n_changes < self.looked_at + SLACK / 2 {
+            return Ok(());
+        }
+        self.looked_at = self.log.n_changes;
+        let (mut n_records, mut n_live) = (0, 0);
+        for s in self.log.segments.values() {
+            n_records += s.n_records as u64;
+            n_live += s.n_live as u64;
+        }
+        // Without pins this is what `collect` asks; with them it may find nothing to do.
+        if n_records <= 2 * n_live + SLACK {
+            return Ok(());
+        }
+        self.collect(|store, s| store.is_pinned(s))
+    }
+
+    /// Moves what lives out of the segments that hold least of it, until the segments that are not kept hold at most twice
+    /// what lives in them.
+    fn collect(&mut self, is_kept: impl Fn(&Store, u32) -> bool) -> Result<()> {
+        let kept: HashSet<u32> = self.log.segments.keys().copied().filter(|s| is_kept(self, *s)).collect();
+        let is_empty = |s: &Segment| s.n_live == 0 && s.n_records as u64 > SLACK;
+        if self.log.active().and_then(|s| self.log.segments.get(&s)).is_some_and(is_empty) {
+            self.log.seal()?;
+        }
+        loop {
+            self.remove_dead();
+            // A segment where nothing lives has been removed, or waits for the next manifest.
+            let of_use = |(n, s): &(&u32, &Segment)| s.n_live > 0 && !kept.contains(n) && !self.log.damaged.contains(n);
+            let free = || self.log.segments.iter().filter(of_use);
+            let n_records: u64 = free().map(|(_, s)| s.n_records as u64).sum();
+            let n_live: u64 = free().map(|(_, s)| s.n_live as u64).sum();
+            if n_records <= 2 * n_live + SLACK {
+                return Ok(());
+            }
+            let share = |s: &Segment| s.n_live as f64 / s.n_records.max(1) as f64;
+            let emptiest = free().filter(|(_, s)| share(s) <= 0.5);
+            let Some(victim) = emptiest.min_by(|a, b| share(a.1).total_cmp(&share(b.1))).map(|(n, _)| *n) else {
+                return Ok(());
+            };
+            if self.log.active() == Some(victim) {
+                self.log.seal()?;
+            }
+            self.move_out(victim)?;
+        }
+    }
+
+    /// Appends the living records of a segment to the log again.
+    fn move_out(&mut self, segment: u32) -> Result<()> {
+        let n = self.log.segments.get(&segment).map_or(0, |s| s.n_records);
+        let width = HEADER + self.config.width();
+        for first in (0..n).step_by(MOVE as usize) {
+            let rows = self.log.read_range(&self.readers, segment, first..n.min(first + MOVE))?;
+            for (i, row) in rows.iter().enumerate().filter_map(|(i, r)| r.as_ref().map(|r| (i, r))) {
+                debug_assert_eq!(row.len(), width);
+                let key = crate::batch::Key { table: row[2], id: row[0] as u64 | (row[1] as u64) << 32 };
+                let Some(entry) = self.places.find(key) else { continue };
+                if self.places.get(entry) != Place::new(segment, first + i as u32, key.table) {
+                    continue;
+                }
+                let place = self.log.append(row)?;
+                self.log.forget(self.places.get(entry));
+                self.places.set(entry, place);
+                self.counts.moved += 1;
+            }
+        }
+        if self.log.segments.get(&segment).is_some_and(|s| s.n_live > 0) {
+            // Records that live and cannot be read: they are named when somebody asks for them.
+            self.log.damaged.insert(segment);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! A hash index in cache lines: 12 one-byte tags and 12 numbers a bucket, and how many keys had to go on to the next one.
+//!
+//! Holds numbers of rows, no keys: the caller compares those. A lookup that finds nothing reads one line, mostly.
+
+/// Entries a bucket.
+const WAYS: usize = 12;
+const FULL: u32 = (1 << WAYS) - 1;
+/// A count that is no longer known, and so never falls.
+const SATURATED: u8 = u8::MAX;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// 0 where there is no entry.
+    tags: [u8; WAYS],
+    /// Keys that found this bucket full, when they came.
+    n_passed: u8,
+    unused: [u8; 3],
+    numbers: [u32; WAYS],
+}
+
+const EMPTY: Bucket = Bucket { tags: [0; WAYS], n_passed: 0, unused: [0; 3], numbers: [0; WAYS] };
+
+impl Bucket {
+    /// Bits of the entries with this tag.
+    #[inline(always)]
+    fn matching(&self, tag: u8) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi32, _mm_set1_epi8};
+            let word =
+                |i: usize| i32::from_le_bytes([self.tags[i], self.tags[i + 1], self.tags[i + 2], self.tags[i + 3]]);
+            // SAFETY: every x86-64 processor has SSE2, and no memory is touched.
+            let mask = unsafe {
+                let tags = _mm_set_epi32(0, word(8), word(4), word(0));
+                _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
+            };
+            mask as u32 & FULL
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            (0..WAYS).fold(0, |bits, w| bits | ((self.tags[w] == tag) as u32) << w)
+        }
+    }
+}
+
+/// Asks for a line of memory that is read soon.
+#[inline(always)]
+pub fn prefetch<T>(line: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of a live reference; it reads nothing that the program sees.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+#[inline(always)]
+fn tag_of(hash: u64) -> u8 {
+    ((hash >> 56) as u8).max(1)
+}
+
+pub struct Index {
+    buckets: Vec<Bucket>,
+    len: usize,
+}
+
+impl Index {
+    pub fn new() -> Index {
+        Index { buckets: vec![EMPTY; 1], len: 0 }
+    }
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    pub fn bytes(&self) -> usize {
+        self.buckets.len() * size_of::<Bucket>()
+    }
+
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> usize {
+        // The number of buckets is a power of two.
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(&self.buckets[self.bucket_of(hash)]);
+    }
+
+    /// The number of the key that `is_it` knows.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let (mut b, tag) = (self.bucket_of(hash), tag_of(hash));
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[b];
+            let mut bits = bucket.matching(tag);
+            while bits != 0 {
+                let number = bucket.numbers[bits.trailing_zeros() as usize];
+                if is_it(number) {
+                    return Some(number);
+                }
+                bits &= bits - 1;
+            }
+            if bucket.n_passed == 0 {
+                return None;
+            }
+            b = (b + 1) & (self.buckets.len() - 1);
+        }
+        None
+    }
+
+    /// Adds a key that is not there. `hash_of` gives the hash of numbers that are.
+    pub fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
+        // Five sixths full: beyond, keys pass on through many buckets.
+        if self.len >= self.buckets.len() * (WAYS - 2) {
+            let old = std::mem::take(&mut self.buckets);
+            self.buckets = vec![EMPTY; old.len() * 2];
+            for bucket in &old {
+                for w in (0..WAYS).filter(|w| bucket.tags[*w] != 0) {
+                    self.place(hash_of(bucket.numbers[w]), bucket.numbers[w]);
+                }
+            }
+        }
+        self.place(hash, number);
+        self.len += 1;
+    }
+
+    fn place(&mut self, hash: u64, number: u32) {
+        let mask = self.buckets.len() - 1;
+        let mut b = self.bucket_of(hash);
+        // Ends: the table is never full.
+        loop {
+            let bucket = &mut self.buckets[b];
+            let free = bucket.matching(0);
+            if free != 0 {
+                let w = free.trailing_zeros() as usize;
+                bucket.tags[w] = tag_of(hash);
+                bucket.numbers[w] = number;
+                return;
+            }
+            bucket.n_passed = bucket.n_passed.saturating_add(1);
+            b = (b + 1) & mask;
+        }
+    }
+
+    /// Removes the entry of this number; false if it is not there.
+    pub fn remove(&mut self, hash: u64, number: u32) -> bool {
+        let mask = self.buckets.len() - 1;
+        let (first, tag) = (self.bucket_of(hash), tag_of(hash));
+        for n in 0..self.buckets.len() {
+            let b = (first + n) & mask;
+            let bucket = &mut self.buckets[b];
+            let bits = bucket.matching(tag);
+            let found = (0..WAYS).find(|w| bits >> w & 1 == 1 && bucket.numbers[*w] == number);
+            if let Some(w) = found {
+                bucket.tags[w] = 0;
+                self.len -= 1;
+                for k in 0..n {
+                    let passed = &mut self.buckets[(first + k) & mask].n_passed;
+                    if *passed != SATURATED {
+                        *passed -= 1;
+                    }
+                }
+                return true;
+            }
+            if bucket.n_passed == 0 {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::mix;
+    use std::collections::HashSet;
+
+    #[test]
+    fn random_programs_agree_with_a_set() {
+        for spread in [1u64, 8, 1 << 20] {
+            // A narrow spread gives keys of equal hashes, which overflow into many buckets.
+            let hash_of = |n: u32| mix(n as u64 % spread);
+            let (mut index, mut set, mut x) = (Index::new(), HashSet::new(), 5u64);
+            for _ in 0..20_000 {
+                x = mix(x + 1);
+                let n = (x >> 8) as u32 % 600;
+                match (x % 3, set.contains(&n)) {
+                    (0, true) => {
+                        assert!(index.remove(hash_of(n), n));
+                        set.remove(&n);
+                    }
+                    (0, false) => assert!(!index.remove(hash_of(n), n)),
+                    (_, false) => {
+                        index.insert(hash_of(n), n, hash_of);
+                        set.insert(n);
+                    }
+                    (_, true) => assert_eq!(index.find(hash_of(n), |m| m == n), Some(n)),
+                }
+                assert_eq!(index.len(), set.len());
+            }
+            for n in 0..600 {
+                assert_eq!(index.find(hash_of(n), |m| m == n).is_some(), set.contains(&n));
+            }
+        }
+    }
+}

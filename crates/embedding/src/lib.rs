@@ -1,0 +1,34 @@
+//! A store of embedding rows by key: rows in use in memory, all others in segment files, both within a budget.
+//!
+//! Knows no tensor, no gradient graph and no process group: ids and numbers come and go as slices. One process owns a folder;
+//! one caller at a time uses a store.
+//!
+//! - `Store` (`store.rs`) looks up, updates, writes and removes batches of rows. `epochs.rs` is its part that makes them last.
+//! - A row is its key, the step and number of its updates, its weights and its optimizer state, contiguous (`rows.rs`).
+//!   `index.rs` finds it, `queues.rs` chooses which rows leave memory.
+//! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once, and `folder.rs` is the only
+//!   file that touches the file system, so that tests make any of its steps fail.
+//! - `manifest.rs` is the format of an epoch: which record is whose. A store that is opened again is as its last epoch was.
+//! - `rules.rs` holds the optimizers, `initial.rs` the values of rows that nobody has updated.
+
+mod batch;
+mod config;
+mod epochs;
+mod folder;
+mod index;
+mod initial;
+mod log;
+mod manifest;
+mod places;
+mod queues;
+mod readers;
+mod rows;
+mod rules;
+mod store;
+
+pub use batch::{Batch, Key};
+pub use config::{Config, Options};
+pub use folder::{Faults, Op, Verdict};
+pub use initial::Initializer;
+pub use rules::{Rule, Step};
+pub use store::{Stats, Store};

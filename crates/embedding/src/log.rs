@@ -1,0 +1,289 @@
+//! Segment files of records of one size. Only the newest grows; what is superseded or removed leaves with its segment.
+//!
+//! Knows no keys: the store says which records live. A record is 24 bytes of header, whose last word is the checksum of all
+//! else and of the record's own place, and then the numbers of a row.
+
+use crate::folder::Folder;
+use crate::readers::{Read, Readers};
+use oneflow_base::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Words of a record before its numbers: id (2), table, step, frequency, checksum.
+pub const HEADER: usize = 6;
+/// Position of the checksum in the header; in memory it holds where the row lies on disk.
+pub const CHECKSUM: usize = 5;
+
+/// Where a record is: 32 bits of segment, 20 of record, 12 of table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place(pub u64);
+
+pub const MAX_RECORDS: usize = 1 << 20;
+
+impl Place {
+    pub fn new(segment: u32, record: u32, table: u32) -> Place {
+        Place((segment as u64) << 32 | (record as u64) << 12 | table as u64)
+    }
+    /// No record: the row is in memory, newer than any on disk.
+    pub fn nowhere(table: u32) -> Place {
+        Place::new(u32::MAX, 0, table)
+    }
+    pub fn is_nowhere(self) -> bool {
+        self.segment() == u32::MAX
+    }
+    pub fn segment(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    pub fn record(self) -> u32 {
+        (self.0 >> 12) as u32 & (MAX_RECORDS as u32 - 1)
+    }
+    pub fn table(self) -> u32 {
+        self.0 as u32 & 0xFFF
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct Segment {
+    pub n_records: u32,
+    pub n_live: u32,
+}
+
+pub struct Log {
+    folder: Arc<Folder>,
+    record_bytes: usize,
+    per_segment: u32,
+    pub segments: BTreeMap<u32, Segment>,
+    /// The segment that grows, if one does, and how many of its records are written; the rest is in `buffer`.
+    active: Option<(u32, u32)>,
+    buffer: Vec<u8>,
+    next: u32,
+    unsynced: BTreeSet<u32>,
+    /// Records that were appended or forgotten.
+    pub n_changes: u64,
+    files: HashMap<u32, Arc<File>>,
+    /// Segments that hold a damaged record: nothing moves out of them.
+    pub damaged: BTreeSet<u32>,
+}
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 20;
+/// Files open at a time.
+const MAX_FILES: usize = 256;
+const SEGMENT_BYTES: usize = 256 << 20;
+
+pub fn segment_name(segment: u32) -> String {
+    format!("{segment:08}.rows")
+}
+
+impl Log {
+    pub fn new(folder: Arc<Folder>, width: usize, per_segment: usize, next: u32) -> Log {
+        let record_bytes = 4 * (HEADER + width);
+        let per_segment = if per_segment == 0 { SEGMENT_BYTES / record_bytes } else { per_segment };
+        Log {
+            folder,
+            record_bytes,
+            per_segment: per_segment.clamp(1, MAX_RECORDS) as u32,
+            segments: BTreeMap::new(),
+            active: None,
+            buffer: Vec::new(),
+            next,
+            unsynced: BTreeSet::new(),
+            n_changes: 0,
+            files: HashMap::new(),
+            damaged: BTreeSet::new(),
+        }
+    }
+
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// Appends a record, which lives. It can be read at once; on disk it is some time before `sync` returns.
+    pub fn append(&mut self, row: &[u32]) -> Result<Place> {
+        if self.buffer.len() >= BUFFER {
+            self.flush()?;
+        }
+        let segment = match self.active {
+            Some((s, _)) if self.segments.get(&s).is_some_and(|g| g.n_records < self.per_segment) => s,
+            _ => self.start_segment()?,
+        };
+        let entry = self.segments.entry(segment).or_default();
+        let place = Place::new(segment, entry.n_records, row[2]);
+        entry.n_records += 1;
+        entry.n_live += 1;
+        self.n_changes += 1;
+        let start = self.buffer.len();
+        self.buffer.extend(row.iter().flat_map(|w| w.to_le_bytes()));
+        let sum = checksum(&self.buffer[start..], place);
+        self.buffer[start + 4 * CHECKSUM..start + 4 * HEADER].copy_from_slice(&sum.to_le_bytes());
+        Ok(place)
+    }
+
+    fn start_segment(&mut self) -> Result<u32> {
+        self.seal()?;
+        let segment = self.next;
+        if segment >= u32::MAX - 1 {
+            return Err(Error::runtime("embedding: the store has used up its segment numbers"));
+        }
+        let file = self.folder.create(&segment_name(segment))?;
+        self.files.insert(segment, Arc::new(file));
+        self.next += 1;
+        self.segments.insert(segment, Segment::default());
+        self.active = Some((segment, 0));
+        Ok(segment)
+    }
+
+    /// Writes what is buffered. After a failure all of it is still there to read and to write again.
+    pub fn flush(&mut self) -> Result<()> {
+        let Some((segment, n_written)) = self.active else { return Ok(()) };
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let file = self.file(segment)?;
+        let offset = n_written as u64 * self.record_bytes as u64;
+        self.unsynced.insert(segment);
+        self.folder.write_at(&file, &segment_name(segment), &self.buffer, offset)?;
+        let n = (self.buffer.len() / self.record_bytes) as u32;
+        self.active = Some((segment, n_written + n));
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Ends the segment that grows, so that the next record starts another one.
+    pub fn seal(&mut self) -> Result<()> {
+        self.flush()?;
+        self.active = None;
+        Ok(())
+    }
+
+    pub fn active(&self) -> Option<u32> {
+        self.active.map(|a| a.0)
+    }
+
+    /// Makes everything that was appended last.
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        while let Some(&segment) = self.unsynced.first() {
+            let file = self.file(segment)?;
+            self.folder.sync(&file, &segment_name(segment))?;
+            self.unsynced.remove(&segment);
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, segment: u32) -> Result<Arc<File>> {
+        if let Some(file) = self.files.get(&segment) {
+            return Ok(file.clone());
+        }
+        if self.files.len() >= MAX_FILES {
+            // Readers keep those that they use.
+            self.files.clear();
+        }
+        let file = Arc::new(self.folder.open_file(&segment_name(segment))?);
+        self.files.insert(segment, file.clone());
+        Ok(file)
+    }
+
+    /// A record's row is newer in memory, or gone.
+    pub fn forget(&mut self, place: Place) {
+        if let Some(segment) = self.segments.get_mut(&place.segment()) {
+            segment.n_live = segment.n_live.saturating_sub(1);
+            self.n_changes += 1;
+        }
+    }
+
+    /// Removes the file of a segment in which nothing lives.
+    pub fn remove(&mut self, segment: u32) {
+        self.segments.remove(&segment);
+        self.files.remove(&segment);
+        self.unsynced.remove(&segment);
+        self.damaged.remove(&segment);
+        // What cannot be removed now is when the store is opened next.
+        let _ = self.folder.remove(&segment_name(segment));
+    }
+
+    /// Reads records as rows, one after the other. `ids` are the ids that they must have.
+    pub fn read(&mut self, readers: &Readers, places: &[Place], ids: &[u64]) -> Result<Vec<u32>> {
+        let size = self.record_bytes;
+        let mut words = vec![0u32; places.len() * size / 4];
+        let (mut reads, mut which) = (Vec::new(), Vec::new());
+        let mut order: Vec<usize> = (0..places.len()).collect();
+        order.sort_unstable_by_key(|i| places[*i]);
+        for i in order {
+            let place = places[i];
+            match self.active {
+                Some((segment, n)) if segment == place.segment() && place.record() >= n => {
+                    let at = (place.record() - n) as usize * size;
+                    let bytes = self.buffer.get(at..at + size).ok_or_else(|| damaged(place))?;
+                    accept(bytes, place, ids[i], &mut words[i * size / 4..(i + 1) * size / 4])?;
+                }
+                _ => {
+                    let offset = place.record() as u64 * size as u64;
+                    reads.push(Read { file: self.file(place.segment())?, offset });
+                    which.push(i);
+                }
+            }
+        }
+        if which.is_empty() {
+            return Ok(words);
+        }
+        let bytes = readers.read(reads, size)?;
+        for (bytes, &i) in bytes.chunks_exact(size).zip(&which) {
+            let row = &mut words[i * size / 4..(i + 1) * size / 4];
+            if let Err(e) = accept(bytes, places[i], ids[i], row) {
+                self.damaged.insert(places[i].segment());
+                return Err(e);
+            }
+        }
+        Ok(words)
+    }
+
+    /// The records of a segment that does not grow, as rows; None for those that are damaged.
+    pub fn read_range(&mut self, readers: &Readers, segment: u32, range: Range<u32>) -> Result<Vec<Option<Vec<u32>>>> {
+        let size = self.record_bytes;
+        let file = self.file(segment)?;
+        let whole = Read { file, offset: range.start as u64 * size as u64 };
+        let bytes = readers.read(vec![whole], range.len() * size)?;
+        let row = |(record, bytes): (u32, &[u8])| {
+            let id = u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+            let table = u32::from_le_bytes(std::array::from_fn(|i| bytes[8 + i]));
+            let mut row = vec![0; size / 4];
+            let fits = table < crate::config::MAX_TABLES as u32;
+            let read = fits.then(|| accept(bytes, Place::new(segment, record, table), id, &mut row));
+            read.is_some_and(|r| r.is_ok()).then_some(row)
+        };
+        Ok(range.zip(bytes.chunks_exact(size)).map(row).collect())
+    }
+}
+
+/// Copies a record that is what it says; its checksum becomes 0.
+fn accept(bytes: &[u8], place: Place, id: u64, row: &mut [u32]) -> Result<()> {
+    for (w, b) in row.iter_mut().zip(bytes.chunks_exact(4)) {
+        *w = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    }
+    let found = (row[0] as u64 | (row[1] as u64) << 32, row[2]);
+    if row[CHECKSUM] != checksum(bytes, place) || found != (id, place.table()) {
+        return Err(damaged(place));
+    }
+    row[CHECKSUM] = 0;
+    Ok(())
+}
+
+fn damaged(place: Place) -> Error {
+    Error::runtime(format!(
+        "embedding: record {} of {} is damaged: its checksum does not fit its bytes. The row is not served; load a \
+         snapshot that does not use this file",
+        place.record(),
+        segment_name(place.segment())
+    ))
+}
+
+fn checksum(record: &[u8], place: Place) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&place.0.to_le_bytes());
+    hasher.update(&record[..4 * CHECKSUM]);
+    hasher.update(&record[4 * HEADER..]);
+    hasher.finalize()
+}

@@ -1,0 +1,504 @@
+//! `Store`: lookups, updates, writes and removals of batches of rows, and the cache between memory and disk.
+//!
+//! What makes rows last stands in `epochs.rs`. A call that fails leaves every row's numbers as they were, except an update of
+//! more rows than fit in half of the memory, which runs in pieces; its error says so.
+
+use crate::batch::{Batch, Key, PADDING};
+use crate::config::{Config, Options};
+use crate::folder::Folder;
+use crate::index::Index;
+use crate::initial::fill_row;
+use crate::log::{HEADER, Log};
+use crate::places::Places;
+use crate::queues::{DEAD, DIRTY, PINNED, Queues, touch};
+use crate::readers::Readers;
+use crate::rows::{NOT_ON_DISK, Rows, floats};
+use crate::rules::{Rule, Step};
+use oneflow_base::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows of embeddings by key, in memory and on disk.
+pub struct Store {
+    pub(crate) config: Config,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) readers: Readers,
+    pub(crate) log: Log,
+    pub(crate) rows: Rows,
+    pub(crate) queues: Queues,
+    pub(crate) index: Index,
+    pub(crate) places: Places,
+    /// Rows that were written and not removed.
+    pub(crate) n_rows: usize,
+    pub(crate) epoch: u64,
+    /// Segments that manifests need, by the name of the manifest.
+    pub(crate) pins: BTreeMap<String, BTreeSet<u32>>,
+    /// Segments below this stay: a damaged snapshot may need any of them.
+    pub(crate) keep_below: u32,
+    pub(crate) counts: Counts,
+    /// `Log::n_changes` when the disk was last looked at.
+    pub(crate) looked_at: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub hits: u64,
+    pub reads: u64,
+    pub initial: u64,
+    pub evictions: u64,
+    pub writes: u64,
+    pub moved: u64,
+}
+
+/// Numbers about a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Rows that were written and not removed.
+    pub rows: u64,
+    /// Rows in memory now, and the most there may be.
+    pub resident: u64,
+    pub capacity: u64,
+    /// Bytes of rows in memory, and of the indexes.
+    pub memory_bytes: u64,
+    pub index_bytes: u64,
+    /// Bytes of segment files, and of the records in them that are the newest of their row.
+    pub disk_bytes: u64,
+    pub live_bytes: u64,
+    pub epoch: u64,
+    /// Different keys of lookups and updates: found in memory, read from disk, never written before.
+    pub hits: u64,
+    pub reads: u64,
+    pub initial: u64,
+    /// Rows that left memory, and those of them that had to be written.
+    pub evictions: u64,
+    pub writes: u64,
+    /// Records that collection moved.
+    pub moved: u64,
+}
+
+/// No slot.
+const ABSENT: u32 = u32::MAX;
+/// Rows whose index lines are asked for before the first is read.
+const GROUP: usize = 16;
+/// In a list of slots: a row that was read aside.
+const ASIDE: u32 = 1 << 31;
+
+impl Store {
+    pub(crate) fn new(config: Config, options: &Options, folder: Arc<Folder>, next_segment: u32) -> Result<Store> {
+        let width = config.width();
+        Ok(Store {
+            log: Log::new(folder.clone(), width, options.records_per_segment, next_segment),
+            readers: Readers::new(options.n_readers)?,
+            rows: Rows::new(width, options.memory_budget),
+            queues: Queues::default(),
+            index: Index::new(),
+            places: Places::new(),
+            config,
+            folder,
+            n_rows: 0,
+            epoch: 0,
+            pins: BTreeMap::new(),
+            keep_below: 0,
+            counts: Counts::default(),
+            looked_at: 0,
+        })
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    /// Rows that were written and not removed.
+    pub fn len(&self) -> usize {
+        self.n_rows
+    }
+    pub fn is_empty(&self) -> bool {
+        self.n_rows == 0
+    }
+
+    /// Writes the weights of each position of a batch to `out`; padding gives zeros. Changes no row. With `trains`, rows come
+    /// into memory and count as used, because an update follows.
+    pub fn lookup(&mut self, batch: &Batch, trains: bool, out: &mut [f32]) -> Result<()> {
+        self.read(batch, self.config.dim(), trains, out)
+    }
+
+    /// As `lookup`, with the optimizer's state after the weights: zeros for rows that nobody has updated.
+    pub fn read_rows(&mut self, batch: &Batch, out: &mut [f32]) -> Result<()> {
+        self.read(batch, self.config.width(), false, out)
+    }
+
+    fn read(&mut self, batch: &Batch, n: usize, trains: bool, out: &mut [f32]) -> Result<()> {
+        if batch.len().checked_mul(n) != Some(out.len()) {
+            return Err(Error::value(format!(
+                "embedding: {} ids of {n} numbers do not fill {}",
+                batch.len(),
+                out.len()
+            )));
+        }
+        self.check_tables(&batch.keys)?;
+        self.bound_disk()?;
+        let mut slots = Vec::with_capacity(batch.keys.len());
+        if trains && batch.keys.len() <= self.piece() {
+            self.find(&batch.keys, &mut slots);
+            let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
+            self.count_hits(&slots);
+            self.pin(&slots, true);
+            let read = self.fetch(&batch.keys, &missing, &mut slots);
+            self.pin(&slots, false);
+            read?;
+        } else {
+            self.find(&batch.keys, &mut slots);
+        }
+        let aside = self.read_aside(&batch.keys, &mut slots, n)?;
+        const AHEAD: usize = 8;
+        for (p, (out, k)) in out.chunks_exact_mut(n.max(1)).zip(&batch.inverse).enumerate() {
+            if let Some(&k) = batch.inverse.get(p + AHEAD)
+                && k != PADDING
+                && slots[k as usize] & ASIDE == 0
+            {
+                self.rows.prefetch(slots[k as usize]);
+            }
+            if *k == PADDING {
+                out.fill(0.0);
+                continue;
+            }
+            match slots[*k as usize] {
+                slot if slot & ASIDE == 0 => {
+                    let values = self.rows.values(slot);
+                    out.copy_from_slice(&values[..n]);
+                }
+                slot => {
+                    let first = (slot & !ASIDE) as usize * n;
+                    out.copy_from_slice(&aside[first..first + n]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the row of each position of a batch by that position's gradient. The gradients of positions with the same key
+    /// are added first, in the order of the positions.
+    pub fn update(&mut self, batch: &Batch, grads: &[f32], rule: &Rule, at: &Step) -> Result<()> {
+        let dim = self.config.dim();
+        if batch.len().checked_mul(dim) != Some(grads.len()) {
+            return Err(Error::value(format!(
+                "embedding: {} ids of {dim} weights do not fit gradients of {} numbers",
+                batch.len(),
+                grads.len()
+            )));
+        }
+        rule.check(dim, self.config.state_width)?;
+        self.check_tables(&batch.keys)?;
+        let mut sum = vec![0.0; dim];
+        let step = at.step.clamp(1, u32::MAX as u64) as u32;
+        self.in_pieces(batch.keys(), |store, k, slot| {
+            let positions = batch.positions_of(k);
+            let grad_of = |p: u32| &grads[p as usize * dim..(p as usize + 1) * dim];
+            let grad = match positions {
+                [p] if at.scale == 1.0 => grad_of(*p),
+                _ => {
+                    add_up(positions.iter().map(|p| grad_of(*p)), at.scale, &mut sum);
+                    &sum
+                }
+            };
+            let is_first = store.rows.step(slot) == 0;
+            let (w, state) = store.rows.values_mut(slot).split_at_mut(dim);
+            rule.apply(w, state, grad, is_first, at);
+            store.rows.set_step(slot, step);
+            store.rows.count(slot, positions.len() as u32);
+        })
+    }
+
+    /// Sets rows: `values` holds weights, or weights and state, for each position; of equal keys the last counts.
+    pub fn write(&mut self, batch: &Batch, values: &[f32]) -> Result<()> {
+        let (dim, width) = (self.config.dim(), self.config.width());
+        let n = if values.len() == batch.len() * width { width } else { dim };
+        if values.len() != batch.len() * n {
+            return Err(Error::value(format!(
+                "embedding: {} rows of {dim} weights, or {width} numbers with state, do not fit {} numbers",
+                batch.len(),
+                values.len()
+            )));
+        }
+        self.check_tables(&batch.keys)?;
+        self.in_pieces(batch.keys(), |store, k, slot| {
+            let Some(&p) = batch.positions_of(k).last() else { return };
+            let p = p as usize;
+            store.rows.values_mut(slot)[..n].copy_from_slice(&values[p * n..(p + 1) * n]);
+            if n > dim {
+                let step = store.rows.step(slot).max(1);
+                store.rows.set_step(slot, step);
+            }
+        })
+    }
+
+    /// Removes rows; their keys have their initial values again. Keys that are not there are no error.
+    pub fn remove(&mut self, keys: &[Key]) -> Result<usize> {
+        self.check_tables(keys)?;
+        let before = self.n_rows;
+        for &key in keys {
+            let mut entry = self.places.find(key);
+            if let Some(slot) = self.index.find(key.hash(), |s| self.rows.key(s) == key) {
+                entry = Some(self.rows.on_disk(slot)).filter(|e| *e != NOT_ON_DISK);
+                self.n_rows -= (self.rows.flags[slot as usize] & DIRTY != 0 && entry.is_none()) as usize;
+                self.index.remove(key.hash(), slot);
+                self.rows.flags[slot as usize] = DEAD;
+            }
+            if let Some(entry) = entry {
+                self.log.forget(self.places.get(entry));
+                self.places.remove(entry);
+                self.n_rows -= 1;
+            }
+        }
+        self.bound_disk()?;
+        Ok(before - self.n_rows)
+    }
+
+    /// Keys of all rows that were written and not removed, in order.
+    pub fn keys(&self) -> Vec<Key> {
+        let on_disk = self.places.iter().map(|(key, _)| key);
+        let is_new = |s: &u32| self.rows.flags[*s as usize] & DIRTY != 0 && self.rows.on_disk(*s) == NOT_ON_DISK;
+        let in_memory = (0..self.rows.flags.len() as u32).filter(is_new).map(|s| self.rows.key(s));
+        let mut keys: Vec<Key> = on_disk.chain(in_memory).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    pub fn stats(&self) -> Stats {
+        let record = self.log.record_bytes() as u64;
+        let sum = |f: fn(&crate::log::Segment) -> u32| self.log.segments.values().map(|s| f(s) as u64).sum::<u64>();
+        Stats {
+            rows: self.n_rows as u64,
+            resident: self.index.len() as u64,
+            capacity: self.rows.capacity() as u64,
+            memory_bytes: self.rows.bytes() as u64,
+            index_bytes: (self.index.bytes() + self.places.bytes()) as u64,
+            disk_bytes: record * sum(|s| s.n_records),
+            live_bytes: record * sum(|s| s.n_live),
+            epoch: self.epoch,
+            hits: self.counts.hits,
+            reads: self.counts.reads,
+            initial: self.counts.initial,
+            evictions: self.counts.evictions,
+            writes: self.counts.writes,
+            moved: self.counts.moved,
+        }
+    }
+
+    fn check_tables(&self, keys: &[Key]) -> Result<()> {
+        self.readers.check_process()?;
+        let n = self.config.tables.len();
+        match keys.iter().find(|k| k.table as usize >= n) {
+            Some(key) => Err(Error::index(format!("embedding: there is no table {}: the store has {n}", key.table))),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows that one piece of a call keeps in memory: the others need room to leave.
+    fn piece(&self) -> usize {
+        self.rows.capacity() / 2
+    }
+
+    /// Brings rows into memory, a piece at a time, and calls `f` with each key's number and slot. They are then newer than
+    /// on disk.
+    fn in_pieces(&mut self, keys: &[Key], mut f: impl FnMut(&mut Store, usize, u32)) -> Result<()> {
+        let (mut slots, piece) = (Vec::new(), self.piece());
+        for (i, part) in keys.chunks(piece).enumerate() {
+            let brought = self.bound_disk().and_then(|()| self.bring(part, &mut slots));
+            brought.map_err(|e| match i {
+                0 => e,
+                _ => e.context(format!("after the first {} of {} rows: ", i * piece, keys.len())),
+            })?;
+            for (k, &slot) in slots.iter().enumerate() {
+                if let Some(&next) = slots.get(k + 4) {
+                    self.rows.prefetch(next);
+                }
+                f(self, i * piece + k, slot);
+                self.make_dirty(slot);
+            }
+        }
+        Ok(())
+    }
+
+    fn make_dirty(&mut self, slot: u32) {
+        let flag = &mut self.rows.flags[slot as usize];
+        if *flag & DIRTY != 0 {
+            return;
+        }
+        *flag |= DIRTY;
+        match self.rows.on_disk(slot) {
+            NOT_ON_DISK => self.n_rows += 1,
+            entry => {
+                let place = self.places.get(entry);
+                self.log.forget(place);
+                self.places.set(entry, crate::log::Place::nowhere(place.table()));
+            }
+        }
+    }
+
+    /// The slot of each key, or `ABSENT`.
+    fn find(&self, keys: &[Key], slots: &mut Vec<u32>) {
+        slots.clear();
+        for group in keys.chunks(GROUP) {
+            let mut hashes = [0u64; GROUP];
+            for (hash, key) in hashes.iter_mut().zip(group) {
+                *hash = key.hash();
+                self.index.prefetch(*hash);
+            }
+            for (hash, key) in hashes.iter().zip(group) {
+                let slot = self.index.find(*hash, |s| self.rows.key(s) == *key);
+                slots.push(slot.unwrap_or(ABSENT));
+            }
+        }
+    }
+
+    fn count_hits(&mut self, slots: &[u32]) {
+        for &slot in slots.iter().filter(|s| **s != ABSENT) {
+            touch(&mut self.rows.flags[slot as usize]);
+            self.counts.hits += 1;
+        }
+    }
+
+    fn pin(&mut self, slots: &[u32], on: bool) {
+        for &slot in slots.iter().filter(|s| **s != ABSENT) {
+            let flag = &mut self.rows.flags[slot as usize];
+            *flag = if on { *flag | PINNED } else { *flag & !PINNED };
+        }
+    }
+
+    /// Brings the rows of different keys into memory, at most a piece of them.
+    fn bring(&mut self, keys: &[Key], slots: &mut Vec<u32>) -> Result<()> {
+        self.find(keys, slots);
+        self.count_hits(slots);
+        self.pin(slots, true);
+        let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
+        let made = self.fetch(keys, &missing, slots).and_then(|()| self.make(keys, slots));
+        self.pin(slots, false);
+        made
+    }
+
+    /// Brings those of the missing rows into memory that are on disk.
+    fn fetch(&mut self, keys: &[Key], missing: &[usize], slots: &mut [u32]) -> Result<()> {
+        missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
+        let entry_of = |k: &usize| self.places.find(keys[*k]).map(|entry| (*k, entry));
+        let found: Vec<(usize, u32)> = missing.iter().filter_map(entry_of).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<_> = found.iter().map(|(_, entry)| self.places.get(*entry)).collect();
+        let ids: Vec<_> = found.iter().map(|(k, _)| keys[*k].id).collect();
+        let rows = self.log.read(&self.readers, &places, &ids)?;
+        self.counts.reads += found.len() as u64;
+        for ((k, entry), row) in found.into_iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
+            let slot = self.take_slot()?;
+            self.rows.row_mut(slot).copy_from_slice(row);
+            self.rows.set_on_disk(slot, entry);
+            self.hold(slot, keys[k]);
+            slots[k] = slot;
+        }
+        Ok(())
+    }
+
+    /// Makes the rows that are nowhere, with their initial values.
+    fn make(&mut self, keys: &[Key], slots: &mut [u32]) -> Result<()> {
+        for (key, slot) in keys.iter().zip(slots) {
+            if *slot == ABSENT {
+                let made = self.take_slot()?;
+                self.rows.start(made, *key);
+                let values = self.rows.values_mut(made);
+                let (columns, dims) = (&self.config.tables[key.table as usize], &self.config.column_dims);
+                let (weights, state) = values.split_at_mut(self.config.dim());
+                fill_row(columns, dims, self.config.seed, *key, weights);
+                state.fill(0.0);
+                self.hold(made, *key);
+                self.counts.initial += 1;
+                *slot = made;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters a row that came into memory; it stays for the running call.
+    fn hold(&mut self, slot: u32, key: Key) {
+        let rows = &self.rows;
+        self.index.insert(key.hash(), slot, |s| rows.key(s).hash());
+        self.queues.push(slot, key.hash());
+        self.rows.flags[slot as usize] = PINNED;
+    }
+
+    /// An empty slot; another row leaves for it where there is none.
+    fn take_slot(&mut self) -> Result<u32> {
+        if let Some(slot) = self.rows.take()? {
+            return Ok(slot);
+        }
+        let victim = self.queues.victim(&mut self.rows.flags);
+        let slot = victim.ok_or_else(|| Error::runtime("embedding: every row in memory is in use"))?;
+        let flag = self.rows.flags[slot as usize];
+        if flag & DEAD == 0 {
+            if flag & DIRTY != 0
+                && let Err(e) = self.save(slot)
+            {
+                self.queues.restore(slot);
+                return Err(e);
+            }
+            let hash = self.rows.key(slot).hash();
+            self.index.remove(hash, slot);
+            self.queues.left(hash);
+            self.counts.evictions += 1;
+        }
+        self.rows.flags[slot as usize] = 0;
+        Ok(slot)
+    }
+
+    /// Appends a dirty row to the log.
+    pub(crate) fn save(&mut self, slot: u32) -> Result<()> {
+        let place = self.log.append(self.rows.row(slot))?;
+        match self.rows.on_disk(slot) {
+            NOT_ON_DISK => {
+                let entry = self.places.insert(self.rows.key(slot).id, place);
+                self.rows.set_on_disk(slot, entry);
+            }
+            entry => self.places.set(entry, place),
+        }
+        self.rows.flags[slot as usize] &= !DIRTY;
+        self.counts.writes += 1;
+        Ok(())
+    }
+
+    /// Reads rows that are not in memory without bringing them there: `n` numbers each. Their slots become numbers of
+    /// them, with the bit `ASIDE`.
+    fn read_aside(&mut self, keys: &[Key], slots: &mut [u32], n: usize) -> Result<Vec<f32>> {
+        let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
+        let mut aside = vec![0.0; missing.len() * n];
+        let (mut places, mut ids, mut which) = (Vec::new(), Vec::new(), Vec::new());
+        missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
+        for (i, &k) in missing.iter().enumerate() {
+            slots[k] = ASIDE | i as u32;
+            let key = keys[k];
+            if let Some(entry) = self.places.find(key) {
+                places.push(self.places.get(entry));
+                ids.push(key.id);
+                which.push(i);
+                continue;
+            }
+            let out = &mut aside[i * n..i * n + self.config.dim()];
+            fill_row(&self.config.tables[key.table as usize], &self.config.column_dims, self.config.seed, key, out);
+        }
+        let rows = self.log.read(&self.readers, &places, &ids)?;
+        for (row, i) in rows.chunks_exact(HEADER + self.config.width()).zip(&which) {
+            aside[i * n..(i + 1) * n].copy_from_slice(&floats(&row[HEADER..])[..n]);
+        }
+        self.counts.reads += which.len() as u64;
+        self.counts.initial += (missing.len() - which.len()) as u64;
+        Ok(aside)
+    }
+}
+
+/// The sum of gradients in their order, each times `scale`.
+fn add_up<'a>(grads: impl Iterator<Item = &'a [f32]>, scale: f32, sum: &mut [f32]) {
+    sum.fill(0.0);
+    for grad in grads {
+        for (s, g) in sum.iter_mut().zip(grad) {
+            *s += g * scale;
+        }
+    }
+}

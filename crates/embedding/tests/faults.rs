@@ -1,0 +1,265 @@
+//! Damaged files, other configurations, second writers, and the bounds of memory and disk.
+
+mod common;
+
+use common::{Scratch, batch, config, fill, options};
+use oneflow_embedding::{Batch, Config, Initializer, Key, Options, Rule, Step, Store};
+
+const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
+const STEP: Step = Step { lr: 1.0, step: 1, scale: 1.0 };
+
+fn keys(ids: std::ops::Range<u64>) -> Vec<Key> {
+    ids.map(|id| Key { table: 0, id }).collect()
+}
+
+/// A store of 1000 rows, each of its own number, committed and closed.
+fn made(scratch: &Scratch) {
+    let mut store = Store::open(scratch.path(), config(4, 0), &options(0)).unwrap();
+    let values: Vec<f32> = (0..1000).flat_map(|i| [i as f32; 4]).collect();
+    store.write(&batch(&keys(0..1000)), &values).unwrap();
+    store.commit().unwrap();
+}
+
+fn opened(scratch: &Scratch) -> oneflow_base::Result<Store> {
+    Store::open(scratch.path(), config(4, 0), &options(0))
+}
+
+#[test]
+fn a_flipped_bit_is_named_and_never_served() {
+    let scratch = Scratch::new("flip");
+    made(&scratch);
+    let file = &scratch.files(".rows")[0];
+    let whole = std::fs::read(file).unwrap();
+    for byte in (0..whole.len()).step_by(811) {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 1 << (byte % 8);
+        std::fs::write(file, &bytes).unwrap();
+        let mut store = opened(&scratch).unwrap();
+        let mut n_refused = 0;
+        for part in keys(0..1000).chunks(1) {
+            let mut out = vec![0.0; 4];
+            match store.lookup(&batch(part), byte % 2 == 0, &mut out) {
+                Ok(()) => assert_eq!(out, [part[0].id as f32; 4]),
+                Err(e) => {
+                    assert!(e.text().contains("damaged") && e.text().contains(".rows"), "{e}");
+                    n_refused += 1;
+                }
+            }
+        }
+        assert_eq!(n_refused, 1, "byte {byte}");
+        assert!(store.verify().is_err());
+    }
+}
+
+#[test]
+fn torn_segments_and_damaged_manifests_are_named() {
+    let scratch = Scratch::new("torn");
+    made(&scratch);
+    for (end, cuts) in [(".rows", 9), (".manifest", 9)] {
+        let file = scratch.files(end).pop().unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        for cut in 0..cuts {
+            std::fs::write(&file, &whole[..whole.len() * cut / cuts]).unwrap();
+            let e = opened(&scratch).err().unwrap();
+            let name = file.file_name().unwrap().to_str().unwrap();
+            assert!(e.text().contains(name), "{e}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        if end == ".rows" {
+            assert!(opened(&scratch).is_err());
+        }
+        std::fs::write(&file, &whole).unwrap();
+    }
+    assert_eq!(fill(&mut opened(&scratch).unwrap(), &keys(999..1000)), [999.0; 4]);
+}
+
+#[test]
+fn hostile_manifests_are_refused() {
+    // Every word of a manifest set to numbers that overflow, with checksums that fit: sizes must be checked too.
+    let scratch = Scratch::new("hostile");
+    made(&scratch);
+    let file = scratch.files(".manifest").pop().unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let n_config = u32::from_le_bytes(whole[16..20].try_into().unwrap()) as usize;
+    let n_segments = u32::from_le_bytes(whole[20..24].try_into().unwrap()) as usize;
+    let head = 32 + n_config + 8 * n_segments;
+    for at in (8..head + 68).step_by(4) {
+        for value in [0u32, 1, 0x7FFF_FFFF, u32::MAX] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            let end = bytes.len() - 4;
+            let sum = crc32fast::hash(&bytes[..head]);
+            bytes[head..head + 4].copy_from_slice(&sum.to_le_bytes());
+            let sum = crc32fast::hash(&bytes[head + 4..end]);
+            bytes[end..].copy_from_slice(&sum.to_le_bytes());
+            std::fs::write(&file, &bytes).unwrap();
+            // Some of these numbers are fine, an epoch for example; nothing panics, and no row is another's.
+            if let Ok(mut store) = opened(&scratch) {
+                for part in keys(0..1000).chunks(1) {
+                    let mut out = vec![0.0; 4];
+                    if store.lookup(&batch(part), false, &mut out).is_ok() && store.keys().contains(&part[0]) {
+                        assert_eq!(out, [part[0].id as f32; 4], "word {at} = {value}");
+                    }
+                }
+            }
+            let epochs = scratch.files(".manifest");
+            epochs.iter().filter(|f| **f != file).for_each(|f| std::fs::remove_file(f).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_second_writer_and_another_configuration_are_refused() {
+    let scratch = Scratch::new("writer");
+    made(&scratch);
+    let store = opened(&scratch).unwrap();
+    assert!(opened(&scratch).err().unwrap().text().contains("in use"));
+    drop(store);
+    let ours = config(4, 0);
+    let other = vec![vec![Initializer::Constant(0.0)]; 2];
+    for (theirs, what) in [
+        (Config { column_dims: vec![2, 2], ..ours.clone() }, "columns"),
+        (Config { state_width: 4, ..ours.clone() }, "state"),
+        (Config { seed: 1, ..ours.clone() }, "seed"),
+        (Config { tables: ours.tables[..1].to_vec(), ..ours.clone() }, "tables"),
+        (Config { tables: other, ..ours.clone() }, "initializers"),
+    ] {
+        let e = Store::open(scratch.path(), theirs, &options(0)).err();
+        assert!(e.as_ref().is_some_and(|e| e.text().contains(what)), "{what}: {e:?}");
+    }
+    opened(&scratch).unwrap();
+}
+
+#[test]
+fn calls_that_do_not_fit_are_refused() {
+    let scratch = Scratch::new("calls");
+    let mut store = opened(&scratch).unwrap();
+    let two = batch(&keys(0..2));
+    let momentum = Rule::Sgd { momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
+    let wrong_table = batch(&[Key { table: 2, id: 0 }]);
+    assert!(store.lookup(&two, true, &mut [0.0; 7]).is_err());
+    assert!(store.update(&two, &[0.0; 9], &SGD, &STEP).is_err());
+    assert!(store.update(&two, &[0.0; 8], &momentum, &STEP).err().unwrap().text().contains("size_factor"));
+    assert!(store.write(&two, &[0.0; 3]).is_err());
+    assert!(store.lookup(&wrong_table, false, &mut [0.0; 4]).is_err());
+    for name in ["", "a/b", "..", ".x", "a\0"] {
+        assert!(store.save_snapshot(name).is_err(), "{name:?}");
+    }
+    assert!(store.load_snapshot("none").err().unwrap().text().contains("no snapshot"));
+    store.lookup(&batch(&[]), true, &mut []).unwrap();
+    store.update(&batch(&[]), &[], &SGD, &STEP).unwrap();
+    assert_eq!(store.stats().rows, 0);
+    for bad in [
+        Config { column_dims: vec![], ..config(4, 0) },
+        Config { column_dims: vec![0], ..config(4, 0) },
+        Config { column_dims: vec![usize::MAX, 2], ..config(4, 0) },
+        Config { tables: vec![], ..config(4, 0) },
+        Config { tables: vec![vec![Initializer::Normal { mean: 0.0, std: f32::NAN }]], ..config(4, 0) },
+    ] {
+        assert!(Store::open(Scratch::new("bad").path(), bad, &Options::default()).is_err());
+    }
+}
+
+#[test]
+fn evaluation_changes_nothing() {
+    let scratch = Scratch::new("evaluation");
+    made(&scratch);
+    let mut store = opened(&scratch).unwrap();
+    let before = store.stats();
+    for part in keys(0..5000).chunks(300) {
+        fill(&mut store, part);
+    }
+    let after = store.stats();
+    assert_eq!((before.rows, before.resident, before.evictions), (after.rows, after.resident, after.evictions));
+    assert_eq!((after.reads - before.reads, after.initial - before.initial), (1000, 4000));
+    // Training does not make rows by looking at them either.
+    let mut out = vec![0.0; 4 * 30];
+    store.lookup(&batch(&keys(5000..5030)), true, &mut out).unwrap();
+    assert_eq!(store.stats().rows, 1000);
+}
+
+#[test]
+fn snapshots_are_kept_loaded_and_given_back() {
+    let scratch = Scratch::new("snapshots");
+    let mut store = opened(&scratch).unwrap();
+    let all = keys(0..1000);
+    for round in 0..6 {
+        store.write(&batch(&all), &vec![round as f32; 4000]).unwrap();
+        store.save_snapshot(&format!("s{round}")).unwrap();
+        store.write(&batch(&all[..500]), &vec![-1.0; 2000]).unwrap();
+    }
+    for round in [3, 0, 5] {
+        store.load_snapshot(&format!("s{round}")).unwrap();
+        assert_eq!(fill(&mut store, &all), vec![round as f32; 4000]);
+        store.write(&batch(&all[..10]), &[7.0; 40]).unwrap();
+    }
+    drop(store);
+    let mut store = opened(&scratch).unwrap();
+    assert_eq!(fill(&mut store, &all), vec![5.0; 4000], "loading makes an epoch");
+    let full = store.stats().disk_bytes;
+    for round in 0..6 {
+        store.remove_snapshot(&format!("s{round}")).unwrap();
+    }
+    store.commit().unwrap();
+    let bytes: u64 = scratch.files(".rows").iter().map(|f| f.metadata().unwrap().len()).sum();
+    assert!(bytes <= 2 * store.stats().live_bytes + 256 * 40, "{bytes} of {full}: {:?}", store.stats());
+    assert_eq!(fill(&mut store, &all), vec![5.0; 4000]);
+}
+
+#[test]
+fn a_damaged_snapshot_costs_no_other_row() {
+    let scratch = Scratch::new("damaged_snapshot");
+    let mut store = opened(&scratch).unwrap();
+    store.write(&batch(&keys(0..1000)), &[1.0; 4000]).unwrap();
+    store.save_snapshot("good").unwrap();
+    drop(store);
+    let file = scratch.path().join("snapshots/good.manifest");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[1..]).unwrap();
+    let mut store = opened(&scratch).unwrap();
+    for _ in 0..5 {
+        store.write(&batch(&keys(0..1000)), &[2.0; 4000]).unwrap();
+        store.commit().unwrap();
+    }
+    assert!(store.load_snapshot("good").is_err());
+    // With the file repaired its rows are still there.
+    std::fs::write(&file, &whole).unwrap();
+    store.load_snapshot("good").unwrap();
+    assert_eq!(fill(&mut store, &keys(0..1000)), [1.0; 4000]);
+}
+
+#[test]
+fn many_evictions_stay_within_memory_and_disk() {
+    let scratch = Scratch::new("evictions");
+    let mut store = opened(&scratch).unwrap();
+    let mut live = 0;
+    for round in 0..300u64 {
+        let ids: Vec<Key> = (0..100).map(|i| Key { table: 0, id: (round * 37 + i * 7) % 2000 }).collect();
+        store.update(&batch(&ids), &[1.0; 400], &SGD, &STEP).unwrap();
+        let stats = store.stats();
+        assert!(stats.resident <= stats.capacity);
+        live = live.max(stats.live_bytes);
+        let bytes: u64 = scratch.files(".rows").iter().map(|f| f.metadata().unwrap().len()).sum();
+        assert!(bytes <= 2 * stats.live_bytes + 600 * 40, "round {round}: {bytes} {stats:?}");
+    }
+    let stats = store.stats();
+    assert!(stats.evictions > 20_000 && stats.moved > 0, "{stats:?}");
+    assert_eq!(store.remove(&keys(0..2000)).unwrap(), stats.rows as usize);
+    store.commit().unwrap();
+    assert_eq!((store.len(), scratch.files(".rows").len() <= 1), (0, true), "{:?}", scratch.files(".rows"));
+}
+
+#[test]
+fn gradients_without_numbers_stay_in_their_rows() {
+    let scratch = Scratch::new("nan");
+    let mut store = opened(&scratch).unwrap();
+    let two = Batch::new(keys(0..2).into_iter().map(Some)).unwrap();
+    store.update(&two, &[f32::NAN, f32::INFINITY, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0], &SGD, &STEP).unwrap();
+    let rows = fill(&mut store, &keys(0..2));
+    assert!(rows[0].is_nan() && rows[1].is_infinite() && rows[2..].iter().all(|v| v.is_finite()));
+    store.commit().unwrap();
+    drop(store);
+    let again = fill(&mut opened(&scratch).unwrap(), &keys(0..2));
+    let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&again), bits(&rows));
+}
