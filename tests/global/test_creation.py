@@ -228,3 +228,46 @@ def test_new_tensors_are_like_global_ones_and_addresses_those_of_the_part() -> N
 
     for n in (1, 2):
         run_ranks(n, rank)
+
+
+def test_results_of_one_rank_lie_as_those_of_two() -> None:
+    """A split stays where an op keeps it, also where all layouts are the same."""
+
+    def rank() -> list[Any]:
+        x = torch.arange(24.0).reshape(4, 6).to_global(torch.placement.all("cpu"), sbp.broadcast)
+        makers = ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "clone", "relu")
+        found = []
+        for layout in (sbp.split(0), sbp.split(1), sbp.broadcast):
+            y = x.to_global(sbp=layout)
+            made = [getattr(torch, name)(y) for name in makers]
+            made += [torch.full_like(y, 2.0), torch.randint_like(y, 5), y * 2, y + y]
+            assert {m.sbp for m in made} == {(layout,)}
+            found.append(
+                [m.sbp for m in (y.sum(0), y.t(), y @ y.t(), y.new_zeros(3), torch.nn.functional.softmax(y, 1))]
+            )
+        return found
+
+    assert run_ranks(1, rank)[0] == run_ranks(2, rank)[0]
+
+
+def test_sizes_and_ranges_are_read_from_global_tensors() -> None:
+    counts, x = torch.tensor([3, 0, 2, 1]), torch.arange(8.0).reshape(4, 2)
+    calls = {
+        "bincount": lambda n, x: torch.bincount(n),
+        "histc": lambda n, x: torch.histc(x, 4),
+        "repeat_interleave": lambda n, x: torch.repeat_interleave(x, n, 0),
+        "repeats": lambda n, x: torch.repeat_interleave(n),
+        "tensor_split": lambda n, x: torch.tensor_split(x, n[2:].flip(0))[1],
+        "narrow": lambda n, x: torch.narrow(x, 0, n[2], 2),
+        "linspace": lambda n, x: torch.linspace(x[0, 1], x[3, 0], 5),
+    }
+
+    def rank() -> None:
+        everywhere = torch.placement.all("cpu")
+        for layout in (sbp.broadcast, sbp.split(0)):
+            n, y = (t.to_global(everywhere, sbp.broadcast).to_global(sbp=layout) for t in (counts, x))
+            for name, call in calls.items():
+                assert numpy.array_equal(call(n, y).numpy(), call(counts, x).numpy()), name
+
+    for n in (1, 2):
+        run_ranks(n, rank)

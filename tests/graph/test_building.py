@@ -185,3 +185,24 @@ def test_an_optimizer_without_gradients_is_an_error():
     other = nn.Linear(2, 2)
     with pytest.raises(RuntimeError, match="no parameter of its optimizers got a gradient"):
         graph_of(nn.Linear(3, 3), flow.optim.SGD(other.parameters(), lr=0.1))(flow.ones(1, 3))
+
+
+def test_inputs_keep_what_they_want():
+    """Gradients of inputs can be asked for in build; a change of requires_grad is another program."""
+
+    class Graph(flow.nn.Graph):
+        def build(self, x, y):
+            z = (x * y).sum()
+            if not x.requires_grad:
+                return z, y
+            z.backward()
+            (second,) = flow.autograd.grad((y * y).sum(), y) if y.requires_grad else (y,)
+            return x.grad, second
+
+    graph = Graph()
+    x, y = flow.tensor([1.0, 2.0], requires_grad=True), flow.tensor([3.0, 4.0])
+    assert [t.tolist() for t in graph(x, y)] == [[3, 4], [3, 4]]
+    leaf = flow.tensor([3.0, 4.0], requires_grad=True)
+    assert [t.tolist() for t in graph(x, leaf * 1)] == [[3, 4], [6, 8]]
+    assert [t.tolist() for t in graph(x.detach(), y)] == [11, [3, 4]]
+    assert x.grad is None and leaf.grad is None
