@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benches.conv import SECTIONS as CONV
+from benches.embedding import embedding
 from benches.generate import generate
 from benches.kernels import elementwise, kernels, products
 from benches.loader import loader
@@ -96,5 +97,6 @@ SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
     "autocast": autocast,
     "generate": generate,
     "loader": loader,
+    "embedding": embedding,
     **CONV,
 }

@@ -40,6 +40,7 @@ MODULES = (
     "mps",
     "multiprocessing",
     "nn",
+    "one_embedding",
     "onnx",
     "optim",
     "overrides",

@@ -16,6 +16,7 @@ mod cuda;
 mod default_device;
 mod distributed;
 mod dlpack;
+mod embedding;
 mod entry;
 mod feed;
 mod forms;
@@ -78,6 +79,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     loaded::add(m)?;
     feed::add(m)?;
     records::add(m)?;
+    embedding::add(m)?;
     forms::add(m)?;
     profiler::add(m)?;
     table::fill(m)?;

@@ -119,6 +119,9 @@ class GradScaler:
                 if grad.dtype is oneflow.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 by_device.setdefault(grad.device, []).append(grad._values() if grad.is_sparse else grad)
+        # Gradients that no parameter holds, as those of rows in a store.
+        for grad in getattr(optimizer, "_further_grads", list)():
+            by_device.setdefault(grad.device, []).append(grad)
         found: dict[Any, Tensor] = {}
         with oneflow.no_grad():
             for device, grads in by_device.items():

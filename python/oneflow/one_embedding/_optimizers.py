@@ -1,0 +1,240 @@
+"""Optimizers of rows: one that gives an optimizer's options to the stores, and one with a state of one number a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, optim
+from oneflow.one_embedding._modules import Embedding
+from oneflow.optim._options import options
+from oneflow.optim.optimizer import Group
+
+Rule = tuple[str, dict[str, float]]
+
+
+class RowWiseAdagrad(optim.Optimizer):
+    """Adagrad with one accumulator a row, the mean of the row's squared gradient: a state of one number.
+
+    Args:
+        params: parameters or groups. A row is what the first dimension counts.
+        lr: learning rate.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        initial_accumulator_value: where the accumulators start.
+        eps: added to the root.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2, 3))
+        >>> optimizer = oneflow.one_embedding.RowWiseAdagrad([w], lr=0.5)
+        >>> (w * oneflow.tensor([[1.0], [0.0]])).sum().backward()
+        >>> optimizer.step()
+        >>> w[:, 0].detach()
+        tensor([0.5000, 1.0000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(
+            params,
+            options(lr=lr, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps),
+        )
+
+    def _init_state(self, group: Group) -> None:
+        for param in group["params"]:
+            if param.requires_grad and not self.state.get(param):
+                start = group["initial_accumulator_value"]
+                self.state[param] = {"sum": oneflow.full_like(param.reshape(len(param), -1)[:, 0], start)}
+
+    def _update(self, group: Group, lr: Tensor) -> None:
+        self._init_state(group)
+        for param in group["params"]:
+            if param.grad is None:
+                continue
+            grad = param.grad + group["weight_decay"] * param
+            total = self.state[param]["sum"].add_((grad * grad).reshape(len(param), -1).mean(1))
+            rate = lr.to(param.dtype) / (total.sqrt() + group["eps"])
+            param.sub_(rate.reshape(-1, *[1] * (param.dim() - 1)) * grad)
+
+
+def _sgd(group: Group, step: int) -> Rule:
+    return "sgd", {
+        name: float(group[name]) for name in ("momentum", "dampening", "nesterov", "weight_decay", "maximize")
+    }
+
+
+def _adam(group: Group, step: int) -> Rule:
+    if group["amsgrad"]:
+        raise NotImplementedError("one_embedding.Optimizer: rows have no room for amsgrad's third moment")
+    beta1, beta2 = group["betas"]
+    return "adam", {
+        "beta1": float(beta1),
+        "beta2": float(beta2),
+        "eps": group["eps"],
+        "weight_decay": group["weight_decay"],
+        "decoupled": group.get("decoupled_weight_decay", False),
+        "bias_correction": group.get("do_bias_correction", True),
+        "maximize": group["maximize"],
+    }
+
+
+def _adagrad(group: Group, step: int) -> Rule:
+    return "adagrad", {
+        "eps": group["eps"],
+        "weight_decay": group["weight_decay"],
+        "initial": group["initial_accumulator_value"],
+        "maximize": group["maximize"],
+        "rate": 1.0 / (1.0 + (step - 1) * group["lr_decay"]),
+    }
+
+
+def _row_wise_adagrad(group: Group, step: int) -> Rule:
+    return "row_wise_adagrad", {
+        "eps": group["eps"],
+        "weight_decay": group["weight_decay"],
+        "initial": group["initial_accumulator_value"],
+    }
+
+
+def _ftrl(group: Group, step: int) -> Rule:
+    names = ("lr_power", "lambda1", "lambda2", "beta", "weight_decay")
+    return "ftrl", {**{name: group[name] for name in names}, "initial": group["initial_accumulator_value"]}
+
+
+# What rows make of an optimizer's options. A class that is not here may compute something else.
+_RULES: dict[type, Callable[[Group, int], Rule]] = {
+    optim.SGD: _sgd,
+    optim.Adam: _adam,
+    optim.AdamW: _adam,
+    optim.Adagrad: _adagrad,
+    optim.Ftrl: _ftrl,
+    RowWiseAdagrad: _row_wise_adagrad,
+}
+
+
+class Optimizer(optim.Optimizer):
+    """Steps an optimizer, and the rows of embeddings by the same rule and the options of their parameters' groups.
+
+    Rows that a step's lookups did not touch stay as they are, so Adam here is PyTorch's ``SparseAdam``. Gradients of
+    all lookups since the last step are one update; those of one row are added in the order of the lookups and of the
+    ids.
+
+    Args:
+        optimizer: SGD, Adam, AdamW, Adagrad, Ftrl or :class:`RowWiseAdagrad`; it holds the embeddings' parameters.
+        embeddings: modules whose rows it updates.
+
+    Raises:
+        NotImplementedError: rows have no such optimizer.
+        ValueError: an embedding's parameter is in none of the optimizer's groups.
+
+    Example::
+
+        >>> import tempfile
+        >>> from oneflow import one_embedding
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> embedding = one_embedding.MultiTableEmbedding(
+        ...     "words", 2, oneflow.float32, oneflow.int64, None,
+        ...     one_embedding.make_cached_ssd_store_options(16, folder.name, size_factor=3),
+        ... )
+        >>> head = oneflow.nn.Linear(2, 1)
+        >>> adam = oneflow.optim.Adam([*embedding.parameters(), *head.parameters()], lr=1e-3)
+        >>> optimizer = one_embedding.Optimizer(adam, [embedding])
+        >>> head(embedding(oneflow.tensor([5, 9, 5]))).sum().backward()
+        >>> optimizer.step()
+        >>> embedding.statistics()["rows"]
+        2
+    """
+
+    def __init__(self, optimizer: optim.Optimizer, embeddings: Sequence[Embedding]) -> None:
+        rule = _RULES.get(type(optimizer))
+        if rule is None:
+            known = ", ".join(sorted(cls.__name__ for cls in _RULES))
+            raise NotImplementedError(
+                f"one_embedding.Optimizer: rows have no {type(optimizer).__name__}; there are {known}"
+            )
+        self.optimizer, self.embeddings = optimizer, list(embeddings)
+        self._row_rule = rule
+        self._reset_hooks()
+        for embedding in self.embeddings:
+            self._group_of(embedding)
+            embedding._has_optimizer = True
+
+    def _group_of(self, embedding: Embedding) -> Group:
+        for group in self.optimizer.param_groups:
+            if any(param is embedding.shadow for param in group["params"]):
+                return group
+        raise ValueError(
+            f"one_embedding.Optimizer: the parameters of {embedding.embedding_name!r} are in no group of the optimizer"
+        )
+
+    # Both are the optimizer's own, also after it has loaded others.
+    @property
+    def param_groups(self) -> list[Group]:  # type: ignore[override]
+        return self.optimizer.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        return self.optimizer.state
+
+    @property
+    def defaults(self) -> Group:  # type: ignore[override]
+        return self.optimizer.defaults
+
+    def __repr__(self) -> str:
+        return f"one_embedding.Optimizer({self.optimizer!r})"
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group to the optimizer."""
+        self.optimizer.add_param_group(param_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's; the state of rows lies in their stores."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the optimizer's."""
+        self.optimizer.load_state_dict(state_dict)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters, and drop those of rows."""
+        self.optimizer.zero_grad(set_to_none)
+        for embedding in self.embeddings:
+            embedding._drop_grads()
+
+    def _further_grads(self) -> Iterable[Tensor]:
+        """Gradients of rows, which a GradScaler divides and looks at as it does those of parameters."""
+        return [grad for embedding in self.embeddings for _, grad in embedding._pending]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient, and the rows that lookups touched.
+
+        Args:
+            closure: computes the loss again, with gradients, and returns it.
+        """
+        loss = None
+        if closure is not None:
+            with oneflow.enable_grad():
+                loss = closure()
+        # First: it counts the step, and keeps the count with its state.
+        self.optimizer.step()
+        for embedding in self.embeddings:
+            if embedding._pending:
+                self._step_rows(embedding)
+        return loss
+
+    def _step_rows(self, embedding: Embedding) -> None:
+        group = self._group_of(embedding)
+        step = int(self.optimizer.state.get(embedding.shadow, {}).get("step", 1))
+        name, numbers = self._row_rule(group, step)
+        rate = numbers.pop("rate", 1.0)
+        batches, grads = zip(*embedding._pending, strict=True)
+        given = {key: float(value) for key, value in numbers.items()}
+        embedding._store.update(list(batches), list(grads), name, given, float(group["lr"]) * rate, step, 1.0)
+        embedding._drop_grads()

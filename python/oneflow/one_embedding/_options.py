@@ -1,0 +1,301 @@
+"""What a store is and where it lies: dictionaries that the modules read. Nothing here changes one that it was given."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+Options = dict[str, Any]
+Path = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+# What a row in memory takes beside its numbers: its header, its flag and its shares of queue and index.
+ROW_OVERHEAD = 24 + 15
+_FIELDS = {
+    "constant": ("value",),
+    "uniform": ("low", "high"),
+    "normal": ("mean", "std"),
+    "trunc_normal": ("mean", "std", "a", "b"),
+}
+_KINDS = {name: number for number, name in enumerate(_FIELDS)}
+
+
+def _positive(function: str, **given: Any) -> None:
+    for name, value in given.items():
+        if not value > 0:
+            raise ValueError(f"{function}(): {name} must be greater than 0, got {value}")
+
+
+def _store(
+    function: str,
+    caches: list[Options],
+    persistent_path: Path,
+    capacity: int,
+    size_factor: int,
+    storage_dim: int,
+    physical_block_size: int,
+) -> Options:
+    if physical_block_size not in (512, 4096):
+        raise ValueError(f"{function}(): physical_block_size must be 512 or 4096, got {physical_block_size}")
+    if storage_dim == -1:
+        _positive(function, size_factor=size_factor)
+    else:
+        _positive(function, storage_dim=storage_dim)
+    return {
+        "kv_store": {
+            "caches": caches,
+            "persistent_table": {
+                "path": persistent_path,
+                "physical_block_size": physical_block_size,
+                "capacity_hint": int(capacity),
+            },
+        },
+        "size_factor": size_factor,
+        "storage_dim": storage_dim,
+    }
+
+
+def make_device_mem_store_options(
+    persistent_path: Path,
+    capacity: int,
+    size_factor: int = 1,
+    storage_dim: int = -1,
+    physical_block_size: int = 4096,
+) -> Options:
+    """Options of a store with ``capacity`` rows in the memory of the module's device. Rows beyond them go to disk.
+
+    Args:
+        persistent_path: a folder, in which each rank uses its own, ``RANK-RANKS``; or a list of a folder for each rank.
+        capacity: rows in memory.
+        size_factor: numbers kept for each weight: 1 for SGD, 2 with momentum or for Adagrad, 3 for Adam and FTRL.
+        storage_dim: numbers kept for each row; takes the place of ``size_factor``.
+        physical_block_size: 512 or 4096. Records are read at any offset, so it changes nothing.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+
+    Example::
+
+        >>> options = oneflow.one_embedding.make_device_mem_store_options("rows", capacity=1000)
+        >>> options["kv_store"]["caches"][0]["policy"]
+        'full'
+    """
+    _positive("make_device_mem_store_options", capacity=capacity)
+    cache = {"policy": "full", "capacity": int(capacity), "value_memory_kind": "device"}
+    return _store(
+        "make_device_mem_store_options",
+        [cache],
+        persistent_path,
+        capacity,
+        size_factor,
+        storage_dim,
+        physical_block_size,
+    )
+
+
+def make_cached_host_mem_store_options(
+    cache_budget_mb: float,
+    persistent_path: Path,
+    capacity: int,
+    size_factor: int = 1,
+    storage_dim: int = -1,
+    physical_block_size: int = 4096,
+) -> Options:
+    """Options of a store with ``capacity`` rows in the host's memory, and the hottest in the device's too.
+
+    On the CPU both are one memory, so only ``capacity`` counts.
+
+    Args:
+        cache_budget_mb: memory of the device for rows, in MiB.
+        persistent_path, capacity, size_factor, storage_dim, physical_block_size: as
+            :func:`make_device_mem_store_options`.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+
+    Example::
+
+        >>> options = oneflow.one_embedding.make_cached_host_mem_store_options(16, "rows", capacity=1000)
+        >>> [cache["value_memory_kind"] for cache in options["kv_store"]["caches"]]
+        ['device', 'host']
+    """
+    function = "make_cached_host_mem_store_options"
+    _positive(function, cache_budget_mb=cache_budget_mb, capacity=capacity)
+    caches = [
+        {"policy": "lru", "cache_memory_budget_mb": cache_budget_mb, "value_memory_kind": "device"},
+        {"policy": "full", "capacity": int(capacity), "value_memory_kind": "host"},
+    ]
+    return _store(function, caches, persistent_path, capacity, size_factor, storage_dim, physical_block_size)
+
+
+def make_cached_ssd_store_options(
+    cache_budget_mb: float,
+    persistent_path: Path,
+    capacity: int | None = None,
+    size_factor: int = 1,
+    storage_dim: int = -1,
+    physical_block_size: int = 4096,
+    host_cache_budget_mb: float = 0,
+) -> Options:
+    """Options of a store on disk with the hottest rows in memory.
+
+    Args:
+        cache_budget_mb: memory of the module's device for rows, in MiB; on the CPU this is the host's.
+        persistent_path, size_factor, storage_dim, physical_block_size: as :func:`make_device_mem_store_options`.
+        capacity: the number of rows expected. A store grows beyond it.
+        host_cache_budget_mb: memory of the host for rows, in MiB; on the CPU the two budgets are added.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+
+    Example::
+
+        >>> options = oneflow.one_embedding.make_cached_ssd_store_options(64, "rows", size_factor=3)
+        >>> options["size_factor"]
+        3
+    """
+    function = "make_cached_ssd_store_options"
+    if not (cache_budget_mb >= 0 and host_cache_budget_mb >= 0 and cache_budget_mb + host_cache_budget_mb > 0):
+        raise ValueError(
+            f"{function}(): one of cache_budget_mb and host_cache_budget_mb must be greater than 0 and none less, "
+            f"got {cache_budget_mb} and {host_cache_budget_mb}"
+        )
+    if capacity is not None:
+        _positive(function, capacity=capacity)
+    budgets = {"device": cache_budget_mb, "host": host_cache_budget_mb}
+    caches = [
+        {"policy": "lru", "cache_memory_budget_mb": budget, "value_memory_kind": kind}
+        for kind, budget in budgets.items()
+        if budget > 0
+    ]
+    return _store(function, caches, persistent_path, capacity or 0, size_factor, storage_dim, physical_block_size)
+
+
+def make_uniform_initializer(low: float = 0.0, high: float = 1.0) -> Options:
+    """Initial weights drawn evenly from ``[low, high)``.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_uniform_initializer(low=-0.1, high=0.1)
+        {'type': 'uniform', 'low': -0.1, 'high': 0.1}
+    """
+    return {"type": "uniform", "low": low, "high": high}
+
+
+def make_normal_initializer(mean: float = 0.0, std: float = 1.0) -> Options:
+    """Initial weights drawn from a normal distribution.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_normal_initializer(std=0.05)
+        {'type': 'normal', 'mean': 0.0, 'std': 0.05}
+    """
+    return {"type": "normal", "mean": mean, "std": std}
+
+
+def make_constant_initializer(value: float) -> Options:
+    """Initial weights that are all ``value``.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_constant_initializer(0.5)
+        {'type': 'constant', 'value': 0.5}
+    """
+    return {"type": "constant", "value": value}
+
+
+def make_trunc_normal_initializer(mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Options:
+    """Initial weights drawn from the part of a normal distribution that lies in ``[a, b]``.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_trunc_normal_initializer(std=0.01, a=-0.02, b=0.02)
+        {'type': 'trunc_normal', 'mean': 0.0, 'std': 0.01, 'a': -0.02, 'b': 0.02}
+    """
+    return {"type": "trunc_normal", "mean": mean, "std": std, "a": a, "b": b}
+
+
+def make_table_options(param: Options | Sequence[Options]) -> Options:
+    """Options of a table: an initializer for all columns, or a list of :func:`make_column_options`, one for each.
+
+    Raises:
+        TypeError: ``param`` is neither.
+
+    Example::
+
+        >>> initializer = oneflow.one_embedding.make_constant_initializer(0)
+        >>> oneflow.one_embedding.make_table_options(initializer)
+        {'initializer': {'type': 'constant', 'value': 0}}
+    """
+    if isinstance(param, dict):
+        return {"initializer": param}
+    if isinstance(param, (list, tuple)):
+        return {"columns": list(param)}
+    raise TypeError(f"make_table_options(): expected an initializer or a list of columns, got {type(param).__name__}")
+
+
+def make_table(param: Options | Sequence[Options]) -> Options:
+    """As :func:`make_table_options`.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_table(oneflow.one_embedding.make_constant_initializer(0))
+        {'initializer': {'type': 'constant', 'value': 0}}
+    """
+    return make_table_options(param)
+
+
+def make_column_options(initializer: Options) -> Options:
+    """Options of a column of a table.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_column_options(oneflow.one_embedding.make_constant_initializer(0))
+        {'initializer': {'type': 'constant', 'value': 0}}
+    """
+    return {"initializer": initializer}
+
+
+# ---- what the modules read out of them
+
+
+def initializer_numbers(options: Any) -> tuple[int, list[float]]:
+    """An initializer as the store takes it: its number and four parameters."""
+    kind = options.get("type") if isinstance(options, dict) else None
+    if kind not in _FIELDS:
+        raise ValueError(f"one_embedding: an initializer is made by one of the make_*_initializer, got {options!r}")
+    missing = [field for field in _FIELDS[kind] if field not in options]
+    if missing:
+        raise ValueError(f"one_embedding: the initializer {options!r} lacks {', '.join(missing)}")
+    numbers = [float(options[field]) for field in _FIELDS[kind]]
+    return _KINDS[kind], numbers + [0.0] * (4 - len(numbers))
+
+
+def table_numbers(table: Options, n_columns: int) -> list[tuple[int, list[float]]]:
+    """The initializers of a table's columns."""
+    if not isinstance(table, dict) or ("columns" in table) == ("initializer" in table):
+        raise ValueError(f"one_embedding: a table is made by make_table_options, got {table!r}")
+    if "initializer" in table:
+        return [initializer_numbers(table["initializer"])] * n_columns
+    columns = table["columns"]
+    if len(columns) != n_columns:
+        raise ValueError(f"one_embedding: a table has {len(columns)} columns, embedding_dim {n_columns}")
+    return [initializer_numbers(column["initializer"]) for column in columns]
+
+
+def memory_budget(caches: Sequence[Options], storage_dim: int) -> int:
+    """Bytes for rows in memory: what a full cache needs, else the sum of the budgets."""
+    full = [cache["capacity"] for cache in caches if cache["policy"] == "full"]
+    if full:
+        return max(full) * (4 * storage_dim + ROW_OVERHEAD)
+    return sum(math.ceil(cache["cache_memory_budget_mb"] * (1 << 20)) for cache in caches)
+
+
+def folder(path: Path, rank: int, n_ranks: int) -> str:
+    """The folder of a rank."""
+    if isinstance(path, (str, os.PathLike)):
+        return os.path.join(os.fspath(path), f"{rank}-{n_ranks}")
+    if len(path) != n_ranks:
+        raise ValueError(f"one_embedding: persistent_path lists {len(path)} folders for {n_ranks} ranks")
+    return os.fspath(path[rank])
