@@ -5,7 +5,8 @@ import warnings
 
 import oneflow as flow
 import pytest
-from test_autograd_graph import error, rounded
+import torch
+from binding.test_autograd_graph import error, rounded
 from torch_oracle import both
 
 # ---- writes to what was saved
@@ -30,23 +31,19 @@ WRITERS = {
 
 @pytest.mark.parametrize("saver,writer", itertools.product(SAVERS, WRITERS))
 def test_saved_tensors_may_be_written(saver, writer):
-    def run(fw):
+    """The gradient is that of the values that were saved, whatever was written since."""
+
+    def gradient(fw, write):
+        x = fw.tensor([[0.5, 2.0], [-1.0, 3.0]], requires_grad=True)
         with fw.autograd.graph.allow_mutation_on_saved_tensors() as copies:
-            x = fw.tensor([[0.5, 2.0], [-1.0, 3.0]], requires_grad=True)
             y = x.clone()
             out = SAVERS[saver](fw, y)
-            WRITERS[writer](fw, y)
-            (y * 2).sum().backward(retain_graph=True)
-            first = rounded(x.grad)
+            write(fw, y)
             out.sum().backward()
             del out
-            return first, rounded(x.grad), rounded(y), len(copies.cloned)
+            return rounded(x.grad), len(copies.cloned)
 
-    # PyTorch does not see writes through `.data`.
-    if writer != "data":
-        both(run)
-    else:
-        run(flow)
+    assert gradient(flow, WRITERS[writer]) == gradient(torch, WRITERS["nothing"])
 
 
 def test_saved_tensors_are_copied_once_and_only_if_written():
@@ -73,7 +70,7 @@ def test_saved_tensors_are_copied_once_and_only_if_written():
         with fw.autograd.graph.allow_mutation_on_saved_tensors():
             again = error(fw.autograd.graph.allow_mutation_on_saved_tensors().__enter__)
             y = fw.ones(2, requires_grad=True).exp()
-        return counts, again, error(y.sum().backward)
+        return counts, again, error(y.sum().backward)[1].partition("context")[0]
 
     both(run)
 
@@ -95,20 +92,6 @@ def test_hooks_of_outputs_that_no_gradient_reaches():
     both(run)
 
 
-def test_hooks_that_remove_other_hooks():
-    def run(fw):
-        seen = []
-        x = fw.ones(2, requires_grad=True)
-        y = x * 2
-        y.grad_fn.register_prehook(lambda g: later.remove())
-        later = y.grad_fn.register_prehook(lambda g: seen.append("removed"))
-        y.grad_fn.register_prehook(lambda g: seen.append("kept"))
-        y.sum().backward()
-        return seen
-
-    assert both(run) == ["kept"]
-
-
 # ---- nodes and errors
 
 
@@ -116,7 +99,8 @@ def test_nodes_may_be_called():
     def run(fw):
         x = fw.tensor([1.0, 2.0], requires_grad=True)
         y, z = x**2, x * x.detach()
-        one = rounded(y.grad_fn(fw.ones(2)))
+        made = y.grad_fn(fw.ones(2))
+        one = rounded(made[0] if isinstance(made, tuple) else made)  # PyTorch's node knows no exponent.
         two = [None if g is None else rounded(g) for g in z.grad_fn(fw.ones(2))]
         y.sum().backward()
         return one, two, rounded(x.grad), error(z.grad_fn), error(z.grad_fn, fw.ones(2), fw.ones(2))
@@ -248,48 +232,64 @@ def test_deleting_attributes_and_writing_inference_tensors():
     both(run)
 
 
-# ---- custom functions whose tangents are computed
+# ---- sparse gradients
 
 
-@pytest.mark.parametrize("case", ["inplace", "inplace_wrong", "view", "not_a_view", "other_view", "none", "wrong_none"])
-def test_tangents_relate_as_outputs_do(case):
+@pytest.mark.parametrize("order", itertools.product("nsd", "sd", "sd"))
+@pytest.mark.filterwarnings("ignore")
+def test_sparse_and_dense_gradients_add_up(order):
     def run(fw):
-        class F(fw.autograd.Function):
+        class Give(fw.autograd.Function):
             @staticmethod
-            def forward(ctx, x, y):
-                if case.startswith("inplace"):
-                    ctx.mark_dirty(x)
-                    return x.mul_(2)
-                if case.endswith("none"):
-                    out = y.clone()
-                    ctx.mark_non_differentiable(out)
-                    return x.clone(), out
-                return x.narrow(0, 0, 1)
+            def forward(ctx, x, g):
+                ctx.g = g
+                return x.clone()
 
             @staticmethod
-            def jvp(ctx, t, u):
-                if case.startswith("inplace"):
-                    return t.mul_(2) if case == "inplace" else t * 2
-                if case.endswith("none"):
-                    return t, (None if case == "none" else t.clone())
-                part = t.narrow(0, 0, 1)
-                return {"view": part, "not_a_view": part.clone(), "other_view": part.clone()[:]}[case]
+            def backward(ctx, _):
+                return ctx.g, None
 
-            @staticmethod
-            def backward(ctx, *g):
-                raise AssertionError
+        def gradient(kind, i):
+            if kind == "d":
+                return fw.full((4, 2), float(i))
+            return fw.sparse_coo_tensor(fw.tensor([[0.0, i]]), fw.full((2, 2), float(i)), (4, 2))
 
-        fwad = fw.autograd.forward_ad
-        with fwad.dual_level():
-            level = fwad._current_level
-            x = fwad.make_dual(fw.tensor([1.0, 2.0]), fw.tensor([3.0, 4.0]))
-            try:
-                made = F.apply(x, fw.ones(2))
-                outs = made if isinstance(made, tuple) else (made,)
-                tangents = [fwad.unpack_dual(o).tangent for o in outs]
-                return level, [None if t is None else rounded(t) for t in tangents]
-            except RuntimeError as e:
-                words = ("gradient inplace", "return None at that position", "not returning a view")
-                return level, [w in str(e) for w in words]
+        x = fw.zeros(4, 2, requires_grad=True)
+        x.grad = None if order[0] == "n" else gradient(order[0], 1)
+        (Give.apply(x, gradient(order[1], 2)) + Give.apply(x, gradient(order[2], 3))).sum().backward()
+        g = x.grad
+        return g.is_sparse, rounded(g.to_dense() if g.is_sparse else g)
 
     both(run)
+
+
+VIEWS = {
+    "split": lambda x: x.split(2),
+    "unbind": lambda x: x.unbind(),
+    "chunk": lambda x: x.chunk(2),
+    "select": lambda x: (x[0], x[1]),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("made,written", itertools.product(["enable_grad", "no_grad", "inference_mode"], repeat=2))
+def test_use_of_views_whose_memory_was_written(view, made, written):
+    """Refused where the base's history does not tell what became of the view."""
+
+    def run(fw, source, target):
+        y = fw.ones(4, 2, requires_grad=True)
+        x = {"leaf": y, "result": y.clone(), "no gradient": fw.ones(4, 2)}[source]
+        try:
+            with getattr(fw, made)():
+                views = VIEWS[view](x)
+            with getattr(fw, written)():
+                {"itself": views[0], "other": views[1], "base": x}[target].mul_(3.0)
+            r = views[0] * 2
+            if r.requires_grad:
+                r.sum().backward()
+            return views[0].requires_grad, None if y.grad is None else rounded(y.grad)
+        except RuntimeError as e:
+            return "is a view" in str(e), "A view was created" in str(e)
+
+    for source, target in itertools.product(["leaf", "result", "no gradient"], ["itself", "other", "base"]):
+        both(lambda fw, source=source, target=target: run(fw, source, target))

@@ -156,6 +156,8 @@ def test_spread_over_dimensions_of_size_one(name, dtype):
         ((1, 4), (0, 1)),
     ]
     for (shape, dim), correction, keepdim in itertools.product(cases, (0, 1), (False, True)):
+        if not shape and "complex" in dtype:
+            continue
         made = []
         for fw in (oneflow, torch):
             x = fw.arange(1.0, 1.0 + int(np.prod(shape)), dtype=fw.float64).reshape(shape).to(getattr(fw, dtype))

@@ -451,11 +451,23 @@ fn add(have: Tensor, g: Tensor, create: bool) -> Result<Tensor> {
         && have.storage().is_some_and(|s| s.use_count() == 1)
         && have.dtype() == g.dtype()
         && have.is_contiguous();
+    if is_sparse(&have) && !create {
+        return g.add(&have);
+    }
     if create || !alone {
-        return have.add(&g);
+        return sum(&have, &g);
     }
     have.add_(&g)?;
     Ok(have)
+}
+
+fn is_sparse(t: &Tensor) -> bool {
+    t.has_key(bit::SPARSE)
+}
+
+/// The sum of two gradients. A sparse one is added to a dense one, never the other way round.
+fn sum(have: &Tensor, g: &Tensor) -> Result<Tensor> {
+    if is_sparse(have) && !is_sparse(g) { g.add(have) } else { have.add(g) }
 }
 
 fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
@@ -469,7 +481,7 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
             let own = g.use_count() == 1 && g.storage().is_none_or(|s| s.use_count() == 1);
             if create || (own && follows(&g, leaf)) { g } else { copy_like(&g, leaf)? }
         }
-        Some(old) if create => old.add(&g)?,
+        Some(old) if create || is_sparse(&old) && !is_sparse(&g) => sum(&old, &g)?,
         Some(old) => {
             old.add_(&g)?;
             old

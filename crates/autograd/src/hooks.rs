@@ -101,11 +101,7 @@ impl NodeHooks {
 
     /// Hooks of the node itself, before it runs.
     pub fn run_pre(&self, grads: &mut [Option<Tensor>]) -> Result<()> {
-        // One at a time: a hook may take another one away.
-        let mut last = 0;
-        let next = |last| self.list(|r| r.pre.iter().find(|(id, _)| *id > last).cloned().into_iter().collect()).pop();
-        while let Some((id, hook)) = next(last) {
-            last = id;
+        for hook in self.list(|r| r.pre.iter().map(|(_, h)| h.clone()).collect()) {
             if let Some(new) = hook(grads)? {
                 replace(grads, new, "pre hook")?;
             }

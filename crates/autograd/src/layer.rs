@@ -117,22 +117,38 @@ fn mode_of(view: &Tensor) -> &'static str {
     if view.is_inference_view() { "inference" } else { "no_grad" }
 }
 
-/// Refuses to say where a view comes from whose memory a recorded op wrote after the view was made outside of any record.
+/// Refuses to say where a view comes from whose memory was written since, unless the history of its base tells it: it was
+/// made outside of any record, or as one of several.
+#[inline]
 pub fn check_history(view: &Tensor) -> Result<()> {
-    let Some(base) = view.base().filter(|_| view.is_no_grad_view() && !view.is_foreign_view()) else { return Ok(()) };
-    if !requires_grad(base) || !written_since(view) {
+    let odd = view.is_no_grad_view() || view.is_multi_view();
+    if !odd || view.is_foreign_view() || !written_since(view) {
         return Ok(());
     }
+    Err(written_view(view))
+}
+
+#[cold]
+fn written_view(view: &Tensor) -> Error {
+    if !view.is_no_grad_view() {
+        let maker = crate::grad_fn(view).map_or("a function".to_owned(), |n| n.name());
+        return Error::runtime(format!(
+            "Output {} of {maker} is a view and its base or another view of its base has been modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+            crate::output_nr(view)
+        ));
+    }
     let mode = mode_of(view);
-    Err(Error::runtime(format!(
-        "A view was created in {mode} mode and its base or another view of its base has been modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-    )))
+    let when = if view.is_inference_view() { "in normal mode" } else { "with grad mode enabled" };
+    Error::runtime(format!(
+        "A view was created in {mode} mode and its base or another view of its base has been modified inplace {when}. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    ))
 }
 
 fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
     let mut edges: SmallVec<[_; 2]> = SmallVec::with_capacity(c.ins.len());
     let mut needs = 0u64;
     for (i, t) in c.ins.iter().enumerate() {
+        t.map_or(Ok(()), check_history)?;
         let e = t.and_then(edge);
         needs |= (e.is_some() as u64) << i.min(63);
         edges.push(e);

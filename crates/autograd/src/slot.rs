@@ -175,10 +175,17 @@ pub(crate) fn link(t: &Tensor, node: Arc<Node>, nr: u32) {
     drop(old);
 }
 
-/// Whether memory of the view was written since its place in the history was right.
+/// Remembers the version of what a view shows.
+pub(crate) fn note_version(view: &Tensor) {
+    let version = view.version();
+    view.with_slot(|s| state_mut(s).version = version);
+}
+
+/// Whether memory of a view that takes part in a gradient was written since its place in the history was right.
 pub(crate) fn written_since(view: &Tensor) -> bool {
-    let version = view.with_slot(|s| state(s).filter(|s| s.node.is_some()).map(|s| s.version));
-    version.map_or_else(|| view.base().is_some_and(|b| !is_leaf(b)), |v| v != view.version())
+    requires_grad(view)
+        && view.base().is_some_and(requires_grad)
+        && view.with_slot(|s| state(s).map(|s| s.version)).is_some_and(|v| v != view.version())
 }
 
 /// The node that made this tensor; `None` for leaves.

@@ -1,7 +1,7 @@
 //! Writing through views: the base's history is the truth, views are linked to it anew.
 
 use crate::node::{Edge, Kind, Node, OpNode, Saved};
-use crate::slot::{edge, link, requires_grad};
+use crate::slot::{edge, link, note_version, requires_grad};
 use oneflow_base::{Arg, Attrs, Dims, Error, Result};
 use oneflow_core::{OpDef, Tensor, bit};
 use oneflow_ops::elementwise::complex;
@@ -17,6 +17,7 @@ pub fn mark_no_grad_view(view: &Tensor) {
     }
     if view.dtype().is_differentiable() && view.base().is_some_and(requires_grad) {
         view.set_key(bit::AUTOGRAD, true);
+        note_version(view);
     }
 }
 

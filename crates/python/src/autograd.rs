@@ -552,52 +552,6 @@ fn _gradient_edge<'py>(py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<
     Ok((node_object(py, e.node)?, e.nr))
 }
 
-/// Packs whatever this thread keeps for backward by `pack(tensor)`, and brings it back by `unpack(packed)`.
-#[pyfunction]
-fn _push_saved_hooks(pack: Bound<'_, PyAny>, unpack: Bound<'_, PyAny>) -> PyResult<()> {
-    let (pack, unpack) = (Shared::new(pack), Arc::new(Shared::new(unpack)));
-    let hook: ag::Pack = Arc::new(move |t| {
-        gate::attach(|py| {
-            let packed = pack.bind(py).call1((bound(py, t.clone()).pend(py)?,)).pend(py)?;
-            let (packed, unpack) = (Shared::new(packed), unpack.clone());
-            Ok(Arc::new(move || gate::attach(|py| unpacked(py, &unpack, &packed))) as ag::Unpack)
-        })
-    });
-    run(|| ag::push_saved_hooks(hook))
-}
-
-fn unpacked(py: Python<'_>, unpack: &Shared, packed: &Shared) -> Result<Tensor> {
-    let result = unpack.bind(py).call1((packed.bind(py),)).pend(py)?;
-    get(&result).cloned().ok_or_else(|| {
-        Error::type_(format!(
-            "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
-            crate::value::type_name(py, result.as_ptr())
-        ))
-    })
-}
-
-/// `listener` is called with each tensor that an op of this thread is about to write; None ends that.
-#[pyfunction]
-fn _set_before_write(listener: Option<Bound<'_, PyAny>>) {
-    oneflow_core::set_before_write(listener.map(|f| {
-        let f = Shared::new(f);
-        Arc::new(move |t: &Tensor| {
-            gate::attach(|py| f.bind(py).call1((bound(py, t.shallow()).pend(py)?,)).pend(py).map(drop))
-        }) as oneflow_core::BeforeWrite
-    }));
-}
-
-#[pyfunction]
-fn _pop_saved_hooks() {
-    ag::pop_saved_hooks();
-}
-
-/// Refuses saved-tensor hooks with this text, or allows them again; returns what was said before.
-#[pyfunction]
-fn _refuse_saved_hooks(why: Option<String>) -> PyResult<Option<String>> {
-    run(|| ag::refuse_saved_hooks(why))
-}
-
 #[pyfunction]
 fn _set_anomaly(on: bool, check_nan: bool) {
     ag::set_anomaly_mode(on, check_nan);
@@ -687,10 +641,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_core::set_warn(warn);
     oneflow_kernels::set_notice(warn);
     private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
-    private.setattr("_push_saved_hooks", wrap_pyfunction!(_push_saved_hooks, private)?)?;
-    private.setattr("_set_before_write", wrap_pyfunction!(_set_before_write, private)?)?;
-    private.setattr("_pop_saved_hooks", wrap_pyfunction!(_pop_saved_hooks, private)?)?;
-    private.setattr("_refuse_saved_hooks", wrap_pyfunction!(_refuse_saved_hooks, private)?)?;
+    crate::saved::add_private(private)?;
     private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;
     private.setattr("_anomaly", wrap_pyfunction!(_anomaly, private)?)?;
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;

@@ -40,6 +40,7 @@ mod parse;
 mod placed;
 mod profiler;
 mod records;
+mod saved;
 mod scalar;
 mod settings;
 mod size;

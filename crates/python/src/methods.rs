@@ -449,7 +449,7 @@ unsafe fn resize_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
     // SAFETY: a method call.
     unsafe {
         let t = self_tensor(o)?;
-        if ag::requires_grad(t) {
+        if ag::requires_grad(t) && !ag::is_inference_mode_enabled() {
             return Err(Error::runtime("cannot resize variables that require grad"));
         }
         let items: Vec<*mut PyObject> = (0..g.n).map(|i| *g.args.add(i)).collect();

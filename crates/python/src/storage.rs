@@ -295,7 +295,7 @@ unsafe fn ints(py: Python<'_>, o: *mut PyObject, name: &str) -> Result<Vec<i64>>
 
 /// `x.resize_(...)`: other sizes, dense in the memory format given, in the same memory while it is large enough.
 pub fn resize(t: &Tensor, sizes: &[i64], format: Option<&str>) -> Result<()> {
-    if autograd::requires_grad(t) {
+    if autograd::requires_grad(t) && !autograd::in_inference_mode() {
         return Err(Error::runtime("cannot resize variables that require grad"));
     }
     let strides = match format {

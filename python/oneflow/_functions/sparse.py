@@ -50,8 +50,6 @@ def sparse_coo_tensor(
         indices, values = oneflow.zeros((len(size), 0), dtype=oneflow.int64), oneflow.zeros((0,), dtype=dtype)
     values = oneflow.as_tensor(values, dtype=dtype, device=device)
     at = oneflow.as_tensor(indices, device=values.device)
-    if at.is_floating_point() or at.is_complex():
-        raise RuntimeError(f"sparse_coo_tensor(): indices must be integers, got {at.dtype}")
     at = at.to(oneflow.int64)
     if at.dim() != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(at.shape)}")

@@ -283,7 +283,9 @@ def _check_forward(slopes: _Slopes) -> None:
 def _forward(slopes: _Slopes, one: Input, direction: Tensor) -> list[Tensor]:
     with forward_ad.dual_level():
         asked = [other.place for other in slopes.inputs]
-        tangents = {one.place: one.as_tangent(direction)}
+        # The others have tangents too, of zeros: a function may read them.
+        tangents = {other.place: oneflow.zeros_like(other.x) for other in slopes.inputs}
+        tangents[one.place] = one.as_tangent(direction)
         given = directions.duals(slopes.arguments, tangents, asked, slopes.o.keeps_grad)
         found = directions.tangents_of(slopes.func(*given))
         return [directions.wide(oneflow.zeros_like(y) if t is None else t) for y, t in found]

@@ -75,6 +75,9 @@ class BackwardHooks:
         return tuple(full[i] for i in self.output_places)
 
     def _on_input_gradients(self, gradients: Gradients) -> Gradients:
+        if self.grad_output is None:
+            # The gradient came by another way than through the module's output: that of a second derivative.
+            return gradients
         places = self.input_places or []
         full = self._run_hooks(_spread(gradients, places, self.n_inputs))
         return tuple(full[i] for i in places)
