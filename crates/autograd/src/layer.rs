@@ -5,7 +5,9 @@ use crate::saved::Kept;
 use crate::slot::{edge, is_leaf, link, requires_grad, written_since};
 use crate::view;
 use oneflow_base::{Attrs, Error, Meta, Result};
-use oneflow_core::{Call, Dest, Grad, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer};
+use oneflow_core::{
+    Call, Dest, Grad, In, InMask, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer,
+};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex};
@@ -165,13 +167,13 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     for s in save {
         match *s {
             Save::In(i, mask) if wanted(needs, mask) => {
-                if let Some(t) = c.opt(i as usize) {
-                    saved.ins.push((i, Kept::new(keep_input(c, t)?)?));
+                if let Some(t) = c.opt(i) {
+                    saved.ins.push((i.index() as u8, Kept::new(keep_input(c, t)?)?));
                 }
             }
             Save::InsFrom(i, mask) if wanted(needs, mask) => {
-                for k in i as usize..c.ins.len() {
-                    if let Some(t) = c.opt(k) {
+                for k in i.index()..c.ins.len() {
+                    if let Some(t) = c.opt(In::nth(k)) {
                         saved.ins.push((k as u8, Kept::new(keep_input(c, t)?)?));
                     }
                 }
@@ -183,14 +185,14 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
     for s in save {
         let out = match *s {
             Save::Out(i, mask) => Some((i, mask)),
-            Save::OutIfArg(i, mask, arg) if c.bool(arg as usize) => Some((i, mask)),
+            Save::OutIfArg(i, mask, arg) if c.bool(arg) => Some((i, mask)),
             _ => None,
         };
         if let Some((i, mask)) = out
             && wanted(needs, mask)
-            && (i as usize) < outs.len()
+            && i.index() < outs.len()
         {
-            saved.outs.push((i, Kept::new(outs[i as usize].shallow())?));
+            saved.outs.push((i.index() as u8, Kept::new(outs[i].shallow())?));
         }
     }
     let node = Arc::new(Node::new(
@@ -223,8 +225,8 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
 }
 
 #[inline]
-fn wanted(needs: u64, mask: u32) -> bool {
-    needs & mask as u64 != 0
+fn wanted(needs: u64, mask: InMask) -> bool {
+    needs & mask.bits() as u64 != 0
 }
 
 /// The input to keep: a copy, with the input's history, where the op is about to overwrite it.

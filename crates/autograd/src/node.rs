@@ -230,7 +230,7 @@ impl Node {
 /// Whether output `i` carries a gradient.
 #[inline]
 pub(crate) fn differentiable(op: &OpDef, i: usize, t: &Tensor) -> bool {
-    t.dtype().is_differentiable() && op.differentiable >> i.min(31) & 1 == 1
+    t.dtype().is_differentiable() && op.differentiable.has(i)
 }
 
 /// The error of reading what a backward has freed.

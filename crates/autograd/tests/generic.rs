@@ -1,7 +1,9 @@
 //! Generic tests over the whole op table, fed from each op's samples. Each check is tested by planted faults at the end.
 
 use oneflow_base::{DType, Device, Dims, ErrorKind, Meta, Result, contiguous_strides};
-use oneflow_core::{BoundSample, Call, Grad, Kernel, OpDef, Outs, ShapeOf, Tensor, copy_into, copy_to_host, dispatch};
+use oneflow_core::{
+    BoundSample, Call, Grad, Kernel, OpDef, OutMask, Outs, ShapeOf, Tensor, copy_into, copy_to_host, dispatch,
+};
 use oneflow_ops::TensorOps;
 
 fn setup() {
@@ -173,9 +175,9 @@ fn differentiable(b: &BoundSample) -> Vec<usize> {
 }
 
 /// One number out of all differentiable results, weighted so that no symmetry hides a fault.
-fn loss(outs: &[Tensor], mask: u32) -> Result<Option<Tensor>> {
+fn loss(outs: &[Tensor], mask: OutMask) -> Result<Option<Tensor>> {
     let mut total: Option<Tensor> = None;
-    for (k, t) in outs.iter().enumerate().filter(|(k, t)| t.dtype() == DType::F64 && mask >> k & 1 == 1) {
+    for (k, t) in outs.iter().enumerate().filter(|(k, t)| t.dtype() == DType::F64 && mask.has(*k)) {
         let w = BoundSample::fill((DType::F64, t.sizes(), 0.5, 1.5, 100 + k))?;
         let part = t.mul(&w)?.sum(None, false)?;
         total = Some(match total {
@@ -279,23 +281,26 @@ fn must_fail(name: &str, broken: OpDef, check: impl Fn(&BoundSample) -> std::res
 
 #[test]
 fn planted_faults_are_found() {
-    use oneflow_core::{Fix, Save};
+    use oneflow_core::{At, Fix, In, Out, Save};
     use oneflow_ops::{elementwise, nn, reduce, view};
     let _ = (&nn::softmax::OP, &reduce::sum::OP);
     // A gradient with the wrong sign, a gradient that forgets a factor.
-    let wrong =
-        Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(c.y(0)?)?.neg()) };
+    let wrong = Grad::Rule {
+        save: &[Save::out(Out::nth(0), &[In::nth(0)])],
+        fix: Fix::None,
+        f: |c, out| out.set(In::nth(0), || c.g()?.mul(c.y(Out::nth(0))?)?.neg()),
+    };
     must_fail("exp", OpDef { grad: wrong, ..clone_of(&elementwise::exp::OP) }, |b| gradcheck(b, 1));
-    let lost = Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) };
+    let lost = Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(In::nth(0), || Ok(c.g()?.clone())) };
     must_fail("tanh", OpDef { grad: lost, ..clone_of(&elementwise::tanh::OP) }, |b| gradcheck(b, 1));
     // A first gradient that is right while the one of the gradient is not.
     must_fail(
         "gelu",
         OpDef {
             grad: Grad::Rule {
-                save: &[Save::In(0, 1)],
+                save: &[Save::of(In::nth(0), &[In::nth(0)])],
                 fix: Fix::None,
-                f: |c, out| out.set(0, || c.g()?.gelu_backward(&oneflow_autograd::detach(c.x(0)?))),
+                f: |c, out| out.set(In::nth(0), || c.g()?.gelu_backward(&oneflow_autograd::detach(c.x(In::nth(0))?))),
             },
             ..clone_of(&elementwise::gelu::OP)
         },
@@ -306,7 +311,7 @@ fn planted_faults_are_found() {
         "gelu_backward",
         OpDef {
             compose: Some(|c, outs| {
-                outs.give(c.t(0)?.mul(c.t(1)?)?);
+                outs.give(c.t(In::nth(0))?.mul(c.t(In::nth(1))?)?);
                 Ok(())
             }),
             ..clone_of(&elementwise::gelu::BACKWARD)
@@ -317,15 +322,15 @@ fn planted_faults_are_found() {
         "transpose",
         OpDef {
             infer: |c, outs| {
-                let x = c.t(0)?;
-                outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
+                let x = c.t(In::nth(0))?;
+                outs.view(In::nth(0), x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
             },
             ..clone_of(&view::transpose::OP)
         },
         |b| {
             gradcheck(b, 1).and_then(|()| {
                 let plain = b.with(run).map_err(|e| e.to_string())?;
-                let (d0, d1) = b.with(|c| (c.int(0).unwrap(), c.int(1).unwrap()));
+                let (d0, d1) = b.with(|c| (c.int(At::nth(0)).unwrap(), c.int(At::nth(1)).unwrap()));
                 let right = b.ins[0].as_ref().unwrap().transpose(d0, d1).map_err(|e| e.to_string())?;
                 same(&plain[0], &right)
             })

@@ -9,8 +9,8 @@ use crate::tensor::{level, parts, spread, wrap};
 use oneflow_base::{Arg, Attrs, DType, Dims, Error, Result};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{
-    Batching, Call, Dest, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch, redispatch, tls,
-    with_tls,
+    AnyArg, At, Batching, Call, Dest, In, Ins, Kernel, Outs, Rows, ShapeOf, Tensor, Tls, Traits, Ty, bit, dispatch,
+    redispatch, tls, with_tls,
 };
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
@@ -166,7 +166,7 @@ fn run(c: &Call<'_>, id: u64, drawn: Option<Level>, outs: &mut Outs) -> Result<R
         (Batching::Index, _) => index(c, id, outs),
         (Batching::Sizes, _) => resized(c, id, outs),
         (Batching::Family, Rows::Elementwise { .. }) => elementwise(c, id, outs),
-        (Batching::Family, Rows::Reduce { dims, keepdim, .. }) => reduce(c, id, dims as usize, keepdim as usize, outs),
+        (Batching::Family, Rows::Reduce { dims, keepdim, .. }) => reduce(c, id, dims.index(), keepdim.index(), outs),
         (Batching::Family, _) if !matches!(c.op.kernel, Kernel::None) && dims_of(c).next().is_some() => {
             along_dims(c, id, outs)
         }
@@ -203,7 +203,7 @@ fn values<'a>(c: &Call<'a>, id: u64) -> SmallVec<[Option<&'a Tensor>; 4]> {
 /// A view of a sample has the strides of the same view of all samples.
 fn view(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     (c.op.infer)(c, outs)?;
-    let Some(base) = outs.alias_of().and_then(|i| c.opt(i)) else { return Ok(Ran::No) };
+    let Some(base) = outs.alias_of().and_then(|i| c.opt(In::nth(i))) else { return Ok(Ran::No) };
     let Some(all) = value(base, id) else { return Ok(Ran::No) };
     if outs.tensors().iter().any(|t| t.dtype() != base.dtype()) {
         return Ok(Ran::No);
@@ -258,7 +258,7 @@ fn elementwise(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
 }
 
 fn reduce(c: &Call<'_>, id: u64, dims: usize, keepdim: usize, outs: &mut Outs) -> Result<Ran> {
-    let (Some(x), [_]) = (c.opt(0), c.ins) else { return Ok(Ran::No) };
+    let (Some(x), [_]) = (c.opt(In::nth(0)), c.ins) else { return Ok(Ran::No) };
     let Some(all) = value(x, id) else { return Ok(Ran::No) };
     let n = x.ndim() as i64;
     let attrs = Attrs::new(c.args);
@@ -267,12 +267,12 @@ fn reduce(c: &Call<'_>, id: u64, dims: usize, keepdim: usize, outs: &mut Outs) -
         let attrs = attrs.with(dims, Arg::Ints(&[1])).with(keepdim, Arg::Bool(false));
         return again(c, &[Some(&all.unsqueeze(1)?)], Some(&attrs), outs);
     }
-    let shifted: Dims = match c.arg(dims) {
+    let shifted: Dims = match c.arg(AnyArg::nth(dims)) {
         Arg::Int(d) => Dims::from_slice(&[after_batch(d, n)]),
         Arg::Ints(list) if !list.is_empty() => list.iter().map(|d| after_batch(*d, n)).collect(),
         _ => (1..=n).collect(),
     };
-    let attrs = match c.arg(dims) {
+    let attrs = match c.arg(AnyArg::nth(dims)) {
         Arg::Int(_) => attrs.with(dims, Arg::Int(shifted[0])),
         _ => attrs.with(dims, Arg::Ints(&shifted)),
     };
@@ -346,7 +346,7 @@ fn everywhere(c: &Call<'_>, id: u64) -> Result<Operands> {
 /// Ops that take any number of leading dimensions of one input, where the batch is that input's alone.
 fn alone(c: &Call<'_>, id: u64, i: usize, outs: &mut Outs) -> Result<Ran> {
     let batched = c.ins.iter().enumerate().filter(|(_, t)| t.is_some_and(|t| value(t, id).is_some()));
-    if !batched.map(|(k, _)| k).eq([i]) || c.t(i)?.ndim() == 0 && i == 0 {
+    if !batched.map(|(k, _)| k).eq([i]) || c.t(In::nth(i))?.ndim() == 0 && i == 0 {
         return Ok(Ran::No);
     }
     again(c, &values(c, id), None, outs)
@@ -363,13 +363,13 @@ fn second_alone(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
 /// `new_zeros` and the like of a sample: one for each.
 fn resized(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     let Some(at) = c.op.sig.arg_index("size") else { return Ok(Ran::No) };
-    let sizes = with_first(samples(c, id), c.ints(at)?);
+    let sizes = with_first(samples(c, id), c.ints(At::nth(at))?);
     again(c, &values(c, id), Some(&Attrs::new(c.args).with(at, Arg::Ints(&sizes))), outs)
 }
 
 /// Advanced indexing: the batch is one more dimension, that of samples indexed by their number where the indices differ too.
 fn index(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
-    let (x, indices) = (c.t(0)?, c.list(1, 0));
+    let (x, indices) = (c.t(In::nth(0))?, c.list(Ins::new(1, 0, 0)));
     let (size, mask) = (samples(c, id), |t: &Tensor| !matches!(t.dtype(), DType::I64));
     let used: SmallVec<[usize; 4]> = (0..indices.len()).filter(|i| indices[*i].is_some()).collect();
     let adjacent = used.windows(2).all(|w| w[1] == w[0] + 1);
@@ -412,13 +412,13 @@ fn index(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
 fn different(c: &Call<'_>, level: Level, outs: &mut Outs) -> Result<Ran> {
     let inputs = c.ins.iter().flatten().count();
     if let (0, Some(at)) = (inputs, c.op.sig.arg_index("size")) {
-        let sizes = with_first(level.size, c.ints(at)?);
+        let sizes = with_first(level.size, c.ints(At::nth(at))?);
         return again(c, c.ins, Some(&Attrs::new(c.args).with(at, Arg::Ints(&sizes))), outs);
     }
     let follows = matches!(c.op.sbp.rows, Rows::Elementwise { .. } | Rows::Custom(_))
         && inputs == 1
         && c.op.sig.arg_index("size").is_none();
-    match c.opt(0) {
+    match c.opt(In::nth(0)) {
         Some(x) if follows && c.ins.len() == 1 => {
             let all = value(x, level.id).map_or_else(|| spread(x, level.size), |v| Ok(v.clone()))?;
             again(c, &[Some(&all)], None, outs)
@@ -455,8 +455,8 @@ fn slices(c: &Call<'_>, id: u64, drawn: Option<Level>, outs: &mut Outs) -> Resul
 /// The arguments with an offset into the storage, if there is one, counted from where the sample begins.
 fn moved(c: &Call<'_>, ins: &[Option<&Tensor>]) -> Option<Attrs> {
     let at = c.op.sig.arg_index("storage_offset")?;
-    let (sample, own) = (c.opt(0)?, ins.first().copied().flatten()?);
-    let offset = c.arg(at).int()? - sample.offset() + own.offset();
+    let (sample, own) = (c.opt(In::nth(0))?, ins.first().copied().flatten()?);
+    let offset = c.arg(AnyArg::nth(at)).int()? - sample.offset() + own.offset();
     Some(Attrs::new(c.args).with(at, Arg::Int(offset)))
 }
 

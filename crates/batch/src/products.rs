@@ -2,13 +2,13 @@
 
 use crate::layer::{Ran, again, raised, samples, value};
 use oneflow_base::{Arg, Attrs, Dims, Result};
-use oneflow_core::{Call, Outs, Tensor};
+use oneflow_core::{At, Call, In, Outs, Tensor};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
 
 /// Matrix products. Vectors become matrices, so that the batch stands before them.
 pub(crate) fn matmul(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
-    let (a, b) = (c.t(0)?, c.t(1)?);
+    let (a, b) = (c.t(In::nth(0))?, c.t(In::nth(1))?);
     if a.ndim() == 0 || b.ndim() == 0 {
         return Ok(Ran::No);
     }
@@ -44,7 +44,7 @@ pub(crate) fn matmul(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
 
 /// A convolution, or its gradient for the input, whose weight is the same for all samples: one over the samples' batches.
 pub(crate) fn folded(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
-    let x = c.t(0)?;
+    let x = c.t(In::nth(0))?;
     let (Some(all), [_, rest @ ..]) = (value(x, id), c.ins) else { return Ok(Ran::No) };
     if rest.iter().flatten().any(|t| value(t, id).is_some()) {
         return Ok(Ran::No);
@@ -57,7 +57,7 @@ pub(crate) fn folded(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     ins[0] = Some(&flat);
     let mut attrs = Attrs::new(c.args);
     if let Some(at) = c.op.sig.arg_index("input_size") {
-        let mut size = Dims::from_slice(c.ints(at)?);
+        let mut size = Dims::from_slice(c.ints(At::nth(at))?);
         size[0] *= n;
         attrs = attrs.with(at, Arg::Ints(&size));
     }

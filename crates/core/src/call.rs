@@ -1,6 +1,6 @@
 //! One call of an op: borrowed, on the caller's stack, never on the heap.
 
-use crate::{OpDef, Tensor};
+use crate::{AnyArg, At, In, Ins, LastIn, OpDef, Param, Tensor, Ty};
 use oneflow_base::{Arg, Args, DType, Error, Result};
 
 /// An op, its inputs (flat, in signature order) and its other arguments.
@@ -29,54 +29,68 @@ impl<'a> Call<'a> {
         self.op.sig.name
     }
 
-    /// Input `i`, which the signature requires.
+    /// A tensor that must be there.
     #[inline]
-    pub fn t(&self, i: usize) -> Result<&'a Tensor> {
-        match self.ins.get(i) {
+    pub fn t(&self, at: In) -> Result<&'a Tensor> {
+        match self.ins.get(at.index()) {
             Some(Some(t)) => Ok(t),
-            _ => Err(self.missing_input(i)),
+            _ => Err(self.missing_input(at.index())),
         }
     }
+    /// A tensor if it was given.
     #[inline]
-    pub fn opt(&self, i: usize) -> Option<&'a Tensor> {
-        self.ins.get(i).copied().flatten()
+    pub fn opt(&self, at: In) -> Option<&'a Tensor> {
+        self.ins.get(at.index()).copied().flatten()
+    }
+    /// Where an input after a list stands in this call.
+    #[inline]
+    pub fn place(&self, at: LastIn) -> In {
+        at.of(self.ins.len())
     }
     #[inline]
-    pub fn arg(&self, i: usize) -> Arg<'a> {
-        self.args.get(i).copied().unwrap_or(Arg::None)
-    }
-    /// Integer argument `i`.
-    #[inline]
-    pub fn int(&self, i: usize) -> Result<i64> {
-        self.arg(i).int().ok_or_else(|| self.bad_arg(i, "int"))
+    pub fn arg(&self, at: impl Into<AnyArg>) -> Arg<'a> {
+        self.nth_arg(at.into().index())
     }
     #[inline]
-    pub fn float(&self, i: usize) -> Result<f64> {
-        self.arg(i).float().ok_or_else(|| self.bad_arg(i, "float"))
+    pub fn int(&self, at: At<i64>) -> Result<i64> {
+        self.nth_arg(at.index()).int().ok_or_else(|| self.bad_arg(at.index(), "int"))
     }
     #[inline]
-    pub fn bool(&self, i: usize) -> bool {
-        self.arg(i).bool()
+    pub fn float(&self, at: At<f64>) -> Result<f64> {
+        self.nth_arg(at.index()).float().ok_or_else(|| self.bad_arg(at.index(), "float"))
     }
     #[inline]
-    pub fn ints(&self, i: usize) -> Result<&'a [i64]> {
-        self.arg(i).ints().ok_or_else(|| self.bad_arg(i, "list of ints"))
+    pub fn bool(&self, at: At<bool>) -> bool {
+        self.nth_arg(at.index()).bool()
     }
     #[inline]
-    pub fn dtype_or(&self, i: usize, default: DType) -> DType {
-        self.arg(i).dtype().unwrap_or(default)
+    pub fn ints(&self, at: At<[i64]>) -> Result<&'a [i64]> {
+        self.nth_arg(at.index()).ints().ok_or_else(|| self.bad_arg(at.index(), "list of ints"))
     }
-    pub fn str(&self, i: usize) -> Result<&'static str> {
-        self.arg(i).str().ok_or_else(|| self.bad_arg(i, "str"))
+    #[inline]
+    pub fn dtype_or(&self, at: At<DType>, default: DType) -> DType {
+        self.nth_arg(at.index()).dtype().unwrap_or(default)
+    }
+    pub fn str(&self, at: At<str>) -> Result<&'static str> {
+        self.nth_arg(at.index()).str().ok_or_else(|| self.bad_arg(at.index(), "str"))
+    }
+    /// The tensors of a list.
+    pub fn list(&self, at: Ins) -> &'a [Option<&'a Tensor>] {
+        self.ins.get(at.range(self.args)).unwrap_or(&[])
     }
 
-    /// Position of the first input of a list parameter is `start`; its length stands in argument `arg`.
-    pub fn list(&self, start: usize, arg: usize) -> &'a [Option<&'a Tensor>] {
-        let n = match self.arg(arg) {
-            Arg::Len(n) => n as usize,
-            _ => 0,
-        };
-        self.ins.get(start..start + n).unwrap_or(&[])
+    /// How many inputs a parameter takes; the length of a list stands in argument `arg`.
+    pub fn n_inputs_of(&self, p: &Param, arg: usize) -> usize {
+        match (p.ty, self.nth_arg(arg)) {
+            (Ty::TensorList, Arg::Len(n)) => n as usize,
+            (Ty::TensorList, _) => 0,
+            _ => p.is_input() as usize,
+        }
+    }
+
+    #[inline]
+    fn nth_arg(&self, i: usize) -> Arg<'a> {
+        self.args.get(i).copied().unwrap_or(Arg::None)
     }
 
     #[cold]
@@ -87,7 +101,7 @@ impl<'a> Call<'a> {
     #[cold]
     fn bad_arg(&self, i: usize, want: &str) -> Error {
         let name = self.op.sig.params().iter().filter(|p| p.is_arg()).nth(i).map_or("?", |p| p.name);
-        Error::type_(format!("{}(): argument '{name}' must be {want}, not {:?}", self.name(), self.arg(i)))
+        Error::type_(format!("{}(): argument '{name}' must be {want}, not {:?}", self.name(), self.nth_arg(i)))
     }
 
     /// "add(): " and the inputs in words, for error texts.

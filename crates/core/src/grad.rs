@@ -1,6 +1,6 @@
 //! How an op's gradient is written: what to keep, and a rule made of ops.
 
-use crate::{OpDef, Tensor};
+use crate::{AnyArg, At, In, InMask, Ins, LastIn, OpDef, Out, Tensor};
 use oneflow_base::{Arg, Args, Error, Meta, Result};
 use smallvec::SmallVec;
 
@@ -22,12 +22,31 @@ pub enum Grad {
 /// Reading anything that was not declared is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Save {
-    In(u8, u32),
-    Out(u8, u32),
-    /// As `Out`, where the boolean argument of this position is true.
-    OutIfArg(u8, u32, u8),
+    In(In, InMask),
+    Out(Out, InMask),
+    /// As `Out`, where this argument is true.
+    OutIfArg(Out, InMask, At<bool>),
     /// Every input from this one on (list inputs).
-    InsFrom(u8, u32),
+    InsFrom(In, InMask),
+}
+
+impl Save {
+    /// An input, for the gradients of `wanted`.
+    pub const fn of(input: In, wanted: &[In]) -> Save {
+        Save::In(input, InMask::of(wanted))
+    }
+    /// A result, for the gradients of `wanted`.
+    pub const fn out(result: Out, wanted: &[In]) -> Save {
+        Save::Out(result, InMask::of(wanted))
+    }
+    /// A result, where an argument is true.
+    pub const fn out_if(result: Out, wanted: &[In], arg: At<bool>) -> Save {
+        Save::OutIfArg(result, InMask::of(wanted), arg)
+    }
+    /// The tensors of a list and all inputs after them.
+    pub const fn from_list(list: Ins, wanted: InMask) -> Save {
+        Save::InsFrom(list.first(), wanted)
+    }
 }
 
 /// What autograd does to the gradients a rule returns.
@@ -59,32 +78,53 @@ impl<'a> GradCall<'a> {
     pub fn g(&self) -> Result<&'a Tensor> {
         self.outs_grad.first().and_then(Option::as_ref).ok_or_else(|| self.undeclared("gradient of output", 0))
     }
-    /// Saved input `i`.
+    /// The gradient of any output, `None` where nothing reached it.
     #[inline]
-    pub fn x(&self, i: usize) -> Result<&'a Tensor> {
-        self.saved_ins.get(i).and_then(Option::as_ref).ok_or_else(|| self.undeclared("input", i))
+    pub fn g_of(&self, at: Out) -> Option<&'a Tensor> {
+        self.outs_grad.get(at.index()).and_then(Option::as_ref)
     }
-    /// Saved input `i`, or `None` for one that was not given.
+    /// A saved input.
     #[inline]
-    pub fn opt_x(&self, i: usize) -> Option<&'a Tensor> {
-        self.saved_ins.get(i).and_then(Option::as_ref)
+    pub fn x(&self, at: In) -> Result<&'a Tensor> {
+        self.opt_x(at).ok_or_else(|| self.undeclared("input", at.index()))
     }
-    /// Saved output `i`.
+    /// A saved input, or `None` for one that was not given.
     #[inline]
-    pub fn y(&self, i: usize) -> Result<&'a Tensor> {
-        self.saved_outs.get(i).and_then(Option::as_ref).ok_or_else(|| self.undeclared("output", i))
+    pub fn opt_x(&self, at: In) -> Option<&'a Tensor> {
+        self.saved_ins.get(at.index()).and_then(Option::as_ref)
+    }
+    /// The tensors of a saved list.
+    pub fn xs(&self, at: Ins) -> impl Iterator<Item = Option<&Tensor>> {
+        at.all(self.args).map(|at| self.opt_x(at))
+    }
+    /// A saved output.
+    #[inline]
+    pub fn y(&self, at: Out) -> Result<&'a Tensor> {
+        self.saved_outs.get(at.index()).and_then(Option::as_ref).ok_or_else(|| self.undeclared("output", at.index()))
+    }
+    /// Where an input after a list stands in the call.
+    #[inline]
+    pub fn place(&self, at: LastIn) -> In {
+        at.of(self.in_metas.len())
     }
     #[inline]
-    pub fn in_meta(&self, i: usize) -> Result<&'a Meta> {
-        self.in_metas.get(i).and_then(Option::as_ref).ok_or_else(|| self.undeclared("meta of input", i))
+    pub fn in_meta(&self, at: In) -> Result<&'a Meta> {
+        self.in_metas
+            .get(at.index())
+            .and_then(Option::as_ref)
+            .ok_or_else(|| self.undeclared("meta of input", at.index()))
     }
     #[inline]
-    pub fn arg(&self, i: usize) -> Arg<'a> {
-        self.args.get(i).copied().unwrap_or(Arg::None)
+    pub fn out_meta(&self, at: Out) -> &'a Meta {
+        &self.out_metas[at.index()]
     }
     #[inline]
-    pub fn needs(&self, i: usize) -> bool {
-        self.needs >> i.min(63) & 1 != 0
+    pub fn arg(&self, at: impl Into<AnyArg>) -> Arg<'a> {
+        self.args.get(at.into().index()).copied().unwrap_or(Arg::None)
+    }
+    #[inline]
+    pub fn needs(&self, at: In) -> bool {
+        self.needs >> at.index().min(63) & 1 != 0
     }
     #[cold]
     fn undeclared(&self, what: &str, i: usize) -> Error {
@@ -103,16 +143,16 @@ impl Grads {
     pub fn new(n: usize, needs: u64) -> Grads {
         Grads { needs, grads: SmallVec::from_elem(None, n) }
     }
-    /// Sets the gradient of input `i`; the closure runs only where it is wanted.
+    /// Sets the gradient of an input; the closure runs only where it is wanted.
     #[inline]
-    pub fn set(&mut self, i: usize, f: impl FnOnce() -> Result<Tensor>) -> Result<()> {
-        if self.needs >> i.min(63) & 1 != 0 {
-            self.grads[i] = Some(f()?);
+    pub fn set(&mut self, at: In, f: impl FnOnce() -> Result<Tensor>) -> Result<()> {
+        if self.needs(at) {
+            self.grads[at.index()] = Some(f()?);
         }
         Ok(())
     }
     #[inline]
-    pub fn needs(&self, i: usize) -> bool {
-        self.needs >> i.min(63) & 1 != 0
+    pub fn needs(&self, at: In) -> bool {
+        self.needs >> at.index().min(63) & 1 != 0
     }
 }

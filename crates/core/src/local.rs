@@ -191,7 +191,7 @@ fn view(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     (c.op.infer)(c, outs)?;
     match outs.alias_of() {
         Some(input) => {
-            let base = c.t(input)?;
+            let base = c.t(crate::In::nth(input))?;
             // Other bits are no view that a gradient or a write could follow.
             let follows = !matches!(c.op.grad, Grad::Never);
             let several = matches!(c.op.sig.returns(), [r] if r.list) || outs.len() > 1;

@@ -2,7 +2,7 @@
 //!
 //! Made from metas alone. The local layer runs it at once, the compiler keeps it in a plan.
 
-use crate::Tensor;
+use crate::{In, Out, Tensor};
 use oneflow_base::Dims;
 use oneflow_kernels_prim::{Expr, Params, Primitive, Word};
 use smallvec::SmallVec;
@@ -22,6 +22,12 @@ pub struct Operand {
     pub layout: Option<(Dims, Dims, i64)>,
 }
 
+impl Operand {
+    fn whole(slot: Slot) -> Operand {
+        Operand { slot, layout: None }
+    }
+}
+
 /// One launch of a primitive.
 pub struct Lowered {
     pub prim: &'static Primitive,
@@ -37,40 +43,45 @@ impl Lowered {
     pub fn new(prim: &'static Primitive) -> Lowered {
         Lowered { prim, expr: None, ins: SmallVec::new(), outs: SmallVec::new(), params: Params::new(), init: None }
     }
-    /// Input `i` of the call in its own layout.
-    pub fn input(&mut self, i: usize) -> &mut Self {
-        self.ins.push(Some(Operand { slot: Slot::In(i as u16), layout: None }));
+    /// An input of the call in its own layout.
+    pub fn input(&mut self, at: In) -> &mut Self {
+        self.ins.push(Some(Operand::whole(slot_in(at))));
         self
     }
-    /// Input `i` if it was given.
-    pub fn opt_input(&mut self, i: usize, present: bool) -> &mut Self {
-        self.ins.push(present.then_some(Operand { slot: Slot::In(i as u16), layout: None }));
+    /// An input if it was given.
+    pub fn opt_input(&mut self, at: In, present: bool) -> &mut Self {
+        self.ins.push(present.then_some(Operand::whole(slot_in(at))));
         self
     }
-    /// Input `i` in another layout of the same storage.
-    pub fn input_as(&mut self, i: usize, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
-        self.ins.push(Some(Operand { slot: Slot::In(i as u16), layout: Some((sizes, strides, offset)) }));
+    /// An input in another layout of the same storage.
+    pub fn input_as(&mut self, at: In, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
+        self.ins.push(Some(Operand { slot: slot_in(at), layout: Some((sizes, strides, offset)) }));
         self
     }
-    /// Input `i` (tensor `t`) broadcast to `sizes`.
-    pub fn input_expanded(&mut self, i: usize, t: &Tensor, sizes: &[i64]) -> &mut Self {
+    /// An input (tensor `t`) broadcast to `sizes`.
+    pub fn input_expanded(&mut self, at: In, t: &Tensor, sizes: &[i64]) -> &mut Self {
         if t.sizes() == sizes {
-            return self.input(i);
+            return self.input(at);
         }
         let strides = expanded_strides(t.sizes(), t.strides(), sizes);
-        self.input_as(i, Dims::from_slice(sizes), strides, t.offset())
+        self.input_as(at, Dims::from_slice(sizes), strides, t.offset())
     }
-    pub fn output(&mut self, i: usize) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::Out(i as u16), layout: None }));
+    pub fn output(&mut self, at: Out) -> &mut Self {
+        self.outs.push(Some(Operand::whole(Slot::Out(at.index() as u16))));
         self
     }
-    pub fn output_as(&mut self, i: usize, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::Out(i as u16), layout: Some((sizes, strides, offset)) }));
+    pub fn output_as(&mut self, at: Out, sizes: Dims, strides: Dims, offset: i64) -> &mut Self {
+        self.outs.push(Some(Operand { slot: Slot::Out(at.index() as u16), layout: Some((sizes, strides, offset)) }));
         self
     }
     /// A call input that the primitive writes (optimizer updates).
-    pub fn written_input(&mut self, i: usize) -> &mut Self {
-        self.outs.push(Some(Operand { slot: Slot::In(i as u16), layout: None }));
+    pub fn written_input(&mut self, at: In) -> &mut Self {
+        self.outs.push(Some(Operand::whole(slot_in(at))));
+        self
+    }
+    /// The first output starts as a copy of this input.
+    pub fn starts_as(&mut self, at: In) -> &mut Self {
+        self.init = Some(at.index() as u8);
         self
     }
     pub fn no_input(&mut self) -> &mut Self {
@@ -85,6 +96,10 @@ impl Lowered {
         self.params.push(w.into());
         self
     }
+}
+
+fn slot_in(at: In) -> Slot {
+    Slot::In(at.index() as u16)
 }
 
 /// Strides of a tensor broadcast to `target` (which `infer` has checked).

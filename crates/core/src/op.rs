@@ -1,6 +1,6 @@
 //! One op: everything that defines it, in one static value.
 
-use crate::{Call, Grad, Outs, Rows, SbpRule, Sig};
+use crate::{Call, Grad, OutMask, Outs, Rows, SbpRule, Sig};
 use oneflow_base::{Args, DType, Error, Meta, Result};
 use oneflow_kernels_prim::{Expr, Params, Primitive};
 
@@ -20,8 +20,8 @@ pub struct OpDef {
     /// The same meaning by other ops: fallback of every layer, and the kernel's test oracle.
     pub compose: Option<fn(&Call<'_>, &mut Outs) -> Result<()>>,
     pub grad: Grad,
-    /// Bit mask of the outputs a gradient can come back through; statistics kept for the backward are not among them.
-    pub differentiable: u32,
+    /// The outputs a gradient can come back through; statistics kept for the backward are not among them.
+    pub differentiable: OutMask,
     pub sbp: SbpRule,
     /// How one call serves all samples of a batch (`vmap`).
     pub batch: Batching,
@@ -55,7 +55,7 @@ impl OpDef {
         kernel: Kernel::None,
         compose: None,
         grad: Grad::Never,
-        differentiable: u32::MAX,
+        differentiable: OutMask::ALL,
         sbp: SbpRule { rows: Rows::OnlyB { why: "" }, localize: crate::Localize::None },
         batch: Batching::Family,
         cost: Cost::bytes_only,

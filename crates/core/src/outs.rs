@@ -1,6 +1,6 @@
 //! Output shells: what `infer` says of the results before any memory is touched.
 
-use crate::{Call, Tensor};
+use crate::{Call, In, Out, Tensor};
 use oneflow_base::{DType, Device, Dims, Result, contiguous_strides};
 use smallvec::SmallVec;
 
@@ -25,16 +25,16 @@ impl Outs {
         self.tensors.push(Tensor::shell(dtype, device, sizes, strides)?);
         Ok(())
     }
-    /// An output that is a view of input `input`: same dtype and device, this layout in the same storage.
+    /// An output that is a view of `input`: same dtype and device, this layout in the same storage.
     #[inline]
-    pub fn view(&mut self, input: usize, of: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
+    pub fn view(&mut self, input: In, of: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
         self.view_as(input, of, of.dtype(), sizes, strides, offset)
     }
     /// The same whose elements are read as another dtype; sizes, strides and offset count those.
     #[inline]
     pub fn view_as(
         &mut self,
-        input: usize,
+        input: In,
         of: &Tensor,
         dtype: DType,
         sizes: Dims,
@@ -44,12 +44,12 @@ impl Outs {
         let t = Tensor::shell(dtype, of.device(), sizes, strides)?;
         t.set_shell_offset(offset);
         self.tensors.push(t);
-        self.alias_of = Some(input as u8);
+        self.alias_of = Some(input.index() as u8);
         Ok(())
     }
     /// All outputs, of which there may be none, are views of this input.
-    pub fn views_of(&mut self, input: usize) {
-        self.alias_of = Some(input as u8);
+    pub fn views_of(&mut self, input: In) {
+        self.alias_of = Some(input.index() as u8);
     }
     /// The input that all outputs are views of.
     #[inline]
@@ -101,5 +101,13 @@ impl std::ops::Index<usize> for Outs {
     #[inline]
     fn index(&self, i: usize) -> &Tensor {
         &self.tensors[i]
+    }
+}
+
+impl std::ops::Index<Out> for Outs {
+    type Output = Tensor;
+    #[inline]
+    fn index(&self, at: Out) -> &Tensor {
+        &self.tensors[at.index()]
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only the vocabulary: choosing rows and boxing inputs is the global layer's work.
 
-use crate::Call;
+use crate::{AnyArg, At, Call, InMask};
 use oneflow_base::{Attrs, PKind, Result, Sbp};
 use smallvec::SmallVec;
 
@@ -32,16 +32,17 @@ pub enum Rows {
     /// A rule that depends on the arguments.
     By(fn(&Call<'_>) -> Rows),
     /// Splits of every output axis that inputs follow through broadcasting. Each mask in `linear` is a row where those
-    /// inputs are partial and the others broadcast, and the output is partial. add `[0b11]`, mul `[0b01, 0b10]`, relu `[]`.
+    /// inputs are partial and the others broadcast, and the output is partial. add has one mask of both inputs, mul one
+    /// of each, relu none.
     Elementwise {
-        linear: &'static [u32],
+        linear: &'static [InMask],
     },
-    /// Reduction of the dims that argument `dims` names (an int or list; `None`: all), `keepdim` flag in argument
-    /// `keepdim`. A split of a reduced dim gives partial of this kind (`None`: not allowed).
+    /// Reduction of the dims that argument `dims` names (an int or list; `None`: all). A split of a reduced dim gives partial
+    /// of this kind (`None`: not allowed).
     Reduce {
         partial: Option<PKind>,
-        dims: u8,
-        keepdim: u8,
+        dims: AnyArg,
+        keepdim: At<bool>,
     },
     /// Views: groups of input dims that become groups of output dims. A split survives on a group's leading dim if it
     /// divides evenly. Partial passes.
@@ -89,7 +90,7 @@ pub struct Mesh<'a> {
 #[derive(Clone, Copy)]
 pub enum Localize {
     None,
-    /// Argument `i` is the output's sizes (view, expand, full).
-    Sizes(u8),
+    /// This argument is the output's sizes (view, expand, full).
+    Sizes(At<[i64]>),
     Custom(fn(&Call<'_>, &Mesh<'_>, &mut Attrs) -> Result<()>),
 }

@@ -55,11 +55,7 @@ fn tell(c: &Call<'_>) -> Result<()> {
 pub(crate) fn written<'a>(c: &'a Call<'_>) -> impl Iterator<Item = &'a Tensor> {
     let (mut i, mut arg) = (0, 0);
     c.op.sig.params().iter().flat_map(move |p| {
-        let n = match p.ty {
-            crate::Ty::TensorList => c.list(i, arg).len(),
-            _ if p.is_input() => 1,
-            _ => 0,
-        };
+        let n = c.n_inputs_of(p, arg);
         let ins = if p.written { &c.ins[i..i + n] } else { &[] };
         i += n;
         arg += p.is_arg() as usize;

@@ -7,7 +7,7 @@ use crate::mesh::{my_coords, part};
 use crate::tensor::{Spread, logical_device, wrap};
 use oneflow_base::{Arg, DType, Device, Dims, Error, Result, contiguous_strides};
 use oneflow_core::{
-    Call, Dest, Faces, Kernel, OpDef, Outs, Sig, Tensor, Traits, default_dtype, op_by_name, redispatch,
+    AnyArg, At, Call, Dest, Faces, Kernel, OpDef, Outs, Sig, Tensor, Traits, default_dtype, op_by_name, redispatch,
 };
 
 /// The arguments of the local op for a shard of this size on this device; the shard's window stands in the generator's argument.
@@ -21,7 +21,7 @@ struct Slots {
 }
 
 fn spread(c: &Call<'_>, at: usize, ndim: usize) -> Result<Spread> {
-    match (c.arg(at), c.arg(at + 1)) {
+    match (c.arg(AnyArg::nth(at)), c.arg(AnyArg::nth(at + 1))) {
         (Arg::Placement(p), Arg::Sbp(s)) => {
             let sizes = vec![1; ndim];
             Spread::new(p, s)?.check(&sizes, &format!("{}()", c.name()))
@@ -36,7 +36,7 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
     if !matches!(c.dest, Dest::Fresh) {
         return Err(Error::runtime(format!("{}(): has no out= form with a placement", c.name())));
     }
-    let sizes = c.ints(slots.sizes)?;
+    let sizes = c.ints(At::nth(slots.sizes))?;
     let to = spread(c, slots.placement, sizes.len())?;
     let device = logical_device(to.placement.kind);
     let shell = Tensor::shell(dtype, device, Dims::from_slice(sizes), contiguous_strides(sizes))?;
@@ -49,7 +49,7 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
             let window: Dims = sizes.iter().chain(&mine.starts).copied().collect();
             let rng = match slots.rng {
                 Some(i) => {
-                    let (seed, offset) = c.arg(i).rng()?;
+                    let (seed, offset) = c.arg(AnyArg::nth(i)).rng()?;
                     Arg::RngAt { seed, offset, window: &window }
                 }
                 None => Arg::None,
@@ -76,12 +76,12 @@ fn run(base: &str, args: &[Arg<'_>]) -> Result<Tensor> {
 }
 
 fn infer_sized(c: &Call<'_>, sizes: usize, placement: usize, dtype: DType, outs: &mut Outs) -> Result<()> {
-    let sizes = c.ints(sizes)?;
+    let sizes = c.ints(At::nth(sizes))?;
     outs.push(dtype, logical_device(spread(c, placement, sizes.len())?.placement.kind), sizes)
 }
 
 fn dtype_at(c: &Call<'_>, i: usize) -> DType {
-    c.dtype_or(i, default_dtype())
+    c.dtype_or(At::nth(i), default_dtype())
 }
 
 /// `name.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype, bool requires_grad)`.
@@ -142,8 +142,11 @@ static RANDN: OpDef = random!(
 );
 
 fn full_dtype(c: &Call<'_>) -> Result<DType> {
-    let v = c.arg(1).scalar().ok_or_else(|| Error::type_(format!("{}(): fill_value must be a number", c.name())))?;
-    Ok(c.arg(4).dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
+    let v = c
+        .arg(AnyArg::nth(1))
+        .scalar()
+        .ok_or_else(|| Error::type_(format!("{}(): fill_value must be a number", c.name())))?;
+    Ok(c.arg(AnyArg::nth(4)).dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
 }
 
 static FULL: OpDef = OpDef {
@@ -158,7 +161,7 @@ static FULL: OpDef = OpDef {
         let dtype = full_dtype(c)?;
         let args: Local = |c, n, _, d| {
             let dtype = full_dtype(c).map_or(Arg::None, Arg::DType);
-            vec![Arg::Ints(n), c.arg(1), dtype, Arg::Device(d), Arg::Bool(false)]
+            vec![Arg::Ints(n), c.arg(AnyArg::nth(1)), dtype, Arg::Device(d), Arg::Bool(false)]
         };
         create(c, "", dtype, slots, args, outs)
     }),
@@ -172,14 +175,22 @@ static RANDINT: OpDef = OpDef {
     doc: "With `placement` and `sbp`: a global tensor, of which every rank draws its part of the one stream.",
     faces: Faces::FN,
     traits: Traits::RANDOM,
-    infer: |c, outs| infer_sized(c, 2, 4, c.dtype_or(6, DType::I64), outs),
+    infer: |c, outs| infer_sized(c, 2, 4, c.dtype_or(At::nth(6), DType::I64), outs),
     kernel: Kernel::Layer(|c, outs| {
         let slots = Slots { sizes: 2, placement: 4, rng: Some(3) };
         let args: Local = |c, n, rng, d| {
-            let dtype = Arg::DType(c.dtype_or(6, DType::I64));
-            vec![c.arg(0), c.arg(1), Arg::Ints(n), rng, dtype, Arg::Device(d), Arg::Bool(false)]
+            let dtype = Arg::DType(c.dtype_or(At::nth(6), DType::I64));
+            vec![
+                c.arg(AnyArg::nth(0)),
+                c.arg(AnyArg::nth(1)),
+                Arg::Ints(n),
+                rng,
+                dtype,
+                Arg::Device(d),
+                Arg::Bool(false),
+            ]
         };
-        create(c, ".low", c.dtype_or(6, DType::I64), slots, args, outs)
+        create(c, ".low", c.dtype_or(At::nth(6), DType::I64), slots, args, outs)
     }),
     ..OpDef::BASE
 };

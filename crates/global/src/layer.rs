@@ -7,7 +7,7 @@ use crate::choose::{Choice, choose};
 use crate::mesh::{my_coords, part};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, make, wrap};
 use oneflow_base::{Arg, Attrs, Dims, Error, NdSbpId, Placement, Result, Sbp};
-use oneflow_core::{Call, Dest, Kernel, Localize, Mesh, Outs, Row, Rows, ShapeOf, Tensor, Tls, Traits, bit};
+use oneflow_core::{Call, Dest, In, Kernel, Localize, Mesh, Outs, Row, Rows, ShapeOf, Tensor, Tls, Traits, bit};
 use oneflow_core::{redispatch, register_layer, tls, with_tls};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
@@ -81,11 +81,7 @@ fn inputs(c: &Call<'_>) -> Result<(Spreads, Spread)> {
 pub(crate) fn argument(c: &Call<'_>, i: usize) -> String {
     let (mut at, mut arg) = (0, 0);
     for p in c.op.sig.params() {
-        let n = match p.ty {
-            oneflow_core::Ty::TensorList => c.list(at, arg).len(),
-            _ if p.is_input() => 1,
-            _ => 0,
-        };
+        let n = c.n_inputs_of(p, arg);
         if i < at + n {
             return if n > 1 { format!("{}[{}]", p.name, i - at) } else { p.name.to_owned() };
         }
@@ -200,7 +196,7 @@ fn localize(
     let mut attrs = None;
     match (c.op.sbp.localize, &mine) {
         (Localize::Sizes(i), Some(mine)) => {
-            attrs = Some(Attrs::new(c.args).with(i as usize, Arg::Ints(&mine.sizes)));
+            attrs = Some(Attrs::new(c.args).with(i.index(), Arg::Ints(&mine.sizes)));
         }
         (Localize::Custom(f), _) => {
             let ins: SmallVec<[Option<&[Sbp]>; 4]> =
@@ -247,7 +243,7 @@ fn finish(c: &Call<'_>, spreads: &Spreads, home: Spread, choice: &Choice, outs: 
         let spread = Spread::new(home.placement_id, choice.outs[i])?;
         let mut detached = copied;
         if let Some(a) = alias {
-            let base = c.t(a)?;
+            let base = c.t(In::nth(a))?;
             detached = copied
                 || spreads[a].is_some_and(|s| s.sbp_id != choice.ins[a])
                 || global_of(base).is_some_and(|g| g.detached_view);

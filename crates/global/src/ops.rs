@@ -6,7 +6,9 @@ use crate::mesh::{axis_groups, my_coords, part};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, logical_device, make};
 use oneflow_base::{Arg, DType, Dims, Error, Meta, NdSbpId, PlacementId, Result, Sbp};
 use oneflow_comm::world;
-use oneflow_core::{Call, Cost, Dest, Faces, Fix, Grad, Kernel, OpDef, Sig, Tensor, Traits, bit, dispatch_one};
+use oneflow_core::{
+    AnyArg, At, Call, Cost, Dest, Faces, Fix, Grad, In, Kernel, OpDef, Sig, Tensor, Traits, bit, dispatch_one,
+};
 
 fn no_cost(_: &Call<'_>, _: &[Meta]) -> Cost {
     Cost::default()
@@ -100,25 +102,25 @@ Example::
 };
 
 fn to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    if c.t(0)?.has_key(bit::GLOBAL) {
+    if c.t(In::nth(0))?.has_key(bit::GLOBAL) {
         return global_to_global_call(c);
     }
-    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(0), c.arg(1)) else {
+    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1))) else {
         return Err(Error::value(
             "to_global(): a local tensor needs both 'placement' and 'sbp' to become a global one",
         ));
     };
-    enter(c.t(0)?, Spread::new(p, s)?, check_arg(c.arg(3), true), c.bool(4))
+    enter(c.t(In::nth(0))?, Spread::new(p, s)?, check_arg(c.arg(AnyArg::nth(3)), true), c.bool(At::nth(4)))
 }
 
 fn local_to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(0), c.arg(1)) else {
+    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1))) else {
         return Err(Error::type_("local_to_global(): needs 'placement' and 'sbp'"));
     };
-    if c.t(0)?.has_key(bit::GLOBAL) {
+    if c.t(In::nth(0))?.has_key(bit::GLOBAL) {
         return Err(Error::runtime("local_to_global(): the tensor is global already; use to_global"));
     }
-    enter(c.t(0)?, Spread::new(p, s)?, check_arg(c.arg(2), true), c.bool(3))
+    enter(c.t(In::nth(0))?, Spread::new(p, s)?, check_arg(c.arg(AnyArg::nth(2)), true), c.bool(At::nth(3)))
 }
 
 fn check_arg(a: Arg<'_>, default: bool) -> bool {
@@ -126,15 +128,15 @@ fn check_arg(a: Arg<'_>, default: bool) -> bool {
 }
 
 fn global_to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    let x = c.t(0)?;
+    let x = c.t(In::nth(0))?;
     let from = expect_global(x, c.name())?.spread;
-    let placement = if let Arg::Placement(p) = c.arg(0) { Some(p) } else { None };
-    let sbp = if let Arg::Sbp(s) = c.arg(1) { Some(s) } else { None };
-    if placement.is_none() && sbp.is_none() && c.arg(2).is_none() {
+    let placement = if let Arg::Placement(p) = c.arg(AnyArg::nth(0)) { Some(p) } else { None };
+    let sbp = if let Arg::Sbp(s) = c.arg(AnyArg::nth(1)) { Some(s) } else { None };
+    if placement.is_none() && sbp.is_none() && c.arg(AnyArg::nth(2)).is_none() {
         return Err(Error::value("to_global(): one of 'placement', 'sbp' and 'grad_sbp' is required"));
     }
     let to = Spread::new(placement.unwrap_or(from.placement_id), sbp.unwrap_or(from.sbp_id))?;
-    if to == from && c.arg(2).is_none() && !c.bool(4) {
+    if to == from && c.arg(AnyArg::nth(2)).is_none() && !c.bool(At::nth(4)) {
         return Ok(x.clone());
     }
     dispatch_one(&Call::new(
@@ -144,16 +146,16 @@ fn global_to_global_call(c: &Call<'_>) -> Result<Tensor> {
             Arg::Placement(to.placement_id),
             Arg::Sbp(to.sbp_id),
             Arg::Placement(from.placement_id),
-            c.arg(2),
-            Arg::Bool(c.bool(4)),
+            c.arg(AnyArg::nth(2)),
+            Arg::Bool(c.bool(At::nth(4))),
         ],
     ))
 }
 
 fn to_local_call(c: &Call<'_>) -> Result<Tensor> {
-    let x = c.t(0)?;
+    let x = c.t(In::nth(0))?;
     let from = expect_global(x, c.name())?.spread;
-    let args = [Arg::Placement(from.placement_id), Arg::Sbp(from.sbp_id), Arg::Bool(c.bool(0))];
+    let args = [Arg::Placement(from.placement_id), Arg::Sbp(from.sbp_id), Arg::Bool(c.bool(At::nth(0)))];
     dispatch_one(&Call::new(&SHARD, &[Some(x)], &args))
 }
 
@@ -179,18 +181,23 @@ pub static BOX: OpDef = OpDef {
     doc: "A global tensor under another layout.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        outs.push(x.dtype(), logical_device(spread_arg(c.arg(0), c.arg(1))?.placement.kind), x.sizes())
+        let x = c.t(In::nth(0))?;
+        outs.push(
+            x.dtype(),
+            logical_device(spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.placement.kind),
+            x.sizes(),
+        )
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let x = c.t(0)?;
-        let to = spread_arg(c.arg(0), c.arg(1))?;
+        let x = c.t(In::nth(0))?;
+        let to = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?;
         let from = expect_global(x, "to_global")?;
         outs.give(match from.spread == to {
             // A node of its own, so that the gradient can be given a layout here.
             true => {
-                let copied = if c.bool(4) { from.local.as_ref().map(dense).transpose()? } else { from.local.clone() };
+                let copied =
+                    if c.bool(At::nth(4)) { from.local.as_ref().map(dense).transpose()? } else { from.local.clone() };
                 make(x, x.sizes(), to, copied)?
             }
             false => boxed(x, to)?,
@@ -201,11 +208,11 @@ pub static BOX: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
+            out.set(In::nth(0), || {
                 let g = c.g()?;
                 let have = expect_global(g, "gradient of to_global")?.spread;
-                let sbp = if let Arg::Sbp(s) = c.arg(3) { s } else { have.sbp_id };
-                let home = if let Arg::Placement(p) = c.arg(2) { p } else { have.placement_id };
+                let sbp = if let Arg::Sbp(s) = c.arg(AnyArg::nth(3)) { s } else { have.sbp_id };
+                let home = if let Arg::Placement(p) = c.arg(AnyArg::nth(2)) { p } else { have.placement_id };
                 let n_axes = home.get().map_or(0, |p| p.hierarchy.len());
                 let to = match sbp.get().is_some_and(|s| s.len() == n_axes) {
                     true => Spread::new(home, sbp)?,
@@ -225,8 +232,8 @@ pub static SHARD: OpDef = OpDef {
     doc: "This rank's shard of a global tensor.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let from = spread_arg(c.arg(0), c.arg(1))?;
+        let x = c.t(In::nth(0))?;
+        let from = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?;
         let sizes = match my_coords(from.placement) {
             Some(coords) => part(x.sizes(), &from.placement.hierarchy, from.sbp, &coords).sizes,
             None => Dims::from_slice(&[0]),
@@ -235,10 +242,10 @@ pub static SHARD: OpDef = OpDef {
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let x = c.t(0)?;
+        let x = c.t(In::nth(0))?;
         let g = expect_global(x, "to_local")?;
         outs.give(match &g.local {
-            Some(t) if c.bool(2) => dense(t)?,
+            Some(t) if c.bool(At::nth(2)) => dense(t)?,
             Some(t) => t.shallow(),
             // torch has no word for "nothing here": an empty tensor of the dtype.
             None => Tensor::empty(x.dtype(), oneflow_base::Device::CPU, &[0])?,
@@ -249,9 +256,9 @@ pub static SHARD: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let to = spread_arg(c.arg(0), c.arg(1))?.dual()?;
-                let m = c.in_meta(0)?;
+            out.set(In::nth(0), || {
+                let to = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.dual()?;
+                let m = c.in_meta(In::nth(0))?;
                 let args = [Arg::Placement(to.placement_id), Arg::Sbp(to.sbp_id), Arg::Ints(&m.sizes)];
                 dispatch_one(&Call::new(&ASSEMBLE, &[Some(c.g()?)], &args))
             })
@@ -266,12 +273,13 @@ pub static ASSEMBLE: OpDef = OpDef {
     doc: "The global tensor of known sizes of which a local one is the shard.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let kind = spread_arg(c.arg(0), c.arg(1))?.placement.kind;
-        outs.push(c.t(0)?.dtype(), logical_device(kind), c.ints(2)?)
+        let kind = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.placement.kind;
+        outs.push(c.t(In::nth(0))?.dtype(), logical_device(kind), c.ints(At::nth(2))?)
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let (x, to, sizes) = (c.t(0)?, spread_arg(c.arg(0), c.arg(1))?, c.ints(2)?);
+        let (x, to, sizes) =
+            (c.t(In::nth(0))?, spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?, c.ints(At::nth(2))?);
         if x.has_key(bit::GLOBAL) {
             return Err(Error::runtime(format!("{}(): the tensor is global already", c.name())));
         }
@@ -293,7 +301,11 @@ pub static ASSEMBLE: OpDef = OpDef {
         outs.give(make(x, sizes, to, local)?);
         Ok(())
     }),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || leave(c.g()?, c.arg(0), c.arg(1))) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(In::nth(0), || leave(c.g()?, c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))),
+    },
     ..LAYOUT
 };
 
@@ -313,10 +325,19 @@ pub static ENTER: OpDef = OpDef {
     faces: Faces::PRIVATE,
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        outs.give(assemble_unknown(c.t(0)?, spread_arg(c.arg(0), c.arg(1))?, c.bool(2), c.bool(3))?);
+        outs.give(assemble_unknown(
+            c.t(In::nth(0))?,
+            spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?,
+            c.bool(At::nth(2)),
+            c.bool(At::nth(3)),
+        )?);
         Ok(())
     }),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || leave(c.g()?, c.arg(0), c.arg(1))) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(In::nth(0), || leave(c.g()?, c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))),
+    },
     ..LAYOUT
 };
 

@@ -1,7 +1,7 @@
 //! From an op's rule to its candidate rows: what each family of rules means, for one mesh axis.
 
 use oneflow_base::{Error, PKind, Result, Sbp, wrap_dim};
-use oneflow_core::{Call, DimGroup, Row, Rows, Tensor};
+use oneflow_core::{AnyArg, At, Call, DimGroup, In, InMask, Row, Rows, Tensor};
 use smallvec::SmallVec;
 
 /// A row with one entry an input slot (absent inputs count as broadcast).
@@ -81,7 +81,7 @@ impl Rules<'_> {
     }
 
     /// Splits of every output dim that inputs follow through broadcasting, and the linear rows.
-    fn elementwise(&mut self, linear: &[u32]) {
+    fn elementwise(&mut self, linear: &[InMask]) {
         let Some(out) = self.outs.first() else { return };
         for d in (0..out.ndim()).filter(|d| out.sizes()[*d] > 1) {
             let follow = |t: Option<&Tensor>| aligned(t, d, out.ndim(), out.sizes()[d]);
@@ -89,10 +89,10 @@ impl Rules<'_> {
             self.push(ins, SmallVec::from_elem(Sbp::S(d as u8), self.outs.len()));
         }
         for mask in linear {
-            let named = |i: usize| i < 32 && mask >> i & 1 == 1;
-            let there = (0..32).filter(|i| named(*i)).all(|i| self.c.opt(i).is_some());
+            let named = |i: usize| i < 32 && mask.bits() >> i & 1 == 1;
+            let there = (0..32).filter(|i| named(*i)).all(|i| self.c.opt(In::nth(i)).is_some());
             // A cast that drops digits does not commute with a sum.
-            let keeps = (0..self.n_ins()).filter(|i| named(*i)).filter_map(|i| self.c.opt(i)).all(|t| {
+            let keeps = (0..self.n_ins()).filter(|i| named(*i)).filter_map(|i| self.c.opt(In::nth(i))).all(|t| {
                 self.outs
                     .iter()
                     .all(|o| o.dtype().category() == t.dtype().category() && o.dtype().size() >= t.dtype().size())
@@ -104,12 +104,12 @@ impl Rules<'_> {
         }
     }
 
-    fn reduce(&mut self, partial: Option<PKind>, dims: u8, keepdim: u8) -> Result<()> {
-        let x = self.c.t(0)?;
+    fn reduce(&mut self, partial: Option<PKind>, dims: AnyArg, keepdim: At<bool>) -> Result<()> {
+        let x = self.c.t(In::nth(0))?;
         let n = x.ndim();
-        let keep = self.c.arg(keepdim as usize).bool();
+        let keep = self.c.bool(keepdim);
         let mut reduced = vec![false; n];
-        let arg = self.c.arg(dims as usize);
+        let arg = self.c.arg(dims);
         let named: SmallVec<[i64; 4]> = match (arg.ints(), arg.int()) {
             (Some(v), _) => SmallVec::from_slice(v),
             (None, Some(d)) => SmallVec::from_slice(&[d]),
@@ -147,7 +147,7 @@ impl Rules<'_> {
     fn view(&mut self, f: fn(&Call<'_>, &mut SmallVec<[DimGroup; 6]>) -> Result<()>) -> Result<()> {
         let mut groups = SmallVec::new();
         f(self.c, &mut groups)?;
-        let (x, y) = (self.c.t(0)?, &self.outs[0]);
+        let (x, y) = (self.c.t(In::nth(0))?, &self.outs[0]);
         let (from, to) = (x.sizes(), y.sizes());
         let n = self.outs.len();
         for g in groups {
@@ -184,7 +184,7 @@ impl Rules<'_> {
         // Dims of each operand by letter; batch dims are numbered from the right.
         let mut named: Vec<Vec<(String, usize)>> = Vec::new();
         for (i, term) in terms.iter().enumerate() {
-            let t = self.c.t(i)?;
+            let t = self.c.t(In::nth(i))?;
             let mut own: Vec<&String> = term.iter().filter(|l| **l != batch).collect();
             if t.ndim() < own.len() {
                 own.retain(|l| !out.contains(l));
@@ -198,7 +198,7 @@ impl Rules<'_> {
         for d in 0..out_batch {
             let ins = (0..terms.len())
                 .map(|i| {
-                    let n = self.c.t(i)?.ndim() - named[i].len();
+                    let n = self.c.t(In::nth(i))?.ndim() - named[i].len();
                     // Only the batch dims broadcast.
                     let at = (d + n).checked_sub(out_batch);
                     let full = at.is_some_and(|a| self.c.ins[i].is_some_and(|t| t.sizes()[a] == y.sizes()[d]));
@@ -233,7 +233,7 @@ impl Rules<'_> {
 
     /// Every axis of input 0 but the named ones; inputs and outputs of the same rank follow.
     fn batch(&mut self, not: u32) {
-        let Some(x) = self.c.opt(0) else { return };
+        let Some(x) = self.c.opt(In::nth(0)) else { return };
         for d in (0..x.ndim()).filter(|d| not >> d & 1 == 0) {
             let like = |t: &Tensor| t.ndim() == x.ndim() && t.sizes()[d] == x.sizes()[d];
             let side = |t: Option<&Tensor>| if t.is_some_and(like) { Sbp::S(d as u8) } else { Sbp::B };

@@ -6,7 +6,7 @@ use crate::boxing::traced::below;
 use crate::layer::mixed;
 use crate::tensor::{Spread, expect_global, global_of};
 use oneflow_base::{Arg, Error, Result, Sbp};
-use oneflow_core::{Call, Dest, Outs, Tensor, Ty, redispatch};
+use oneflow_core::{Call, Dest, In, Outs, Tensor, Ty, redispatch};
 
 pub fn update(c: &Call<'_>) -> Result<()> {
     (c.op.infer)(c, &mut Outs::new())?;
@@ -17,7 +17,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     for p in c.op.sig.params() {
         match p.ty {
             Ty::TensorList => {
-                let n = c.list(at, arg).len();
+                let n = c.n_inputs_of(p, arg);
                 lists.push((at, n, p.written, arg));
                 at += n;
             }
@@ -34,7 +34,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     };
     let mut shards: Vec<Vec<Tensor>> = vec![Vec::new(); lists.len()];
     for k in 0..n {
-        let home = global_of(c.t(first + k)?).ok_or_else(|| match c.t(first + k) {
+        let home = global_of(c.t(In::nth(first + k))?).ok_or_else(|| match c.t(In::nth(first + k)) {
             Ok(t) => mixed(c, first + k, t),
             Err(e) => e,
         })?;
@@ -42,7 +42,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
             return Err(Error::runtime(format!(
                 "{}(): parameter {k} of shape {:?} is a partial sum ({:?}), which no elementwise update can write",
                 c.name(),
-                c.t(first + k)?.sizes(),
+                c.t(In::nth(first + k))?.sizes(),
                 home.spread.sbp
             )));
         }
@@ -50,7 +50,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
             if k >= *len {
                 continue;
             }
-            let t = c.t(start + k)?;
+            let t = c.t(In::nth(start + k))?;
             let Some(g) = global_of(t) else { return Err(mixed(c, start + k, t)) };
             if *written && is_alone(g.spread, home.spread) {
                 // On one rank all layouts are the same memory.
@@ -72,7 +72,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     }
     let mut values: Vec<Option<Tensor>> = Vec::new();
     for i in &numbers {
-        values.push(c.opt(*i).map(|t| number(c, *i, t)).transpose()?);
+        values.push(c.opt(In::nth(*i)).map(|t| number(c, *i, t)).transpose()?);
     }
     if shards.iter().all(Vec::is_empty) {
         return Ok(());

@@ -5,7 +5,8 @@ mod common;
 use common::*;
 use oneflow_base::{DType, PKind, Result, Sbp};
 use oneflow_core::{
-    BoundSample, Call, Kernel, OpDef, Outs, Row, Rows, SbpRule, ShapeOf, Tensor, Traits, copy_into, dispatch,
+    AnyArg, At, BoundSample, Call, In, InMask, Kernel, OpDef, Outs, Row, Rows, SbpRule, ShapeOf, Tensor, Traits,
+    copy_into, dispatch,
 };
 use oneflow_global::{candidates, make, my_coords, part, run_row};
 use oneflow_ops::TensorOps;
@@ -255,12 +256,18 @@ fn planted_wrong_rules_are_found() {
     setup();
     use oneflow_ops::{elementwise, matmul, nn, reduce, view};
     // A function that is not linear, and one that only looks so when the shares are the value and zeros.
-    must_fail(&elementwise::exp::OP, SbpRule::of(Rows::Elementwise { linear: &[0b1] }));
-    must_fail(&elementwise::relu::OP, SbpRule::of(Rows::Elementwise { linear: &[0b1] }));
-    must_fail(&elementwise::mul::OP, SbpRule::of(Rows::Elementwise { linear: &[0b11] }));
+    must_fail(&elementwise::exp::OP, SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0)])] }));
+    must_fail(&elementwise::relu::OP, SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0)])] }));
+    must_fail(
+        &elementwise::mul::OP,
+        SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0), In::nth(1)])] }),
+    );
     // A split of the normalised axis, a maximum that is summed, a contraction that forgets the sum, a view that splits inside.
     must_fail(&nn::softmax::OP, SbpRule::of(Rows::Batch { not_axes: |_| 0 }));
-    must_fail(&reduce::extrema::AMAX, SbpRule::of(Rows::Reduce { partial: Some(PKind::Sum), dims: 0, keepdim: 1 }));
+    must_fail(
+        &reduce::extrema::AMAX,
+        SbpRule::of(Rows::Reduce { partial: Some(PKind::Sum), dims: AnyArg::nth(0), keepdim: At::nth(1) }),
+    );
     must_fail(
         &matmul::matmul::OP,
         SbpRule::of(Rows::Custom(|_, rows| {

@@ -6,7 +6,7 @@
 use crate::trace::{note_line, value_of, with_trace};
 use oneflow_base::{Error, Result};
 use oneflow_core::{
-    Call, Dest, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, redispatch, register_layer, tls, with_tls,
+    Call, Dest, In, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, redispatch, register_layer, tls, with_tls,
 };
 use oneflow_ops::TensorOps;
 use oneflow_runtime::can_lower;
@@ -44,7 +44,7 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
                 outs.clear();
                 return compose(c, outs);
             };
-            let base = c.t(i)?;
+            let base = c.t(In::nth(i))?;
             with_trace(|t| t.record_view(c.op, c.args, base, c.ins, outs.tensors()))?;
             outs.tensors().iter().for_each(|t| t.set_base(base));
             return Ok(());
@@ -118,11 +118,7 @@ fn update(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let mut written: SmallVec<[usize; 8]> = SmallVec::new();
     let (mut i, mut arg) = (0, 0);
     for p in c.op.sig.params() {
-        let n = match p.ty {
-            oneflow_core::Ty::TensorList => c.list(i, arg).len(),
-            _ if p.is_input() => 1,
-            _ => 0,
-        };
+        let n = c.n_inputs_of(p, arg);
         if p.written {
             written.extend(i..i + n);
         }

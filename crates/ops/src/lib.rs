@@ -35,6 +35,7 @@ pub mod f {
 }
 pub use call::OptInts;
 pub use generated::methods::TensorOps;
+pub use generated::named;
 pub use operand::Operand;
 pub use table::TABLE;
 

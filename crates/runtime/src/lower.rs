@@ -4,7 +4,9 @@
 
 use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
 use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
-use oneflow_core::{Call, Kernel, Lowered, OpDef, Operand, Outs, Slot, Tensor, Traits, elementwise_takes, op_by_name};
+use oneflow_core::{
+    Call, In, Kernel, Lowered, OpDef, Operand, Out, Outs, Slot, Tensor, Traits, elementwise_takes, op_by_name,
+};
 use oneflow_kernels::prim::expr;
 use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
 use smallvec::SmallVec;
@@ -33,7 +35,7 @@ pub fn shell(meta: &Meta, offset: i64) -> Result<Tensor> {
         return Ok(plain);
     }
     let mut outs = Outs::new();
-    outs.view(0, &plain, meta.sizes.clone(), meta.strides.clone(), offset)?;
+    outs.view(In::nth(0), &plain, meta.sizes.clone(), meta.strides.clone(), offset)?;
     outs.into_tensors().pop().ok_or_else(|| Error::runtime("no shell"))
 }
 
@@ -46,10 +48,10 @@ fn lowered(c: &Call<'_>, outs: &Outs) -> Result<Lowered> {
             let sizes = Dims::from_slice(outs[0].sizes());
             for (i, t) in c.ins.iter().enumerate() {
                 if let Some(t) = t {
-                    l.input_expanded(i, t, &sizes);
+                    l.input_expanded(In::nth(i), t, &sizes);
                 }
             }
-            l.output(0);
+            l.output(Out::nth(0));
             if c.ins.iter().flatten().map(|t| t.dtype()).chain([outs[0].dtype()]).any(DType::is_limited) {
                 elementwise_takes(c, outs[0].dtype())?;
             }
@@ -99,7 +101,7 @@ pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Pa
         {
             static CAST: Expr = expr!(float "cast", |x| x);
             let narrow = |d: DType| matches!(d, DType::F32 | DType::BF16 | DType::F16);
-            let (x, y) = (c.t(0)?, &outs[0]);
+            let (x, y) = (c.t(In::nth(0))?, &outs[0]);
             let same = x.device() == y.device() && narrow(x.dtype()) && narrow(y.dtype());
             Ok(same.then(|| (&CAST, Params::from_iter([Word::from(DType::F32)]))))
         }

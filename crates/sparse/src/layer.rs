@@ -2,7 +2,7 @@
 
 use crate::coo::{Coo, add_into, coalesce, gather, make, parts, to_dense};
 use oneflow_base::{Arg, Error, Result, Scalar};
-use oneflow_core::{Call, Dest, Outs, Sparse, Tensor, dispatch};
+use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, dispatch};
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
 
@@ -10,12 +10,12 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     let Dest::Into(dest) = c.dest else { return run(c, outs) };
     let [d] = dest else { return Err(refused(c)) };
     // The one write into a dense tensor: what an optimizer does with a sparse gradient.
-    if let (Some(x), Some(y)) = (c.opt(0), c.opt(1))
+    if let (Some(x), Some(y)) = (c.opt(In::nth(0)), c.opt(In::nth(1)))
         && x.same(d)
         && parts(x).is_none()
         && let Sparse::Add(sign) = c.op.sparse
     {
-        add_into(d, y, scaled(c.arg(1), sign))?;
+        add_into(d, y, scaled(c.arg(AnyArg::nth(1)), sign))?;
         outs.clear();
         outs.give((*d).clone());
         return Ok(());
@@ -47,7 +47,7 @@ fn scaled(alpha: Arg<'_>, sign: i64) -> Scalar {
 }
 
 fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(In::nth(0))?;
     let made = match c.op.sparse {
         Sparse::Add(sign) => sum_of(c, x, sign)?,
         Sparse::Product => product(c, x)?,
@@ -56,8 +56,8 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         Sparse::Same => x.clone(),
         Sparse::Cast => {
             let coo = entries(c, x)?;
-            let dtype = c.arg(0).dtype();
-            let device = match c.arg(1) {
+            let dtype = c.arg(AnyArg::nth(0)).dtype();
+            let device = match c.arg(AnyArg::nth(1)) {
                 Arg::Device(d) => Some(d),
                 _ => None,
             };
@@ -69,15 +69,17 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             make(&coo.indices.narrow(1, 0, 0)?, &coo.values.narrow(0, 0, 0)?, x.sizes(), true)?
         }
         Sparse::Copy => {
-            let src = c.t(1)?;
+            let src = c.t(In::nth(1))?;
             entries(c, src)?;
             if parts(x).is_none() { to_dense(src)? } else { src.clone_contiguous()? }
         }
-        Sparse::Sum if matches!(c.arg(0), Arg::None) => entries(c, x)?.values.sum(None::<&[i64]>, false)?,
-        Sparse::Sum => to_dense(x)?.sum(c.ints(0)?, c.bool(1))?,
-        Sparse::MatrixProduct => matrix_product(c, x, c.t(1)?)?,
+        Sparse::Sum if matches!(c.arg(AnyArg::nth(0)), Arg::None) => {
+            entries(c, x)?.values.sum(None::<&[i64]>, false)?
+        }
+        Sparse::Sum => to_dense(x)?.sum(c.ints(At::nth(0))?, c.bool(At::nth(1)))?,
+        Sparse::MatrixProduct => matrix_product(c, x, c.t(In::nth(1))?)?,
         Sparse::Transpose => {
-            let (a, b) = if c.args.is_empty() { (0, 1) } else { (c.int(0)?, c.int(1)?) };
+            let (a, b) = if c.args.is_empty() { (0, 1) } else { (c.int(At::nth(0))?, c.int(At::nth(1))?) };
             transposed(c, x, a, b)?
         }
         Sparse::Norm => {
@@ -128,7 +130,7 @@ fn on_values(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
 
 /// x + alpha y, one of them sparse.
 fn sum_of(c: &Call<'_>, x: &Tensor, sign: i64) -> Result<Tensor> {
-    let (Some(y), alpha) = (c.opt(1), scaled(c.arg(1), sign)) else { return Err(refused(c)) };
+    let (Some(y), alpha) = (c.opt(In::nth(1)), scaled(c.arg(AnyArg::nth(1)), sign)) else { return Err(refused(c)) };
     if x.sizes() != y.sizes() {
         return Err(Error::runtime(format!(
             "{}(): expected 'self' and 'other' to have same sizes, but self has size {:?} while other has size {:?} (sparse tensors do not broadcast)",
@@ -157,7 +159,7 @@ fn sum_of(c: &Call<'_>, x: &Tensor, sign: i64) -> Result<Tensor> {
 }
 
 fn product(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
-    let Some(y) = c.opt(1) else { return on_values(c, x) };
+    let Some(y) = c.opt(In::nth(1)) else { return on_values(c, x) };
     match (parts(x), parts(y)) {
         (Some(a), None) if y.ndim() == 0 => make(&a.indices, &a.values.mul(y)?, x.sizes(), a.coalesced),
         (None, Some(b)) if x.ndim() == 0 => make(&b.indices, &b.values.mul(x)?, y.sizes(), b.coalesced),
@@ -177,7 +179,7 @@ fn product(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
 }
 
 fn quotient(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
-    match (parts(x), c.opt(1)) {
+    match (parts(x), c.opt(In::nth(1))) {
         (Some(_), None) => on_values(c, x),
         (Some(a), Some(y)) if y.ndim() == 0 && parts(y).is_none() => {
             make(&a.indices, &a.values.div(y)?, x.sizes(), a.coalesced)

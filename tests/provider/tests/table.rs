@@ -199,7 +199,7 @@ fn gradients(b: &BoundSample) -> Result<Vec<Option<Tensor>>> {
     }
     let outs = b.with(run)?;
     let mut roots = Vec::new();
-    for (k, t) in outs.iter().enumerate().filter(|(k, _)| b.op.differentiable >> k & 1 == 1) {
+    for (k, t) in outs.iter().enumerate().filter(|(k, _)| b.op.differentiable.has(*k)) {
         if oneflow_autograd::requires_grad(t) {
             let w = BoundSample::fill((t.dtype(), t.sizes(), 0.5, 1.5, 100 + k))?;
             roots.push(t.mul(&w.to_copy_with(None, Some(t.device()))?)?.sum(None, false)?);

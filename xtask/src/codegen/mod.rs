@@ -1,9 +1,11 @@
-//! Codegen: from the signature, documentation and faces of every op to its Rust method, Python stub and API page.
+//! Codegen: from the signature, documentation and faces of every op to its Rust method, the names of its parameters, its
+//! Python stub and its API page.
 //!
 //! Reads `crates/ops/src` as text. The output is committed and `--check` compares it, so that a reader and a search
 //! find every function; no procedural macro and no build script hides any.
 
 mod docs;
+mod named;
 mod python;
 mod rust;
 mod scan;
@@ -68,6 +70,7 @@ fn generate(root: &Path, ops: &[scan::Op]) -> Result<Vec<(String, String)>, Stri
     let template = fs::read_to_string(root.join(python::TEMPLATE)).map_err(|e| format!("{}: {e}", python::TEMPLATE))?;
     let mut files = docs::pages(ops);
     files.push(("crates/ops/src/generated/methods.rs".into(), rustfmt(root, &rust::methods(ops))?));
+    files.push(("crates/ops/src/generated/named.rs".into(), rustfmt(root, &named::module(ops)?)?));
     files.push(("python/oneflow/_oneflow.pyi".into(), python::stub(&template, ops)?));
     Ok(files)
 }
@@ -108,7 +111,7 @@ mod tests {
         };
         put("crates/ops/src/unary/neg.rs", OP);
         put(python::TEMPLATE, "class Tensor:\n    # methods of the op table\n# functions of the op table\n");
-        assert_eq!(check(&root).len(), 5);
+        assert_eq!(check(&root).len(), 6);
         assert_eq!(write(&root), Vec::<String>::new());
         assert_eq!(check(&root), Vec::<String>::new());
         put("docs/api/unary.md", "edited by hand");

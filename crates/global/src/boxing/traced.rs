@@ -7,7 +7,9 @@ use super::axis::{Axis, step};
 use crate::mesh::groups_at;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
 use oneflow_core::kernels::{Launch, Primitive, View};
-use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
+use oneflow_core::{
+    At, Call, Faces, In, Kernel, OpDef, Out, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls,
+};
 
 /// Whether calls are recorded and not run.
 pub fn tracing() -> bool {
@@ -27,15 +29,15 @@ pub static BOX_AXIS: OpDef = OpDef {
     ),
     doc: "One mesh axis of a shard under another layout; `sizes` are those with the axis undone.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.ints(0)?),
+    infer: |c, outs| outs.push(c.t(In::nth(0))?.dtype(), c.t(In::nth(0))?.device(), c.ints(At::nth(0))?),
     kernel: Kernel::Prim {
         prim: &STEP,
         lower: |c, _, l| {
-            l.input(0).output(0);
+            l.input(In::nth(0)).output(Out::nth(0));
             for i in 2..7 {
-                l.param(c.int(i)?);
+                l.param(c.int(At::nth(i))?);
             }
-            for n in c.ints(1)? {
+            for n in c.ints(At::nth(1))? {
                 l.param(*n);
             }
             Ok(())

@@ -1,6 +1,7 @@
 //! Attention over four dimensions in one kernel, with the log-sum-exps its backward needs, and that backward.
 
 use super::weights;
+use crate::named::{native_attention, native_attention_backward};
 use crate::prelude::*;
 
 /// Attention over four dimensions. A position of the generator is taken only where something is dropped.
@@ -25,12 +26,24 @@ pub fn attention(
     let args = [Arg::Float(p), Arg::Bool(causal), Arg::Float(scale), rng];
     let mut outs = Outs::new();
     oneflow_core::dispatch(&Call::new(&NATIVE, &[Some(q), Some(k), Some(v), mask], &args), &mut outs)?;
-    Ok(outs[0].clone())
+    Ok(outs[native_attention::OUTPUT].clone())
 }
 
-/// [b, h, l, s] of a call whose query is input `at`.
-fn score_sizes(c: &Call<'_>, at: usize) -> Result<[i64; 4]> {
-    let (q, k) = (c.t(at)?.sizes(), c.t(at + 1)?.sizes());
+/// Where a call has its query, key, value and mask.
+type Operands = [In; 4];
+
+const FORWARD_OPERANDS: Operands =
+    [native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK];
+const BACKWARD_OPERANDS: Operands = [
+    native_attention_backward::QUERY,
+    native_attention_backward::KEY,
+    native_attention_backward::VALUE,
+    native_attention_backward::ATTN_MASK,
+];
+
+/// [b, h, l, s] of a call.
+fn score_sizes(c: &Call<'_>, [query, key, ..]: Operands) -> Result<[i64; 4]> {
+    let (q, k) = (c.t(query)?.sizes(), c.t(key)?.sizes());
     Ok([q[0], q[1], q[2], k[2]])
 }
 
@@ -55,7 +68,7 @@ fn push_rows(outs: &mut Outs, like: &Tensor, sizes: [i64; 4], heads_inside: bool
 }
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (q, k, v) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    let (q, k, v) = (c.t(native_attention::QUERY)?, c.t(native_attention::KEY)?, c.t(native_attention::VALUE)?);
     let fits = q.ndim() == 4 && k.ndim() == 4 && v.ndim() == 4 && {
         let (q, k, v) = (q.sizes(), k.sizes(), v.sizes());
         let heads = q[1] == k[1] || (k[1] > 0 && q[1] % k[1] == 0);
@@ -75,10 +88,10 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             q.dtype().scalar_type_name()
         )));
     }
-    fits::typed(c, 1, q.dtype())?;
-    fits::typed(c, 2, q.dtype())?;
-    let scores = score_sizes(c, 0)?;
-    if let Some(m) = c.opt(3)
+    fits::typed(c, native_attention::KEY, q.dtype())?;
+    fits::typed(c, native_attention::VALUE, q.dtype())?;
+    let scores = score_sizes(c, FORWARD_OPERANDS)?;
+    if let Some(m) = c.opt(native_attention::ATTN_MASK)
         && !broadcast_shapes(m.sizes(), &scores).is_ok_and(|s| s[..] == scores)
     {
         return Err(Error::runtime(format!(
@@ -104,23 +117,23 @@ fn push_params(l: &mut Lowered, [p, causal, scale]: [Arg<'_>; 3], rng: Arg<'_>, 
     Ok(())
 }
 
-fn lower_mask(c: &Call<'_>, l: &mut Lowered, at: usize, scores: &[i64; 4]) -> Result<()> {
-    match c.opt(at) {
+fn lower_mask(c: &Call<'_>, l: &mut Lowered, [query, .., mask]: Operands, scores: &[i64; 4]) -> Result<()> {
+    match c.opt(mask) {
         None => l.ins.push(None),
-        Some(m) if m.dtype() == DType::F32 && c.t(0)?.dtype() == DType::F64 => {
+        Some(m) if m.dtype() == DType::F32 && c.t(query)?.dtype() == DType::F64 => {
             return Err(Error::not_implemented(format!("attention: a {} mask for doubles", m.dtype())));
         }
         Some(m) => {
-            l.input_expanded(at, m, scores);
+            l.input_expanded(mask, m, scores);
         }
     }
     Ok(())
 }
 
 /// Two products a score forward, five backward.
-fn cost(c: &Call<'_>, outs: &[Meta], at: usize, forward: bool) -> Cost {
+fn cost(c: &Call<'_>, outs: &[Meta], operands: Operands, forward: bool) -> Cost {
     let mut cost = Cost::bytes_only(c, outs);
-    if let (Ok(scores), Ok(q), Ok(v)) = (score_sizes(c, at), c.t(at), c.t(at + 2)) {
+    if let (Ok(scores), Ok(q), Ok(v)) = (score_sizes(c, operands), c.t(operands[0]), c.t(operands[2])) {
         let n = scores.iter().map(|s| *s as f64).product::<f64>();
         let (e, v) = (q.sizes()[3] as f64, v.sizes()[3] as f64);
         cost.flops = 2.0 * n * if forward { e + v } else { 3.0 * e + 2.0 * v };
@@ -130,11 +143,11 @@ fn cost(c: &Call<'_>, outs: &[Meta], at: usize, forward: bool) -> Cost {
 }
 
 /// Splits over batch and heads. `order` says of each input: a tensor with heads, one of key or value, the mask.
-fn rows(c: &Call<'_>, at: usize, rows: &mut Vec<Row>) -> Result<()> {
-    let (scores, kv_heads) = (score_sizes(c, at)?, c.t(at + 1)?.sizes()[1]);
-    let backward = at == 1;
+fn rows(c: &Call<'_>, operands: Operands, needs_mask: Option<bool>, rows: &mut Vec<Row>) -> Result<()> {
+    let [query, key, _, mask_at] = operands;
+    let (scores, kv_heads) = (score_sizes(c, operands)?, c.t(key)?.sizes()[1]);
     let mask = |dim: usize| -> Sbp {
-        let Some(m) = c.opt(at + 3) else { return Sbp::B };
+        let Some(m) = c.opt(mask_at) else { return Sbp::B };
         match (m.ndim() + dim).checked_sub(4) {
             Some(d) if m.sizes()[d] == scores[dim] && scores[dim] > 1 => Sbp::S(d as u8),
             _ => Sbp::B,
@@ -142,15 +155,14 @@ fn rows(c: &Call<'_>, at: usize, rows: &mut Vec<Row>) -> Result<()> {
     };
     let mut push = |dim: usize, kv: Sbp, kv_grad: Sbp| {
         let s = Sbp::S(dim as u8);
-        let ins = (0..c.ins.len()).filter(|i| c.ins[*i].is_some()).map(|i| match i.wrapping_sub(at) {
+        let ins = (0..c.ins.len()).filter(|i| c.ins[*i].is_some()).map(|i| match i.wrapping_sub(query.index()) {
             1 | 2 => kv,
             3 => mask(dim),
             _ => s,
         });
-        let outs = if backward {
-            SmallVec::from_slice(&[s, kv_grad, kv_grad, if c.bool(3) { s } else { Sbp::B }])
-        } else {
-            SmallVec::from_slice(&[s, s])
+        let outs = match needs_mask {
+            Some(needs) => SmallVec::from_slice(&[s, kv_grad, kv_grad, if needs { s } else { Sbp::B }]),
+            None => SmallVec::from_slice(&[s, s]),
         };
         rows.push(Row { ins: ins.collect(), outs });
     };
@@ -197,36 +209,82 @@ pub static NATIVE: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &ATTENTION,
         lower: |c, _, l| {
-            let scores = score_sizes(c, 0)?;
-            l.input(0).input(1).input(2);
-            lower_mask(c, l, 3, &scores)?;
-            l.output(0).output(1);
-            push_params(l, [c.arg(0), c.arg(1), c.arg(2)], c.arg(3), scores[3])
+            let scores = score_sizes(c, FORWARD_OPERANDS)?;
+            l.input(native_attention::QUERY).input(native_attention::KEY).input(native_attention::VALUE);
+            lower_mask(c, l, FORWARD_OPERANDS, &scores)?;
+            l.output(native_attention::OUTPUT).output(native_attention::LOGSUMEXP);
+            push_params(
+                l,
+                [
+                    c.arg(native_attention::DROPOUT_P),
+                    c.arg(native_attention::IS_CAUSAL),
+                    c.arg(native_attention::SCALE),
+                ],
+                c.arg(native_attention::GENERATOR),
+                scores[3],
+            )
         },
     },
     compose: Some(weights::forward),
     grad: Grad::Rule {
         save: &[
-            Save::In(0, 0b1111),
-            Save::In(1, 0b1111),
-            Save::In(2, 0b1111),
-            Save::In(3, 0b1111),
-            Save::Out(0, 0b1111),
-            Save::Out(1, 0b1111),
+            Save::of(
+                native_attention::QUERY,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
+            Save::of(
+                native_attention::KEY,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
+            Save::of(
+                native_attention::VALUE,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
+            Save::of(
+                native_attention::ATTN_MASK,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
+            Save::out(
+                native_attention::OUTPUT,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
+            Save::out(
+                native_attention::LOGSUMEXP,
+                &[native_attention::QUERY, native_attention::KEY, native_attention::VALUE, native_attention::ATTN_MASK],
+            ),
         ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let ins =
-                [Some(c.g()?), Some(c.x(0)?), Some(c.x(1)?), Some(c.x(2)?), c.opt_x(3), Some(c.y(0)?), Some(c.y(1)?)];
-            let args = [c.arg(0), c.arg(1), c.arg(2), Arg::Bool(out.needs(3)), c.arg(3)];
+            let ins = [
+                Some(c.g()?),
+                Some(c.x(native_attention::QUERY)?),
+                Some(c.x(native_attention::KEY)?),
+                Some(c.x(native_attention::VALUE)?),
+                c.opt_x(native_attention::ATTN_MASK),
+                Some(c.y(native_attention::OUTPUT)?),
+                Some(c.y(native_attention::LOGSUMEXP)?),
+            ];
+            let args = [
+                c.arg(native_attention::DROPOUT_P),
+                c.arg(native_attention::IS_CAUSAL),
+                c.arg(native_attention::SCALE),
+                Arg::Bool(out.needs(native_attention::ATTN_MASK)),
+                c.arg(native_attention::GENERATOR),
+            ];
             let mut grads = Outs::new();
             oneflow_core::dispatch(&Call::new(&BACKWARD, &ins, &args), &mut grads)?;
-            (0..4).try_for_each(|i| out.set(i, || Ok(grads[i].clone())))
+            let of = [
+                (native_attention::QUERY, native_attention_backward::GRAD_QUERY),
+                (native_attention::KEY, native_attention_backward::GRAD_KEY),
+                (native_attention::VALUE, native_attention_backward::GRAD_VALUE),
+                (native_attention::ATTN_MASK, native_attention_backward::GRAD_MASK),
+            ];
+            of.into_iter().try_for_each(|(input, grad)| out.set(input, || Ok(grads[grad].clone())))
         },
     },
-    differentiable: 0b1,
-    sbp: SbpRule::of(Rows::Custom(|c, out| rows(c, 0, out))),
-    cost: |c, outs| cost(c, outs, 0, true),
+    differentiable: OutMask::of(&[native_attention::OUTPUT]),
+    sbp: SbpRule::of(Rows::Custom(|c, out| rows(c, FORWARD_OPERANDS, None, out))),
+    cost: |c, outs| cost(c, outs, FORWARD_OPERANDS, true),
     traits: Traits::RANDOM,
     samples: || tensors(false).into_iter().map(Sample::new).collect(),
     ..OpDef::BASE
@@ -240,40 +298,73 @@ pub static BACKWARD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         // What the forward asked of its inputs, and gives.
-        let args = [c.arg(0), c.arg(1), c.arg(2), c.arg(4)];
+        let args = [
+            c.arg(native_attention_backward::DROPOUT_P),
+            c.arg(native_attention_backward::IS_CAUSAL),
+            c.arg(native_attention_backward::SCALE),
+            c.arg(native_attention_backward::GENERATOR),
+        ];
         let mut forward = Outs::new();
-        infer(&Call::new(&NATIVE, c.ins.get(1..5).unwrap_or(&[]), &args), &mut forward)?;
-        for (i, like) in [(0, &forward[0]), (5, &forward[0]), (6, &forward[1])] {
-            fits::sized(c, i, like.sizes())?;
-            fits::typed(c, i, like.dtype())?;
+        infer(&Call::new(&NATIVE, &BACKWARD_OPERANDS.map(|at| c.opt(at)), &args), &mut forward)?;
+        let (output, logsumexp) = (&forward[native_attention::OUTPUT], &forward[native_attention::LOGSUMEXP]);
+        for (at, like) in [
+            (native_attention_backward::GRAD_OUT, output),
+            (native_attention_backward::OUTPUT, output),
+            (native_attention_backward::LOGSUMEXP, logsumexp),
+        ] {
+            fits::sized(c, at, like.sizes())?;
+            fits::typed(c, at, like.dtype())?;
         }
-        for i in 1..4 {
-            let t = c.t(i)?;
+        let [query, key, value, _] = BACKWARD_OPERANDS;
+        for at in [query, key, value] {
+            let t = c.t(at)?;
             let s = t.sizes();
             push_rows(outs, t, [s[0], s[1], s[2], s[3]], heads_inside(t))?;
         }
-        let scores = score_sizes(c, 1)?;
-        outs.push(c.t(1)?.dtype(), c.t(1)?.device(), if c.bool(3) { &scores } else { &[0] })
+        let scores = score_sizes(c, BACKWARD_OPERANDS)?;
+        outs.push(
+            c.t(native_attention_backward::QUERY)?.dtype(),
+            c.t(native_attention_backward::QUERY)?.device(),
+            if c.bool(native_attention_backward::NEEDS_MASK) { &scores } else { &[0] },
+        )
     },
     kernel: Kernel::Prim {
         prim: &ATTENTION_BACKWARD,
         lower: |c, _, l| {
-            let scores = score_sizes(c, 1)?;
-            l.input(0).input(1).input(2).input(3);
-            lower_mask(c, l, 4, &scores)?;
-            l.input(5).input(6).output(0).output(1).output(2);
-            if c.bool(3) {
-                l.output(3);
+            let scores = score_sizes(c, BACKWARD_OPERANDS)?;
+            l.input(native_attention_backward::GRAD_OUT)
+                .input(native_attention_backward::QUERY)
+                .input(native_attention_backward::KEY)
+                .input(native_attention_backward::VALUE);
+            lower_mask(c, l, BACKWARD_OPERANDS, &scores)?;
+            l.input(native_attention_backward::OUTPUT)
+                .input(native_attention_backward::LOGSUMEXP)
+                .output(native_attention_backward::GRAD_QUERY)
+                .output(native_attention_backward::GRAD_KEY)
+                .output(native_attention_backward::GRAD_VALUE);
+            if c.bool(native_attention_backward::NEEDS_MASK) {
+                l.output(native_attention_backward::GRAD_MASK);
             } else {
                 l.no_output();
             }
-            push_params(l, [c.arg(0), c.arg(1), c.arg(2)], c.arg(4), scores[3])
+            push_params(
+                l,
+                [
+                    c.arg(native_attention_backward::DROPOUT_P),
+                    c.arg(native_attention_backward::IS_CAUSAL),
+                    c.arg(native_attention_backward::SCALE),
+                ],
+                c.arg(native_attention_backward::GENERATOR),
+                scores[3],
+            )
         },
     },
     compose: Some(weights::backward),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Custom(|c, out| rows(c, 1, out))),
-    cost: |c, outs| cost(c, outs, 1, false),
+    sbp: SbpRule::of(Rows::Custom(|c, out| {
+        rows(c, BACKWARD_OPERANDS, Some(c.bool(native_attention_backward::NEEDS_MASK)), out)
+    })),
+    cost: |c, outs| cost(c, outs, BACKWARD_OPERANDS, false),
     traits: Traits::RANDOM,
     ..OpDef::BASE
 };

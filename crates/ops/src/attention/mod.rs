@@ -6,10 +6,11 @@
 pub mod fused;
 mod weights;
 
+use crate::named::scaled_dot_product_attention as at;
 use crate::prelude::*;
 
 fn check(c: &Call<'_>) -> Result<()> {
-    let (q, k, v) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    let (q, k, v) = (c.t(at::QUERY)?, c.t(at::KEY)?, c.t(at::VALUE)?);
     if q.dtype() != k.dtype() || q.dtype() != v.dtype() {
         return Err(Error::runtime(format!(
             "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
@@ -37,7 +38,7 @@ fn check(c: &Call<'_>) -> Result<()> {
             v.ndim()
         )));
     }
-    if let Some(m) = c.opt(3) {
+    if let Some(m) = c.opt(at::ATTN_MASK) {
         if m.dtype() != DType::Bool && m.dtype() != DType::F32 && m.dtype() != q.dtype() {
             return Err(Error::runtime(format!(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: {} instead.",
@@ -45,7 +46,7 @@ fn check(c: &Call<'_>) -> Result<()> {
                 q.dtype()
             )));
         }
-        if c.bool(1) {
+        if c.bool(at::IS_CAUSAL) {
             return Err(Error::runtime(
                 "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
             ));
@@ -78,16 +79,17 @@ fn four_dims(t: &Tensor, lead: &[i64]) -> Result<Tensor> {
 
 fn compose(c: &Call<'_>) -> Result<Tensor> {
     check(c)?;
-    let (q, k, v, p, causal) = (c.t(0)?, c.t(1)?, c.t(2)?, c.float(0)?, c.bool(1));
+    let (q, k, v, p, causal) =
+        (c.t(at::QUERY)?, c.t(at::KEY)?, c.t(at::VALUE)?, c.float(at::DROPOUT_P)?, c.bool(at::IS_CAUSAL));
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::value(format!("dropout probability has to be between 0 and 1, but got {p}")));
     }
     let width = q.sizes()[q.ndim() - 1];
-    let scale = c.arg(2).float().unwrap_or(1.0 / (width as f64).sqrt());
+    let scale = c.arg(at::SCALE).float().unwrap_or(1.0 / (width as f64).sqrt());
     let n = q.ndim().max(k.ndim()).max(v.ndim()) - 2;
     let no_fit = |e: Error| e.context(format_args!("scaled_dot_product_attention(): "));
     // Key and value keep their own number of heads where the query's are groups of them.
-    let grouped = c.bool(3) && q.ndim() > 2 && k.ndim() > 2 && v.ndim() > 2;
+    let grouped = c.bool(at::ENABLE_GQA) && q.ndim() > 2 && k.ndim() > 2 && v.ndim() > 2;
     let (q_lead, kv_lead) = if grouped {
         let heads = [q, k, v].map(|t| t.sizes()[t.ndim() - 3]);
         if heads[1] == 0 || heads[1] != heads[2] || heads[0] % heads[1] != 0 {
@@ -104,7 +106,7 @@ fn compose(c: &Call<'_>) -> Result<Tensor> {
         let all = broadcast_shapes(&broadcast_shapes(lead(q), lead(k)).map_err(no_fit)?, lead(v)).map_err(no_fit)?;
         (all.to_vec(), all.to_vec())
     };
-    let mask = match c.opt(3) {
+    let mask = match c.opt(at::ATTN_MASK) {
         Some(m) if n != 2 && m.ndim() > 2 => {
             let m = if q_lead.len() + 2 == m.ndim() && n < 2 { m.clone() } else { m.expand(&full_mask(m, &q_lead))? };
             Some(four_dims(&m, lead(&m))?)
@@ -165,10 +167,11 @@ Example::
     // Two products for every row of the result and every key.
     cost: |c, outs| {
         let mut cost = Cost::bytes_only(c, outs);
-        if let (Ok(k), [.., rows, v]) = (c.t(1), &outs[0].sizes[..])
+        if let (Ok(k), [.., rows, v]) = (c.t(at::KEY), &outs[at::RESULT.index()].sizes[..])
             && let [.., keys, e] = *k.sizes()
         {
-            let lead = outs[0].sizes[..outs[0].sizes.len() - 2].iter().product::<i64>();
+            let lead =
+                outs[at::RESULT.index()].sizes[..outs[at::RESULT.index()].sizes.len() - 2].iter().product::<i64>();
             cost.flops = 2.0 * (lead * rows * keys) as f64 * (e + v) as f64;
             cost.products = true;
         }

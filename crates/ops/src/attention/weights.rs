@@ -1,5 +1,6 @@
 //! Attention by other ops, with the weights in memory: the meaning of the fused ops.
 
+use crate::named::{native_attention, native_attention_backward};
 use crate::prelude::*;
 
 /// Position of a draw over the scores: the window of a shard, given for a result [b, h, l, v], with its last dimension replaced.
@@ -111,8 +112,15 @@ impl Weights {
 }
 
 pub fn forward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let q = c.t(0)?;
-    let w = Weights::new([q, c.t(1)?, c.t(2)?], c.opt(3), c.float(0)?, c.bool(1), c.float(2)?, c.arg(3))?;
+    let q = c.t(native_attention::QUERY)?;
+    let w = Weights::new(
+        [q, c.t(native_attention::KEY)?, c.t(native_attention::VALUE)?],
+        c.opt(native_attention::ATTN_MASK),
+        c.float(native_attention::DROPOUT_P)?,
+        c.bool(native_attention::IS_CAUSAL),
+        c.float(native_attention::SCALE)?,
+        c.arg(native_attention::GENERATOR),
+    )?;
     outs.give(narrowed(w.dropped()?.matmul(&w.value)?, q.dtype())?);
     outs.give(w.logsumexp);
     Ok(())
@@ -136,9 +144,21 @@ fn narrowed(x: Tensor, dtype: DType) -> Result<Tensor> {
 }
 
 pub fn backward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (g, q, k, v) = (widened(c.t(0)?)?, c.t(1)?, c.t(2)?, c.t(3)?);
-    let (scale, kv_heads) = (c.float(2)?, k.sizes()[1]);
-    let w = Weights::new([q, k, v], c.opt(4), c.float(0)?, c.bool(1), scale, c.arg(4))?;
+    let (g, q, k, v) = (
+        widened(c.t(native_attention_backward::GRAD_OUT)?)?,
+        c.t(native_attention_backward::QUERY)?,
+        c.t(native_attention_backward::KEY)?,
+        c.t(native_attention_backward::VALUE)?,
+    );
+    let (scale, kv_heads) = (c.float(native_attention_backward::SCALE)?, k.sizes()[1]);
+    let w = Weights::new(
+        [q, k, v],
+        c.opt(native_attention_backward::ATTN_MASK),
+        c.float(native_attention_backward::DROPOUT_P)?,
+        c.bool(native_attention_backward::IS_CAUSAL),
+        scale,
+        c.arg(native_attention_backward::GENERATOR),
+    )?;
     let grad_value = w.dropped()?.transpose(-2, -1)?.matmul(&g)?;
     let grad = g.matmul(&w.value.transpose(-2, -1)?)?;
     let grad = match &w.dropout {
@@ -151,6 +171,10 @@ pub fn backward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let grad_key = grad_scores.transpose(-2, -1)?.matmul(&w.query)?.mul(scale)?;
     outs.give(narrowed(sum_heads(grad_key, kv_heads)?, q.dtype())?);
     outs.give(narrowed(sum_heads(grad_value, kv_heads)?, q.dtype())?);
-    outs.give(if c.bool(3) { narrowed(grad_scores, q.dtype())? } else { q.new_empty(&[0])? });
+    outs.give(if c.bool(native_attention_backward::NEEDS_MASK) {
+        narrowed(grad_scores, q.dtype())?
+    } else {
+        q.new_empty(&[0])?
+    });
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The convolution and its two gradients. Each is linear in either operand, so each one's gradients are the other two.
 
 use super::*;
+use crate::named::{conv_backward_input, conv_backward_weight, native_conv};
 
-/// The window of a call whose arguments from `first` on are stride, padding, dilation and groups.
+/// The window of a convolution.
 pub struct Window<'a> {
     pub stride: &'a [i64],
     pub padding: &'a [i64],
@@ -10,20 +11,48 @@ pub struct Window<'a> {
     pub groups: i64,
 }
 
+/// Where a call has its window.
+#[derive(Clone, Copy)]
+struct WindowAt {
+    stride: At<[i64]>,
+    padding: At<[i64]>,
+    dilation: At<[i64]>,
+    groups: At<i64>,
+}
+
+const CONV_WINDOW: WindowAt = WindowAt {
+    stride: native_conv::STRIDE,
+    padding: native_conv::PADDING,
+    dilation: native_conv::DILATION,
+    groups: native_conv::GROUPS,
+};
+const INPUT_WINDOW: WindowAt = WindowAt {
+    stride: conv_backward_input::STRIDE,
+    padding: conv_backward_input::PADDING,
+    dilation: conv_backward_input::DILATION,
+    groups: conv_backward_input::GROUPS,
+};
+const WEIGHT_WINDOW: WindowAt = WindowAt {
+    stride: conv_backward_weight::STRIDE,
+    padding: conv_backward_weight::PADDING,
+    dilation: conv_backward_weight::DILATION,
+    groups: conv_backward_weight::GROUPS,
+};
+
 impl<'a> Window<'a> {
-    fn of(c: &Call<'a>, first: usize) -> Result<Window<'a>> {
+    fn of(c: &Call<'a>, at: WindowAt) -> Result<Window<'a>> {
         Ok(Window {
-            stride: c.ints(first)?,
-            padding: c.ints(first + 1)?,
-            dilation: c.ints(first + 2)?,
-            groups: c.int(first + 3)?,
+            stride: c.ints(at.stride)?,
+            padding: c.ints(at.padding)?,
+            dilation: c.ints(at.dilation)?,
+            groups: c.int(at.groups)?,
         })
     }
 
-    fn of_grad(c: &GradCall<'a>, first: usize) -> Window<'a> {
-        let ints = |i| c.arg(i).ints().unwrap_or(&[]);
-        let groups = c.arg(first + 3).int().unwrap_or(1);
-        Window { stride: ints(first), padding: ints(first + 1), dilation: ints(first + 2), groups }
+    fn of_grad(c: &GradCall<'a>, at: WindowAt) -> Window<'a> {
+        let ints = |at: At<[i64]>| c.arg(at).ints().unwrap_or(&[]);
+        let groups = c.arg(at.groups).int().unwrap_or(1);
+        Window { stride: ints(at.stride), padding: ints(at.padding), dilation: ints(at.dilation), groups }
     }
 
     pub fn check(&self) -> Result<()> {
@@ -89,9 +118,9 @@ fn joined(v: impl IntoIterator<Item = i128>) -> String {
 }
 
 pub fn check_dtypes(c: &Call<'_>) -> Result<()> {
-    let x = c.t(0)?;
-    for (i, what) in [(1, "weight"), (2, "bias")] {
-        if let Some(t) = c.opt(i).filter(|t| t.dtype() != x.dtype()) {
+    let x = c.t(native_conv::INPUT)?;
+    for (at, what) in [(native_conv::WEIGHT, "weight"), (native_conv::BIAS, "bias")] {
+        if let Some(t) = c.opt(at).filter(|t| t.dtype() != x.dtype()) {
             return Err(Error::runtime(format!(
                 "Input type ({}) and {what} type ({}) should be the same",
                 x.dtype().scalar_type_name(),
@@ -138,7 +167,7 @@ fn check_bias(bias: Option<&Tensor>, n: i64, w: &Tensor) -> Result<()> {
 
 /// Sizes [n, o, out...] of the convolution, with torch's errors.
 fn conv_sizes(c: &Call<'_>, w: &Window<'_>) -> Result<Dims> {
-    let (x, weight) = (c.t(0)?, c.t(1)?);
+    let (x, weight) = (c.t(native_conv::INPUT)?, c.t(native_conv::WEIGHT)?);
     w.check()?;
     check_weight(x, weight, w.groups)?;
     let (xs, ws) = (x.sizes(), weight.sizes());
@@ -150,7 +179,7 @@ fn conv_sizes(c: &Call<'_>, w: &Window<'_>) -> Result<Dims> {
             xs[1]
         )));
     }
-    check_bias(c.opt(2), ws[0], weight)?;
+    check_bias(c.opt(native_conv::BIAS), ws[0], weight)?;
     let spatial = ws.len() - 2;
     let padded = |d: usize| size::padded(xs[d + 2], w.padding[d]);
     let extent = |d: usize| size::extent(ws[d + 2], w.dilation[d]);
@@ -171,7 +200,7 @@ fn conv_sizes(c: &Call<'_>, w: &Window<'_>) -> Result<Dims> {
 }
 
 fn only_numbers(c: &Call<'_>) -> Result<()> {
-    let dtype = c.t(0)?.dtype();
+    let dtype = c.t(native_conv::INPUT)?.dtype();
     if dtype == DType::Bool {
         return Err(Error::not_implemented(format!("\"conv\" not implemented for '{}'", dtype.scalar_type_name())));
     }
@@ -199,19 +228,22 @@ pub static OP: OpDef = OpDef {
     doc: "Convolution of a batch over as many spatial dimensions as there are.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let sizes = conv_sizes(c, &Window::of(c, 0)?)?;
+        let sizes = conv_sizes(c, &Window::of(c, CONV_WINDOW)?)?;
         only_numbers(c)?;
-        push_image(c, &[0, 1], c.t(0)?.dtype(), &sizes, outs)
+        push_image(c, &[native_conv::INPUT, native_conv::WEIGHT], c.t(native_conv::INPUT)?.dtype(), &sizes, outs)
     },
     kernel: Kernel::Prim {
         prim: &CONV,
         lower: |c, _, l| {
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0);
-            Window::of(c, 0)?.lower(&c.t(0)?.sizes()[2..], l)
+            l.input(native_conv::INPUT)
+                .input(native_conv::WEIGHT)
+                .opt_input(native_conv::BIAS, c.opt(native_conv::BIAS).is_some())
+                .output(native_conv::RESULT);
+            Window::of(c, CONV_WINDOW)?.lower(&c.t(native_conv::INPUT)?.sizes()[2..], l)
         },
     },
     compose: Some(|c, outs| {
-        let (x, weight, w) = (c.t(0)?, c.t(1)?, Window::of(c, 0)?);
+        let (x, weight, w) = (c.t(native_conv::INPUT)?, c.t(native_conv::WEIGHT)?, Window::of(c, CONV_WINDOW)?);
         let sizes = conv_sizes(c, &w)?;
         let (xs, ws) = (x.sizes(), weight.sizes());
         let (n, g, k) = (xs[0], w.groups, ws[1..].iter().product::<i64>());
@@ -220,7 +252,7 @@ pub static OP: OpDef = OpDef {
             windows(x, &ws[2..], &sizes[2..], w.stride, w.padding, w.dilation)?.reshape(&[n, g, k, positions])?;
         let rows = weight.reshape(&[1, g, ws[0] / g, k])?;
         let mut y = rows.matmul(&columns)?.reshape(&sizes)?;
-        if let Some(b) = c.opt(2) {
+        if let Some(b) = c.opt(native_conv::BIAS) {
             let mut shape: Dims = SmallVec::from_elem(1, sizes.len() - 1);
             shape[0] = sizes[1];
             y = y.add(&b.reshape(&shape)?)?;
@@ -229,20 +261,35 @@ pub static OP: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b010), Save::In(1, 0b001)],
+        save: &[
+            Save::of(native_conv::INPUT, &[native_conv::WEIGHT]),
+            Save::of(native_conv::WEIGHT, &[native_conv::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (g, w) = (c.g()?, Window::of_grad(c, 0));
-            let (xm, wm) = (c.in_meta(0)?, c.in_meta(1)?);
-            out.set(0, || g.conv_backward_input(c.x(1)?, None, &xm.sizes, w.stride, w.padding, w.dilation, w.groups))?;
-            out.set(1, || g.conv_backward_weight(c.x(0)?, &wm.sizes, w.stride, w.padding, w.dilation, w.groups))?;
-            out.set(2, || sum_to_channels(g))
+            let (g, w) = (c.g()?, Window::of_grad(c, CONV_WINDOW));
+            let (xm, wm) = (c.in_meta(native_conv::INPUT)?, c.in_meta(native_conv::WEIGHT)?);
+            out.set(native_conv::INPUT, || {
+                g.conv_backward_input(
+                    c.x(native_conv::WEIGHT)?,
+                    None,
+                    &xm.sizes,
+                    w.stride,
+                    w.padding,
+                    w.dilation,
+                    w.groups,
+                )
+            })?;
+            out.set(native_conv::WEIGHT, || {
+                g.conv_backward_weight(c.x(native_conv::INPUT)?, &wm.sizes, w.stride, w.padding, w.dilation, w.groups)
+            })?;
+            out.set(native_conv::BIAS, || sum_to_channels(g))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let (n, s, b, p) = (c.ins.iter().flatten().count(), Sbp::S, Sbp::B, Sbp::P_SUM);
         rows.push(row(&[s(0), b, b], n, s(0)));
-        if c.int(3)? == 1 {
+        if c.int(native_conv::GROUPS)? == 1 {
             rows.push(row(&[b, s(0), s(0)], n, s(1)));
             rows.push(row(&[s(1), s(1), p], n, p));
         }
@@ -253,8 +300,8 @@ pub static OP: OpDef = OpDef {
         Ok(())
     })),
     cost: |c, outs| {
-        let weight = c.opt(1).map_or(0.0, |w| per_element(w.sizes()));
-        cost(c, outs, outs[0].numel() as f64, weight)
+        let weight = c.opt(native_conv::WEIGHT).map_or(0.0, |w| per_element(w.sizes()));
+        cost(c, outs, outs[native_conv::RESULT.index()].numel() as f64, weight)
     },
     amp: Amp::Lower,
     samples: || {
@@ -282,25 +329,38 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
     doc: "The gradient of a convolution for its input; with a bias a transposed convolution.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (g, weight, sizes, w) = (c.t(0)?, c.t(1)?, c.ints(0)?, Window::of(c, 1)?);
+        let (g, weight, sizes, w) = (
+            c.t(conv_backward_input::GRAD_OUTPUT)?,
+            c.t(conv_backward_input::WEIGHT)?,
+            c.ints(conv_backward_input::INPUT_SIZE)?,
+            Window::of(c, INPUT_WINDOW)?,
+        );
         w.check()?;
         check_weight(g, weight, w.groups)?;
-        check_bias(c.opt(2), size::channels(c.name(), weight.sizes()[1], w.groups)?, weight)?;
+        check_bias(c.opt(conv_backward_input::BIAS), size::channels(c.name(), weight.sizes()[1], w.groups)?, weight)?;
         check_dtypes(c)?;
         w.check_gradient("conv_backward_input", sizes, weight.sizes(), g.sizes())?;
         only_numbers(c)?;
-        push_image(c, &[0, 1], g.dtype(), sizes, outs)
+        push_image(c, &[conv_backward_input::GRAD_OUTPUT, conv_backward_input::WEIGHT], g.dtype(), sizes, outs)
     },
     kernel: Kernel::Prim {
         prim: &CONV_BACKWARD_INPUT,
         lower: |c, _, l| {
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0);
-            Window::of(c, 1)?.lower(&c.ints(0)?[2..], l)
+            l.input(conv_backward_input::GRAD_OUTPUT)
+                .input(conv_backward_input::WEIGHT)
+                .opt_input(conv_backward_input::BIAS, c.opt(conv_backward_input::BIAS).is_some())
+                .output(conv_backward_input::RESULT);
+            Window::of(c, INPUT_WINDOW)?.lower(&c.ints(conv_backward_input::INPUT_SIZE)?[2..], l)
         },
     },
     compose: Some(|c, outs| {
         // A convolution of the stretched gradient with the flipped weight, input and output channels changing places.
-        let (g, weight, sizes, w) = (c.t(0)?, c.t(1)?, c.ints(0)?, Window::of(c, 1)?);
+        let (g, weight, sizes, w) = (
+            c.t(conv_backward_input::GRAD_OUTPUT)?,
+            c.t(conv_backward_input::WEIGHT)?,
+            c.ints(conv_backward_input::INPUT_SIZE)?,
+            Window::of(c, INPUT_WINDOW)?,
+        );
         let (ws, spatial) = (weight.sizes(), weight.ndim() - 2);
         let around: Dims = (0..spatial).map(|d| w.dilation[d] * (ws[d + 2] - 1)).collect();
         let before: Dims = (0..spatial).map(|d| around[d] - w.padding[d]).collect();
@@ -313,34 +373,42 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         turned.extend_from_slice(&ws[2..]);
         let flipped = weight.flip(&dims)?.reshape(&grouped)?.transpose(1, 2)?.reshape(&turned)?;
         let (one, zero): (Dims, Dims) = (SmallVec::from_elem(1, spatial), SmallVec::from_elem(0, spatial));
-        let gx = stretched.native_conv(&flipped, c.opt(2), &one, &zero, w.dilation, w.groups)?;
+        let gx =
+            stretched.native_conv(&flipped, c.opt(conv_backward_input::BIAS), &one, &zero, w.dilation, w.groups)?;
         outs.give(laid_out(gx.contiguous()?, &[g, weight])?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b010), Save::In(1, 0b001)],
+        save: &[
+            Save::of(conv_backward_input::GRAD_OUTPUT, &[conv_backward_input::WEIGHT]),
+            Save::of(conv_backward_input::WEIGHT, &[conv_backward_input::GRAD_OUTPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (g, w) = (c.g()?, Window::of_grad(c, 1));
-            let wm = c.in_meta(1)?;
-            out.set(0, || {
+            let (g, w) = (c.g()?, Window::of_grad(c, INPUT_WINDOW));
+            let wm = c.in_meta(conv_backward_input::WEIGHT)?;
+            out.set(conv_backward_input::GRAD_OUTPUT, || {
                 // The size asked for may have room for windows beyond the last.
-                let mut gg = g.native_conv(c.x(1)?, None, w.stride, w.padding, w.dilation, w.groups)?;
-                for (d, n) in c.in_meta(0)?.sizes.iter().enumerate().skip(2) {
+                let mut gg =
+                    g.native_conv(c.x(conv_backward_input::WEIGHT)?, None, w.stride, w.padding, w.dilation, w.groups)?;
+                for (d, n) in c.in_meta(conv_backward_input::GRAD_OUTPUT)?.sizes.iter().enumerate().skip(2) {
                     if gg.sizes()[d] > *n {
                         gg = gg.narrow(d as i64, 0, *n)?;
                     }
                 }
                 Ok(gg)
             })?;
-            out.set(1, || c.x(0)?.conv_backward_weight(g, &wm.sizes, w.stride, w.padding, w.dilation, w.groups))?;
-            out.set(2, || sum_to_channels(g))
+            out.set(conv_backward_input::WEIGHT, || {
+                c.x(conv_backward_input::GRAD_OUTPUT)?
+                    .conv_backward_weight(g, &wm.sizes, w.stride, w.padding, w.dilation, w.groups)
+            })?;
+            out.set(conv_backward_input::BIAS, || sum_to_channels(g))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let (n, s, b, p) = (c.ins.iter().flatten().count(), Sbp::S, Sbp::B, Sbp::P_SUM);
         rows.push(row(&[s(0), b, b], n, s(0)));
-        if c.int(4)? == 1 {
+        if c.int(conv_backward_input::GROUPS)? == 1 {
             rows.push(row(&[b, s(1), s(0)], n, s(1)));
             rows.push(row(&[s(1), s(0), p], n, p));
         }
@@ -350,10 +418,10 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         }
         Ok(())
     }))
-    .with(Localize::Sizes(0)),
+    .with(Localize::Sizes(conv_backward_input::INPUT_SIZE)),
     cost: |c, outs| {
-        let weight = c.opt(1).map_or(0.0, |w| per_element(w.sizes()));
-        cost(c, outs, c.opt(0).map_or(0.0, |g| g.numel() as f64), weight)
+        let weight = c.opt(conv_backward_input::WEIGHT).map_or(0.0, |w| per_element(w.sizes()));
+        cost(c, outs, c.opt(conv_backward_input::GRAD_OUTPUT).map_or(0.0, |g| g.numel() as f64), weight)
     },
     amp: Amp::Lower,
     samples: || {
@@ -380,22 +448,30 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
     doc: "The gradient of a convolution for its weight.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (g, x, w) = (c.t(0)?, c.t(1)?, Window::of(c, 1)?);
+        let (g, x, w) =
+            (c.t(conv_backward_weight::GRAD_OUTPUT)?, c.t(conv_backward_weight::INPUT)?, Window::of(c, WEIGHT_WINDOW)?);
         w.check()?;
         check_dtypes(c)?;
-        w.check_gradient("conv_backward_weight", x.sizes(), c.ints(0)?, g.sizes())?;
+        w.check_gradient("conv_backward_weight", x.sizes(), c.ints(conv_backward_weight::WEIGHT_SIZE)?, g.sizes())?;
         only_numbers(c)?;
-        outs.push(g.dtype(), g.device(), c.ints(0)?)
+        outs.push(g.dtype(), g.device(), c.ints(conv_backward_weight::WEIGHT_SIZE)?)
     },
     kernel: Kernel::Prim {
         prim: &CONV_BACKWARD_WEIGHT,
         lower: |c, _, l| {
-            l.input(0).input(1).output(0);
-            Window::of(c, 1)?.lower(&c.t(1)?.sizes()[2..], l)
+            l.input(conv_backward_weight::GRAD_OUTPUT)
+                .input(conv_backward_weight::INPUT)
+                .output(conv_backward_weight::RESULT);
+            Window::of(c, WEIGHT_WINDOW)?.lower(&c.t(conv_backward_weight::INPUT)?.sizes()[2..], l)
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, ws, w) = (c.t(0)?, c.t(1)?, c.ints(0)?, Window::of(c, 1)?);
+        let (g, x, ws, w) = (
+            c.t(conv_backward_weight::GRAD_OUTPUT)?,
+            c.t(conv_backward_weight::INPUT)?,
+            c.ints(conv_backward_weight::WEIGHT_SIZE)?,
+            Window::of(c, WEIGHT_WINDOW)?,
+        );
         let (gs, n) = (g.sizes(), x.sizes()[0]);
         let (groups, k, positions) = (w.groups, ws[1..].iter().product::<i64>(), gs[2..].iter().product::<i64>());
         let columns = windows(x, &ws[2..], &gs[2..], w.stride, w.padding, w.dilation)?;
@@ -410,19 +486,27 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b010), Save::In(1, 0b001)],
+        save: &[
+            Save::of(conv_backward_weight::GRAD_OUTPUT, &[conv_backward_weight::INPUT]),
+            Save::of(conv_backward_weight::INPUT, &[conv_backward_weight::GRAD_OUTPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (g, w) = (c.g()?, Window::of_grad(c, 1));
-            let xm = c.in_meta(1)?;
-            out.set(0, || c.x(1)?.native_conv(g, None, w.stride, w.padding, w.dilation, w.groups))?;
-            out.set(1, || c.x(0)?.conv_backward_input(g, None, &xm.sizes, w.stride, w.padding, w.dilation, w.groups))
+            let (g, w) = (c.g()?, Window::of_grad(c, WEIGHT_WINDOW));
+            let xm = c.in_meta(conv_backward_weight::INPUT)?;
+            out.set(conv_backward_weight::GRAD_OUTPUT, || {
+                c.x(conv_backward_weight::INPUT)?.native_conv(g, None, w.stride, w.padding, w.dilation, w.groups)
+            })?;
+            out.set(conv_backward_weight::INPUT, || {
+                c.x(conv_backward_weight::GRAD_OUTPUT)?
+                    .conv_backward_input(g, None, &xm.sizes, w.stride, w.padding, w.dilation, w.groups)
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let (s, b, p) = (Sbp::S, Sbp::B, Sbp::P_SUM);
         rows.push(row(&[s(0), s(0)], 2, p));
-        if c.int(4)? == 1 {
+        if c.int(conv_backward_weight::GROUPS)? == 1 {
             rows.push(row(&[s(1), b], 2, s(0)));
             rows.push(row(&[b, s(1)], 2, s(1)));
         }
@@ -430,8 +514,15 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
         rows.push(row(&[b, p], 2, p));
         Ok(())
     }))
-    .with(Localize::Sizes(0)),
-    cost: |c, outs| cost(c, outs, c.opt(0).map_or(0.0, |g| g.numel() as f64), per_element(&outs[0].sizes)),
+    .with(Localize::Sizes(conv_backward_weight::WEIGHT_SIZE)),
+    cost: |c, outs| {
+        cost(
+            c,
+            outs,
+            c.opt(conv_backward_weight::GRAD_OUTPUT).map_or(0.0, |g| g.numel() as f64),
+            per_element(&outs[conv_backward_weight::RESULT.index()].sizes),
+        )
+    },
     amp: Amp::Lower,
     samples: || {
         let t = |g: &[i64], x: &[i64], size: &[i64], [s, p, d, groups]: [i64; 4]| {

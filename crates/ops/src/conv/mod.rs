@@ -8,6 +8,7 @@ mod size;
 pub mod transpose;
 
 use crate::elementwise;
+use crate::named::conv1d as at;
 use crate::prelude::*;
 
 /// A list of one number stands for that number in every dimension.
@@ -39,7 +40,7 @@ pub(crate) fn is_channels_last(t: &Tensor) -> bool {
 }
 
 /// A result whose channels are innermost where those of one of the inputs are.
-pub(crate) fn push_image(c: &Call<'_>, like: &[usize], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
+pub(crate) fn push_image(c: &Call<'_>, like: &[In], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
     let device = c.t(like[0])?.device();
     let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
     match like.iter().any(|i| c.opt(*i).is_some_and(is_channels_last)) {
@@ -61,7 +62,7 @@ pub(crate) fn laid_out(y: Tensor, like: &[&Tensor]) -> Result<Tensor> {
 
 /// The input with a batch dimension, and whether one was added.
 pub(crate) fn batched(c: &Call<'_>, spatial: usize) -> Result<(Tensor, bool)> {
-    let x = c.t(0)?;
+    let x = c.t(at::INPUT)?;
     match x.ndim() {
         n if n == spatial + 2 => Ok((x.clone(), false)),
         n if n == spatial + 1 => Ok((x.unsqueeze(0)?, true)),

@@ -1,6 +1,7 @@
 //! Pooling: windows and their sizes, the two fused ops and their gradients.
 
 use super::*;
+use crate::named::{avg_pool_backward, max_pool_backward, native_avg_pool, native_max_pool};
 
 /// One dimension's windows, as the ops' arguments say them. A kernel of zero: adaptive.
 #[derive(Clone, Copy)]
@@ -63,8 +64,14 @@ fn along_dims(x: &Tensor, matrices: &[Tensor], transposed: bool) -> Result<Tenso
 }
 
 fn max_axes(c: &Call<'_>) -> Result<SmallVec<[Axis; 3]>> {
-    let (k, s, p, d, o) = (c.ints(0)?, c.ints(1)?, c.ints(2)?, c.ints(3)?, c.ints(4)?);
-    let x = c.t(0)?.sizes();
+    let (k, s, p, d, o) = (
+        c.ints(native_max_pool::KERNEL_SIZE)?,
+        c.ints(native_max_pool::STRIDE)?,
+        c.ints(native_max_pool::PADDING)?,
+        c.ints(native_max_pool::DILATION)?,
+        c.ints(native_max_pool::OUTPUT_SIZE)?,
+    );
+    let x = c.t(native_max_pool::INPUT)?.sizes();
     let axis =
         |i: usize| Axis { input: x[i + 2], output: o[i], kernel: k[i], stride: s[i], padding: p[i], dilation: d[i] };
     Ok((0..o.len()).map(axis).collect())
@@ -78,7 +85,7 @@ fn with_size(lead: &Tensor, spatial: &[i64]) -> Dims {
 
 /// Spatial dimensions stay whole.
 fn spatial_axes(c: &Call<'_>) -> u32 {
-    let n = c.t(0).map_or(2, Tensor::ndim);
+    let n = c.t(native_max_pool::INPUT).map_or(2, Tensor::ndim);
     (2..n).fold(0, |m, d| m | 1 << d)
 }
 
@@ -98,27 +105,38 @@ pub static MAX: OpDef = OpDef {
     traits: Traits::FLAT,
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let sizes = with_size(x, c.ints(4)?);
+        let x = c.t(native_max_pool::INPUT)?;
+        let sizes = with_size(x, c.ints(native_max_pool::OUTPUT_SIZE)?);
         if x.dtype() == DType::Bool || x.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
                 "\"max_pool\" not implemented for '{}'",
                 x.dtype().scalar_type_name()
             )));
         }
-        push_image(c, &[0], x.dtype(), &sizes, outs)?;
-        push_image(c, &[0], DType::I64, &sizes, outs)
+        push_image(c, &[native_max_pool::INPUT], x.dtype(), &sizes, outs)?;
+        push_image(c, &[native_max_pool::INPUT], DType::I64, &sizes, outs)
     },
     kernel: Kernel::Prim {
         prim: &MAX_POOL,
         lower: |c, _, l| {
-            l.input(0).output(0).output(1).param(c.ints(4)?.len() as i64);
-            lower_windows(l, &[c.ints(0)?, c.ints(1)?, c.ints(2)?, c.ints(3)?]);
+            l.input(native_max_pool::INPUT)
+                .output(native_max_pool::OUTPUT)
+                .output(native_max_pool::INDICES)
+                .param(c.ints(native_max_pool::OUTPUT_SIZE)?.len() as i64);
+            lower_windows(
+                l,
+                &[
+                    c.ints(native_max_pool::KERNEL_SIZE)?,
+                    c.ints(native_max_pool::STRIDE)?,
+                    c.ints(native_max_pool::PADDING)?,
+                    c.ints(native_max_pool::DILATION)?,
+                ],
+            );
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(native_max_pool::INPUT)?;
         let axes = max_axes(c)?;
         let spatial = axes.len();
         let (mut columns, mut place, mut valid) = (x.clone(), None::<Tensor>, None::<Tensor>);
@@ -154,7 +172,7 @@ pub static MAX: OpDef = OpDef {
             .chain((0..spatial as i64).map(|d| 3 + 2 * d))
             .collect();
         let taps: i64 = axes.iter().map(Axis::reach).product();
-        let sizes = with_size(x, c.ints(4)?);
+        let sizes = with_size(x, c.ints(native_max_pool::OUTPUT_SIZE)?);
         let rows = |t: &Tensor, lead: &[i64]| -> Result<Tensor> {
             let mut shape = Dims::from_slice(lead);
             shape.extend_from_slice(&sizes[2..]);
@@ -176,14 +194,14 @@ pub static MAX: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::Out(1, 1)],
+        save: &[Save::out(native_max_pool::INDICES, &[native_max_pool::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            out.set(0, || c.g()?.max_pool_backward(c.y(1)?, &m.sizes[2..]))
+            let m = c.in_meta(native_max_pool::INPUT)?;
+            out.set(native_max_pool::INPUT, || c.g()?.max_pool_backward(c.y(native_max_pool::INDICES)?, &m.sizes[2..]))
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[native_max_pool::OUTPUT]),
     sbp: SbpRule::of(Rows::Batch { not_axes: spatial_axes }),
     samples: || {
         let t = |x: &[i64], k: i64, s: i64, p: i64, d: i64, o: &[i64]| {
@@ -204,26 +222,36 @@ pub static MAX_BACKWARD: OpDef = OpDef {
     doc: "Gradients of windows' maxima, brought to where they are in planes of `input_size`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (g, size) = (c.t(0)?, c.ints(0)?);
+        let (g, size) = (c.t(max_pool_backward::GRAD_OUTPUT)?, c.ints(max_pool_backward::INPUT_SIZE)?);
         if g.ndim() != size.len() + 2 {
             return Err(Error::runtime(format!("max_pool_backward(): planes of {size:?} from {:?}", g.sizes())));
         }
-        fits::sized(c, 1, g.sizes())?;
-        fits::typed(c, 1, DType::I64)?;
-        push_image(c, &[0, 1], g.dtype(), &with_size(g, size), outs)
+        fits::sized(c, max_pool_backward::INDICES, g.sizes())?;
+        fits::typed(c, max_pool_backward::INDICES, DType::I64)?;
+        push_image(
+            c,
+            &[max_pool_backward::GRAD_OUTPUT, max_pool_backward::INDICES],
+            g.dtype(),
+            &with_size(g, size),
+            outs,
+        )
     },
     kernel: Kernel::Prim {
         prim: &MAX_POOL_BACKWARD,
         lower: |c, _, l| {
-            if !c.t(0)?.dtype().is_float() {
+            if !c.t(max_pool_backward::GRAD_OUTPUT)?.dtype().is_float() {
                 return Err(Error::not_implemented("max_pool_backward: only floats"));
             }
-            l.input(0).input(1).output(0);
+            l.input(max_pool_backward::GRAD_OUTPUT).input(max_pool_backward::INDICES).output(max_pool_backward::RESULT);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, indices, size) = (c.t(0)?, c.t(1)?, c.ints(0)?);
+        let (g, indices, size) = (
+            c.t(max_pool_backward::GRAD_OUTPUT)?,
+            c.t(max_pool_backward::INDICES)?,
+            c.ints(max_pool_backward::INPUT_SIZE)?,
+        );
         let (n, channels) = (g.sizes()[0], g.sizes()[1]);
         let per: i64 = g.sizes()[2..].iter().product();
         let flat = |t: &Tensor| t.reshape(&[n, channels, per]);
@@ -233,12 +261,12 @@ pub static MAX_BACKWARD: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 1)],
+        save: &[Save::of(max_pool_backward::INDICES, &[max_pool_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            out.set(0, || {
-                let (g, indices) = (c.g()?, c.x(1)?);
+            let m = c.in_meta(max_pool_backward::GRAD_OUTPUT)?;
+            out.set(max_pool_backward::GRAD_OUTPUT, || {
+                let (g, indices) = (c.g()?, c.x(max_pool_backward::INDICES)?);
                 let (n, channels) = (m.sizes[0], m.sizes[1]);
                 let plane: i64 = g.sizes()[2..].iter().product();
                 let per: i64 = m.sizes[2..].iter().product();
@@ -260,7 +288,8 @@ pub static MAX_BACKWARD: OpDef = OpDef {
 };
 
 fn avg_axes(c: &Call<'_>, input: &[i64], output: &[i64]) -> Result<SmallVec<[Axis; 3]>> {
-    let (k, s, p) = (c.ints(0)?, c.ints(1)?, c.ints(2)?);
+    let (k, s, p) =
+        (c.ints(native_avg_pool::KERNEL_SIZE)?, c.ints(native_avg_pool::STRIDE)?, c.ints(native_avg_pool::PADDING)?);
     let axis =
         |i: usize| Axis { input: input[i], output: output[i], kernel: k[i], stride: s[i], padding: p[i], dilation: 1 };
     Ok((0..output.len()).map(axis).collect())
@@ -268,7 +297,7 @@ fn avg_axes(c: &Call<'_>, input: &[i64], output: &[i64]) -> Result<SmallVec<[Axi
 
 /// The matrices of an average pooling; the whole divisor, where it is given, is in the first.
 fn avg_matrices(c: &Call<'_>, like: &Tensor, axes: &[Axis]) -> Result<Vec<Tensor>> {
-    let (include_pad, divisor) = (c.bool(3), c.int(4)?);
+    let (include_pad, divisor) = (c.bool(native_avg_pool::COUNT_INCLUDE_PAD), c.int(native_avg_pool::DIVISOR)?);
     let mut all: Vec<Tensor> =
         axes.iter().map(|a| averages(like, a, include_pad, divisor != 0)).collect::<Result<_>>()?;
     if let (Some(first), true) = (all.first_mut(), divisor != 0) {
@@ -278,8 +307,13 @@ fn avg_matrices(c: &Call<'_>, like: &Tensor, axes: &[Axis]) -> Result<Vec<Tensor
 }
 
 fn lower_avg(c: &Call<'_>, l: &mut Lowered) -> Result<()> {
-    l.param(c.ints(0)?.len() as i64).param(c.bool(3)).param(c.int(4)?);
-    lower_windows(l, &[c.ints(0)?, c.ints(1)?, c.ints(2)?]);
+    l.param(c.ints(native_avg_pool::KERNEL_SIZE)?.len() as i64)
+        .param(c.bool(native_avg_pool::COUNT_INCLUDE_PAD))
+        .param(c.int(native_avg_pool::DIVISOR)?);
+    lower_windows(
+        l,
+        &[c.ints(native_avg_pool::KERNEL_SIZE)?, c.ints(native_avg_pool::STRIDE)?, c.ints(native_avg_pool::PADDING)?],
+    );
     Ok(())
 }
 
@@ -313,19 +347,19 @@ pub static AVG: OpDef = OpDef {
     traits: Traits::FLAT,
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        push_image(c, &[0], x.dtype(), &with_size(x, c.ints(5)?), outs)
+        let x = c.t(native_avg_pool::INPUT)?;
+        push_image(c, &[native_avg_pool::INPUT], x.dtype(), &with_size(x, c.ints(native_avg_pool::OUTPUT_SIZE)?), outs)
     },
     kernel: Kernel::Prim {
         prim: &AVG_POOL,
         lower: |c, _, l| {
-            l.input(0).output(0);
+            l.input(native_avg_pool::INPUT).output(native_avg_pool::RESULT);
             lower_avg(c, l)
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let axes = avg_axes(c, &x.sizes()[2..], c.ints(5)?)?;
+        let x = c.t(native_avg_pool::INPUT)?;
+        let axes = avg_axes(c, &x.sizes()[2..], c.ints(native_avg_pool::OUTPUT_SIZE)?)?;
         let y = along_dims(x, &avg_matrices(c, x, &axes)?, false)?;
         outs.give(laid_out(y, &[x])?);
         Ok(())
@@ -334,10 +368,19 @@ pub static AVG: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            let ints = |i| c.arg(i).ints().unwrap_or(&[]);
-            let divisor = c.arg(4).int().unwrap_or(0);
-            out.set(0, || c.g()?.avg_pool_backward(ints(0), ints(1), ints(2), c.arg(3).bool(), divisor, &m.sizes[2..]))
+            let m = c.in_meta(native_avg_pool::INPUT)?;
+            let ints = |at: At<[i64]>| c.arg(at).ints().unwrap_or(&[]);
+            let divisor = c.arg(native_avg_pool::DIVISOR).int().unwrap_or(0);
+            out.set(native_avg_pool::INPUT, || {
+                c.g()?.avg_pool_backward(
+                    ints(native_avg_pool::KERNEL_SIZE),
+                    ints(native_avg_pool::STRIDE),
+                    ints(native_avg_pool::PADDING),
+                    c.arg(native_avg_pool::COUNT_INCLUDE_PAD).bool(),
+                    divisor,
+                    &m.sizes[2..],
+                )
+            })
         },
     },
     sbp: SbpRule::of(Rows::Batch { not_axes: spatial_axes }),
@@ -352,19 +395,25 @@ pub static AVG_BACKWARD: OpDef = OpDef {
     doc: "Gradients of windows' means, spread over planes of `input_size`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let g = c.t(0)?;
-        push_image(c, &[0], g.dtype(), &with_size(g, c.ints(5)?), outs)
+        let g = c.t(avg_pool_backward::GRAD_OUTPUT)?;
+        push_image(
+            c,
+            &[avg_pool_backward::GRAD_OUTPUT],
+            g.dtype(),
+            &with_size(g, c.ints(avg_pool_backward::INPUT_SIZE)?),
+            outs,
+        )
     },
     kernel: Kernel::Prim {
         prim: &AVG_POOL_BACKWARD,
         lower: |c, _, l| {
-            l.input(0).output(0);
+            l.input(avg_pool_backward::GRAD_OUTPUT).output(avg_pool_backward::RESULT);
             lower_avg(c, l)
         },
     },
     compose: Some(|c, outs| {
-        let g = c.t(0)?;
-        let axes = avg_axes(c, c.ints(5)?, &g.sizes()[2..])?;
+        let g = c.t(avg_pool_backward::GRAD_OUTPUT)?;
+        let axes = avg_axes(c, c.ints(avg_pool_backward::INPUT_SIZE)?, &g.sizes()[2..])?;
         let gx = along_dims(g, &avg_matrices(c, g, &axes)?, true)?;
         outs.give(laid_out(gx, &[g])?);
         Ok(())
@@ -373,10 +422,19 @@ pub static AVG_BACKWARD: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            let ints = |i| c.arg(i).ints().unwrap_or(&[]);
-            let divisor = c.arg(4).int().unwrap_or(0);
-            out.set(0, || c.g()?.native_avg_pool(ints(0), ints(1), ints(2), c.arg(3).bool(), divisor, &m.sizes[2..]))
+            let m = c.in_meta(avg_pool_backward::GRAD_OUTPUT)?;
+            let ints = |at: At<[i64]>| c.arg(at).ints().unwrap_or(&[]);
+            let divisor = c.arg(avg_pool_backward::DIVISOR).int().unwrap_or(0);
+            out.set(avg_pool_backward::GRAD_OUTPUT, || {
+                c.g()?.native_avg_pool(
+                    ints(avg_pool_backward::KERNEL_SIZE),
+                    ints(avg_pool_backward::STRIDE),
+                    ints(avg_pool_backward::PADDING),
+                    c.arg(avg_pool_backward::COUNT_INCLUDE_PAD).bool(),
+                    divisor,
+                    &m.sizes[2..],
+                )
+            })
         },
     },
     sbp: SbpRule::of(Rows::Batch { not_axes: spatial_axes }),

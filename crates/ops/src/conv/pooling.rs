@@ -1,6 +1,7 @@
 //! The public poolings: unbatched inputs, numbers for lists, sizes and torch's errors, over the two fused ops.
 
 use super::*;
+use crate::named::{adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d};
 
 /// A pooling call's window, one number a dimension.
 struct Window {
@@ -90,7 +91,7 @@ impl Window {
 
 /// The input with a batch dimension; only the batch may be empty.
 fn image(c: &Call<'_>, spatial: usize) -> Result<(Tensor, bool)> {
-    let x = c.t(0)?;
+    let x = c.t(max_pool1d::INPUT)?;
     let (n, added) = (x.ndim(), x.ndim() == spatial + 1);
     let filled = |from: usize| x.sizes()[from..].iter().all(|s| *s > 0);
     if !(added && filled(0) || n == spatial + 2 && filled(1)) {
@@ -109,10 +110,17 @@ fn max(c: &Call<'_>, outs: &mut Outs, spatial: usize, indices: bool) -> Result<(
     let name = c.name();
     // Over sequences torch takes a stride beyond every length: there is one window.
     let most = if spatial == 1 { i64::from(i32::MAX) } else { i64::MAX };
-    let stride: Dims = c.ints(1)?.iter().map(|s| (*s).min(most)).collect();
-    let w = Window::new(name, spatial, c.ints(0)?, &stride, c.ints(2)?, c.ints(3)?)?;
+    let stride: Dims = c.ints(max_pool1d::STRIDE)?.iter().map(|s| (*s).min(most)).collect();
+    let w = Window::new(
+        name,
+        spatial,
+        c.ints(max_pool1d::KERNEL_SIZE)?,
+        &stride,
+        c.ints(max_pool1d::PADDING)?,
+        c.ints(max_pool1d::DILATION)?,
+    )?;
     let (x, added) = image(c, spatial)?;
-    let out = w.out(name, &x, c.bool(4))?;
+    let out = w.out(name, &x, c.bool(max_pool1d::CEIL_MODE))?;
     let [y, index] = x.native_max_pool(&w.kernel, &w.stride, &w.padding, &w.dilation, &out)?;
     outs.give(unbatched(y, added)?);
     if indices {
@@ -123,7 +131,7 @@ fn max(c: &Call<'_>, outs: &mut Outs, spatial: usize, indices: bool) -> Result<(
 
 /// Means are of floats, on every device.
 fn floating(c: &Call<'_>) -> Result<()> {
-    let d = c.t(0)?.dtype();
+    let d = c.t(avg_pool1d::INPUT)?.dtype();
     if d.is_float() {
         return Ok(());
     }
@@ -132,10 +140,17 @@ fn floating(c: &Call<'_>) -> Result<()> {
 
 fn avg(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     let name = c.name();
-    let w = Window::new(name, spatial, c.ints(0)?, c.ints(1)?, c.ints(2)?, &[1])?;
+    let w = Window::new(
+        name,
+        spatial,
+        c.ints(avg_pool1d::KERNEL_SIZE)?,
+        c.ints(avg_pool1d::STRIDE)?,
+        c.ints(avg_pool1d::PADDING)?,
+        &[1],
+    )?;
     let (x, added) = image(c, spatial)?;
-    let out = w.out(name, &x, c.bool(3))?;
-    let divisor = c.arg(5).int();
+    let out = w.out(name, &x, c.bool(avg_pool1d::CEIL_MODE))?;
+    let divisor = c.arg(avg_pool2d::DIVISOR_OVERRIDE).int();
     if divisor == Some(0) {
         return Err(Error::runtime("divisor must be not zero"));
     }
@@ -145,14 +160,21 @@ fn avg(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
         floating(c)?;
     }
     let x = if integral { x.to_copy_with(Some(DType::F64), None)? } else { x };
-    let y = x.native_avg_pool(&w.kernel, &w.stride, &w.padding, c.bool(4), divisor.unwrap_or(0), &out)?;
+    let y = x.native_avg_pool(
+        &w.kernel,
+        &w.stride,
+        &w.padding,
+        c.bool(avg_pool1d::COUNT_INCLUDE_PAD),
+        divisor.unwrap_or(0),
+        &out,
+    )?;
     let y = if integral { y.trunc()?.to_copy_with(Some(DType::I64), None)? } else { y };
     outs.give(unbatched(y, added)?);
     Ok(())
 }
 
 fn adaptive(c: &Call<'_>, outs: &mut Outs, spatial: usize, maximum: bool) -> Result<()> {
-    let (x, name) = (c.t(0)?, c.name());
+    let (x, name) = (c.t(adaptive_avg_pool1d::INPUT)?, c.name());
     let n = x.ndim();
     if n != spatial + 1 && n != spatial + 2 {
         return Err(Error::runtime(format!(
@@ -162,7 +184,7 @@ fn adaptive(c: &Call<'_>, outs: &mut Outs, spatial: usize, maximum: bool) -> Res
             x.sizes()
         )));
     }
-    let size = c.ints(0)?;
+    let size = c.ints(adaptive_avg_pool1d::OUTPUT_SIZE)?;
     let out = match size.len() {
         k if k == spatial => Dims::from_slice(size),
         1 => SmallVec::from_elem(size[0], spatial),

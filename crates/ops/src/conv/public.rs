@@ -1,19 +1,20 @@
 //! conv1d, conv2d, conv3d: unbatched inputs, numbers for lists and named paddings, over the one convolution.
 
 use super::*;
+use crate::named::{conv1d, conv1d_padding};
 
 fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize, named: bool) -> Result<()> {
     let (x, added) = batched(c, spatial)?;
-    let w = c.t(1)?;
+    let w = c.t(conv1d::WEIGHT)?;
     let name = c.name();
-    let stride = expand(name, "stride", c.ints(0)?, spatial)?;
-    let dilation = expand(name, "dilation", c.ints(2)?, spatial)?;
-    let groups = c.int(3)?;
+    let stride = expand(name, "stride", c.ints(conv1d::STRIDE)?, spatial)?;
+    let dilation = expand(name, "dilation", c.ints(conv1d::DILATION)?, spatial)?;
+    let groups = c.int(conv1d::GROUPS)?;
     let (x, padding) = match named {
-        false => (x, expand(name, "padding", c.ints(1)?, spatial)?),
-        true => padded(x, w, c.str(1)?, &stride, &dilation)?,
+        false => (x, expand(name, "padding", c.ints(conv1d::PADDING)?, spatial)?),
+        true => padded(x, w, c.str(conv1d_padding::PADDING)?, &stride, &dilation)?,
     };
-    let y = x.native_conv(w, c.opt(2), &stride, &padding, &dilation, groups)?;
+    let y = x.native_conv(w, c.opt(conv1d::BIAS), &stride, &padding, &dilation, groups)?;
     outs.give(unbatched(y, added)?);
     Ok(())
 }

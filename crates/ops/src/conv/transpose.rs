@@ -1,6 +1,7 @@
 //! conv_transpose1d, 2d, 3d: the gradient of a convolution for its input, as a map of its own.
 
 use super::*;
+use crate::named::conv_transpose1d as at;
 
 fn joined(v: &[i64]) -> String {
     v.iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" x ")
@@ -8,13 +9,13 @@ fn joined(v: &[i64]) -> String {
 
 fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
     let (x, added) = batched(c, spatial)?;
-    let w = c.t(1)?;
+    let w = c.t(at::WEIGHT)?;
     let name = c.name();
-    let stride = expand(name, "stride", c.ints(0)?, spatial)?;
-    let padding = expand(name, "padding", c.ints(1)?, spatial)?;
-    let extra = expand(name, "output_padding", c.ints(2)?, spatial)?;
-    let groups = c.int(3)?;
-    let dilation = expand(name, "dilation", c.ints(4)?, spatial)?;
+    let stride = expand(name, "stride", c.ints(at::STRIDE)?, spatial)?;
+    let padding = expand(name, "padding", c.ints(at::PADDING)?, spatial)?;
+    let extra = expand(name, "output_padding", c.ints(at::OUTPUT_PADDING)?, spatial)?;
+    let groups = c.int(at::GROUPS)?;
+    let dilation = expand(name, "dilation", c.ints(at::DILATION)?, spatial)?;
     let window = convolution::Window { stride: &stride, padding: &padding, dilation: &dilation, groups };
     window.check()?;
     size::near("conv_transpose: stride", &stride)?;
@@ -56,7 +57,7 @@ fn give(c: &Call<'_>, outs: &mut Outs, spatial: usize) -> Result<()> {
             joined(&sizes[2..])
         )));
     }
-    let y = x.conv_backward_input(w, c.opt(2), &sizes, &stride, &padding, &dilation, groups)?;
+    let y = x.conv_backward_input(w, c.opt(at::BIAS), &sizes, &stride, &padding, &dilation, groups)?;
     outs.give(unbatched(y, added)?);
     Ok(())
 }

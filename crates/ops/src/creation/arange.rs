@@ -1,20 +1,26 @@
 //! Sequences: arange, linspace, eye.
 
+use crate::named::{arange, arange_start, eye, linspace};
 use crate::prelude::*;
 
-/// start, end and step as given by the overload: one, two or three numbers.
+/// Whether this is the overload that takes nothing but the end.
+fn from_zero(c: &Call<'_>) -> bool {
+    c.op.sig.overload.is_empty()
+}
+
+/// start, end and step as given by the overload.
 fn numbers(c: &Call<'_>) -> Result<(Scalar, Scalar, Scalar)> {
-    let n = c.args.len() - 3;
-    let s = |i: usize| c.arg(i).scalar().ok_or_else(|| Error::type_("arange(): start, end and step must be numbers"));
-    Ok(match n {
-        1 => (Scalar::Int(0), s(0)?, Scalar::Int(1)),
-        _ => (s(0)?, s(1)?, s(2)?),
+    let s = |at: At<Scalar>| {
+        c.arg(at).scalar().ok_or_else(|| Error::type_("arange(): start, end and step must be numbers"))
+    };
+    Ok(match from_zero(c) {
+        true => (Scalar::Int(0), s(arange::END)?, Scalar::Int(1)),
+        false => (s(arange_start::START)?, s(arange_start::END)?, s(arange_start::STEP)?),
     })
 }
 
 fn infer_arange(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (start, end, step) = numbers(c)?;
-    let n = c.args.len() - 3;
     let (a, b, s) = (start.to_f64(), end.to_f64(), step.to_f64());
     if s == 0.0 {
         return Err(Error::runtime("arange(): step must be nonzero"));
@@ -39,15 +45,19 @@ fn infer_arange(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         }
         n as i64
     };
-    let dtype = c.arg(n).dtype().unwrap_or(if integral { DType::I64 } else { default_dtype() });
-    super::push(c, &[len], Arg::DType(dtype), c.arg(n + 1), outs)
+    let (dtype, device) = match from_zero(c) {
+        true => (c.arg(arange::DTYPE), c.arg(arange::DEVICE)),
+        false => (c.arg(arange_start::DTYPE), c.arg(arange_start::DEVICE)),
+    };
+    let dtype = dtype.dtype().unwrap_or(if integral { DType::I64 } else { default_dtype() });
+    super::push(c, &[len], Arg::DType(dtype), device, outs)
 }
 
 fn lower_arange(c: &Call<'_>, outs: &Outs, l: &mut Lowered) -> Result<()> {
     let (start, _, step) = numbers(c)?;
     // An integer result counts in whole numbers, however its ends were written.
-    let float = outs[0].dtype().is_differentiable();
-    l.output(0).param(float);
+    let float = outs[arange::RESULT].dtype().is_differentiable();
+    l.output(arange::RESULT).param(float);
     if float {
         l.param(start.to_f64()).param(step.to_f64())
     } else {
@@ -107,31 +117,43 @@ Example::
     tensor([0.0000, 0.5000, 1.0000])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let n = c.int(2)?;
+        let n = c.int(linspace::STEPS)?;
         if n < 0 {
             return Err(Error::runtime("linspace(): number of steps must be non-negative"));
         }
-        super::push(c, &[n], Arg::DType(super::ranges::dtype_of(c, 3)?), c.arg(4), outs)
+        super::push(
+            c,
+            &[n],
+            Arg::DType(super::ranges::dtype_of(c, linspace::START, linspace::END, linspace::DTYPE)?),
+            c.arg(linspace::DEVICE),
+            outs,
+        )
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::LINSPACE,
         lower: |c, outs, l| {
-            if outs[0].dtype().is_complex() {
+            if outs[linspace::RESULT].dtype().is_complex() {
                 return Err(Error::not_implemented("linspace: complex numbers are composed"));
             }
-            let end = |i: usize| c.arg(i).scalar().unwrap_or(Scalar::Int(0)).to_f64();
-            l.output(0).param(end(0)).param(end(1));
+            let end = |at: At<Scalar>| c.arg(at).scalar().unwrap_or(Scalar::Int(0)).to_f64();
+            l.output(linspace::RESULT).param(end(linspace::START)).param(end(linspace::END));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let n = c.int(2)?;
+        let n = c.int(linspace::STEPS)?;
         if n < 0 {
             return Err(Error::runtime("linspace(): number of steps must be non-negative"));
         }
-        let dtype = super::ranges::dtype_of(c, 3)?;
-        let exact = |i: usize| super::ranges::exact(c.arg(i).scalar().unwrap_or(Scalar::Int(0)));
-        let values = super::ranges::between(&exact(0)?, &exact(1)?, n, dtype, c.arg(4).device())?;
+        let dtype = super::ranges::dtype_of(c, linspace::START, linspace::END, linspace::DTYPE)?;
+        let exact = |at: At<Scalar>| super::ranges::exact(c.arg(at).scalar().unwrap_or(Scalar::Int(0)));
+        let values = super::ranges::between(
+            &exact(linspace::START)?,
+            &exact(linspace::END)?,
+            n,
+            dtype,
+            c.arg(linspace::DEVICE).device(),
+        )?;
         outs.give(if values.dtype() == dtype { values } else { values.to_copy_with(Some(dtype), None)? });
         Ok(())
     }),
@@ -153,20 +175,20 @@ Example::
             [0., 1.]])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let n = c.int(0)?;
-        super::push(c, &[n, c.arg(1).int().unwrap_or(n)], c.arg(2), c.arg(3), outs)
+        let n = c.int(eye::N)?;
+        super::push(c, &[n, c.arg(eye::M).int().unwrap_or(n)], c.arg(eye::DTYPE), c.arg(eye::DEVICE), outs)
     },
     compose: Some(|c, outs| {
-        let n = c.int(0)?;
-        let m = c.arg(1).int().unwrap_or(n);
+        let n = c.int(eye::N)?;
+        let m = c.arg(eye::M).int().unwrap_or(n);
         if n < 0 || m < 0 {
             return Err(Error::runtime(format!("eye(): n and m must be greater or equal to 0, got {n} and {m}")));
         }
         // Refuses what no memory can hold before anything is made.
         (c.op.infer)(c, outs)?;
         outs.clear();
-        let device = c.arg(3).device();
-        let out = f::zeros_with(&[n, m], c.arg(2).dtype(), device, false)?;
+        let device = c.arg(eye::DEVICE).device();
+        let out = f::zeros_with(&[n, m], c.arg(eye::DTYPE).dtype(), device, false)?;
         out.diagonal(0, 0, 1)?.fill_(1.0)?;
         outs.give(out);
         Ok(())

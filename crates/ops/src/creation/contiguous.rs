@@ -1,6 +1,7 @@
 //! The same values in row-major order.
 
 use crate::elementwise::{channels_last, push_like};
+use crate::named::{clone_contiguous, contiguous};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -12,14 +13,16 @@ Example::
     >>> oneflow.zeros(2, 3).t().contiguous().stride()
     (2, 1)",
     faces: Faces::METHOD,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
+    infer: |c, outs| {
+        outs.push(c.t(contiguous::INPUT)?.dtype(), c.t(contiguous::INPUT)?.device(), c.t(contiguous::INPUT)?.sizes())
+    },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        outs.give(match channels_last(c.arg(0).str().unwrap_or(""), x.sizes())? {
+        let x = c.t(contiguous::INPUT)?;
+        outs.give(match channels_last(c.arg(contiguous::MEMORY_FORMAT).str().unwrap_or(""), x.sizes())? {
             Some(s) if x.sizes().iter().zip(x.strides().iter().zip(&s)).all(|(n, (a, b))| *n == 1 || a == b) => {
                 x.clone()
             }
-            Some(_) => x.clone_contiguous_with(c.arg(0).str())?,
+            Some(_) => x.clone_contiguous_with(c.arg(contiguous::MEMORY_FORMAT).str())?,
             None if x.is_contiguous() => x.clone(),
             None => x.clone_contiguous()?,
         });
@@ -38,18 +41,24 @@ pub static COPY_OP: OpDef = OpDef {
     doc: "A contiguous copy, in the memory format given.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        push_like(x, x.dtype(), x.device(), c.arg(0).str().or(Some("contiguous_format")), outs)
+        let x = c.t(clone_contiguous::INPUT)?;
+        push_like(
+            x,
+            x.dtype(),
+            x.device(),
+            c.arg(clone_contiguous::MEMORY_FORMAT).str().or(Some("contiguous_format")),
+            outs,
+        )
     },
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |_, _, l| {
-            l.input(0).output(0);
+            l.input(clone_contiguous::INPUT).output(clone_contiguous::RESULT);
             Ok(())
         },
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(clone_contiguous::INPUT, || Ok(c.g()?.clone())) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[clone_contiguous::INPUT])] }),
     samples: crate::elementwise::unary::samples,
     sparse: Sparse::Clone,
     ..OpDef::BASE

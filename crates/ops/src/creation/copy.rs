@@ -1,16 +1,17 @@
 //! Writing values into an existing tensor: `copy_`, `fill_`, `zero_`. In-place forms of ops that forget their input.
 
+use crate::named::{copy, fill, zero};
 use crate::prelude::*;
 
 /// The result has the input's meta, whatever is written.
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(copy::INPUT)?;
     crate::elementwise::push_like(x, x.dtype(), x.device(), None, outs)
 }
 
 /// What was overwritten has no part in the result: its gradient is zero, and not absent.
 pub fn forgotten(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
-    out.set(0, || c.g()?.zeros_like())
+    out.set(copy::INPUT, || c.g()?.zeros_like())
 }
 
 const WRITE: OpDef = OpDef { faces: Faces::INPLACE, infer, traits: Traits::ALIAS_OK, ..OpDef::BASE };
@@ -25,7 +26,7 @@ Example::
     >>> oneflow.zeros(2).copy_(oneflow.tensor([1, 2]))
     tensor([1., 2.])",
     infer: |c, outs| {
-        let (x, src) = (c.t(0)?, c.t(1)?);
+        let (x, src) = (c.t(copy::INPUT)?, c.t(copy::SRC)?);
         if broadcast_shapes(x.sizes(), src.sizes()).is_ok_and(|s| s.as_slice() != x.sizes()) || src.ndim() > x.ndim() {
             return Err(Error::runtime(format!(
                 "copy_(): output with shape {:?} doesn't match the broadcast shape of the source {:?}",
@@ -39,7 +40,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |c, outs, l| {
-            l.input_expanded(1, c.t(1)?, outs[0].sizes()).output(0);
+            l.input_expanded(copy::SRC, c.t(copy::SRC)?, outs[copy::RESULT].sizes()).output(copy::RESULT);
             Ok(())
         },
     },
@@ -48,10 +49,10 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             forgotten(c, out)?;
-            out.set(1, || Ok(c.g()?.clone()))
+            out.set(copy::SRC, || Ok(c.g()?.clone()))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[copy::INPUT, copy::SRC])] }),
     samples: || {
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[3, 4], &[3, 4]), t(&[3, 4], &[4]), t(&[3], &[])]
@@ -70,7 +71,7 @@ Example::
     tensor([3., 3.])",
     faces: Faces::FN.or(Faces::INPLACE),
     infer: |c, outs| {
-        if let Some(v) = c.opt(1)
+        if let Some(v) = c.opt(fill::VALUE)
             && v.ndim() > 0
         {
             return Err(Error::runtime(format!(
@@ -78,18 +79,18 @@ Example::
                 v.ndim()
             )));
         }
-        if let Some(s) = c.arg(0).scalar() {
-            scalar_range::check(c, c.t(0)?.dtype(), s)?;
+        if let Some(s) = c.arg(fill::VALUE_SCALAR).scalar() {
+            scalar_range::check(c, c.t(fill::INPUT)?.dtype(), s)?;
         }
         infer(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &FILL,
-        lower: |c, outs, l| match c.arg(0).scalar() {
-            Some(s) => super::lower_fill(l, scalar_range::written(outs[0].dtype(), s)),
+        lower: |c, outs, l| match c.arg(fill::VALUE_SCALAR).scalar() {
+            Some(s) => super::lower_fill(l, scalar_range::written(outs[fill::RESULT].dtype(), s)),
             None => {
                 l.prim = &COPY;
-                l.input_expanded(1, c.t(1)?, outs[0].sizes()).output(0);
+                l.input_expanded(fill::VALUE, c.t(fill::VALUE)?, outs[fill::RESULT].sizes()).output(fill::RESULT);
                 Ok(())
             }
         },
@@ -99,7 +100,7 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             forgotten(c, out)?;
-            out.set(1, || Ok(c.g()?.clone()))
+            out.set(fill::VALUE, || Ok(c.g()?.clone()))
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
@@ -117,7 +118,7 @@ Example::
     tensor([0., 0.])",
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
     grad: Grad::Rule { save: &[], fix: Fix::None, f: forgotten },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[zero::INPUT])] }),
     samples: crate::elementwise::unary::samples,
     sparse: Sparse::Zeros,
     ..WRITE

@@ -2,6 +2,7 @@
 
 use super::new::allocate;
 use crate::elementwise::{channels_last, push_like};
+use crate::named::{empty, full, full_like, ones, zeros_like};
 use crate::prelude::*;
 
 fn size_samples() -> Vec<Sample> {
@@ -10,8 +11,8 @@ fn size_samples() -> Vec<Sample> {
 
 const SIZED: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
-    infer: |c, outs| super::push(c, c.ints(0)?, c.arg(1), c.arg(2), outs),
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[] }).with(Localize::Sizes(0)),
+    infer: |c, outs| super::push(c, c.ints(ones::SIZE)?, c.arg(ones::DTYPE), c.arg(ones::DEVICE), outs),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[] }).with(Localize::Sizes(ones::SIZE)),
     samples: size_samples,
     ..OpDef::BASE
 };
@@ -39,13 +40,13 @@ Example::
     >>> oneflow.empty(2, 3).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        let sizes = c.ints(0)?;
-        match channels_last(c.arg(4).str().unwrap_or(""), sizes)? {
+        let sizes = c.ints(empty::SIZE)?;
+        match channels_last(c.arg(empty::MEMORY_FORMAT).str().unwrap_or(""), sizes)? {
             Some(strides) => {
-                let device = c.arg(2).device().unwrap_or(Device::CPU);
-                outs.push_strided(c.dtype_or(1, default_dtype()), device, Dims::from_slice(sizes), strides)
+                let device = c.arg(empty::DEVICE).device().unwrap_or(Device::CPU);
+                outs.push_strided(c.dtype_or(empty::DTYPE, default_dtype()), device, Dims::from_slice(sizes), strides)
             }
-            None => super::push(c, sizes, c.arg(1), c.arg(2), outs),
+            None => super::push(c, sizes, c.arg(empty::DTYPE), c.arg(empty::DEVICE), outs),
         }
     },
     kernel: Kernel::Host(allocate),
@@ -59,9 +60,9 @@ fn full_dtype(c: &Call<'_>, given: Arg<'_>, value: Arg<'_>) -> Result<DType> {
     Ok(given.dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
 }
 
-/// The number of argument `arg` fits the dtype.
-pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, arg: usize) -> Result<()> {
-    c.arg(arg).scalar().map_or(Ok(()), |s| scalar_range::check(c, dtype, s))
+/// The number to fill with fits the dtype.
+pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>) -> Result<()> {
+    c.arg(value).scalar().map_or(Ok(()), |s| scalar_range::check(c, dtype, s))
 }
 
 pub static FULL: OpDef = OpDef {
@@ -75,15 +76,15 @@ Example::
     >>> oneflow.full((2,), 7)
     tensor([7, 7])",
     infer: |c, outs| {
-        let dtype = full_dtype(c, c.arg(2), c.arg(1))?;
-        fill_fits(c, dtype, 1)?;
-        super::push(c, c.ints(0)?, Arg::DType(dtype), c.arg(3), outs)
+        let dtype = full_dtype(c, c.arg(full::DTYPE), c.arg(full::FILL_VALUE))?;
+        fill_fits(c, dtype, full::FILL_VALUE)?;
+        super::push(c, c.ints(full::SIZE)?, Arg::DType(dtype), c.arg(full::DEVICE), outs)
     },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, o, l| {
-            let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
-            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+            let value = c.arg(full::FILL_VALUE).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[full::RESULT].dtype(), value))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![2, 3]), SampleArg::Float(1.5)])],
@@ -91,15 +92,15 @@ Example::
 };
 
 /// Meta of a `_like`: the input's, in its memory order, with dtype and device replaced.
-fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
-    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
-    push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
+fn like(c: &Call<'_>, dtype: At<DType>, device: At<Device>, memory_format: At<str>, outs: &mut Outs) -> Result<()> {
+    let x = c.t(zeros_like::INPUT)?;
+    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(device).device().unwrap_or(x.device()));
+    push_like(x, d, dev, c.arg(memory_format).str(), outs)
 }
 
 const LIKE: OpDef = OpDef {
     faces: Faces::FN,
-    infer: |c, outs| like(c, 0, outs),
+    infer: |c, outs| like(c, zeros_like::DTYPE, zeros_like::DEVICE, zeros_like::MEMORY_FORMAT, outs),
     sbp: SbpRule::of(Rows::Custom(super::unread_rows)),
     samples: crate::elementwise::unary::samples,
     ..OpDef::BASE
@@ -145,14 +146,14 @@ Example::
     >>> oneflow.full_like(oneflow.zeros(2), 3)
     tensor([3., 3.])",
     infer: |c, outs| {
-        fill_fits(c, c.dtype_or(1, c.t(0)?.dtype()), 0)?;
-        like(c, 1, outs)
+        fill_fits(c, c.dtype_or(full_like::DTYPE, c.t(full_like::INPUT)?.dtype()), full_like::FILL_VALUE)?;
+        like(c, full_like::DTYPE, full_like::DEVICE, full_like::MEMORY_FORMAT, outs)
     },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, o, l| {
-            let value = c.arg(0).scalar().unwrap_or(Scalar::Int(0));
-            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+            let value = c.arg(full_like::FILL_VALUE).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[full_like::RESULT].dtype(), value))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::Float(1.5)])],

@@ -10,6 +10,7 @@ pub mod strided;
 pub mod to;
 pub mod zeros;
 
+use crate::named::{zeros as zeros_at, zeros_like};
 use crate::prelude::*;
 pub use crate::view::give;
 
@@ -32,7 +33,7 @@ pub fn push(c: &Call<'_>, sizes: &[i64], dtype: Arg<'_>, device: Arg<'_>, outs: 
 
 /// A constant fill.
 pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
-    l.output(0);
+    l.output(zeros_at::RESULT);
     match value {
         Scalar::Float(v) => l.param(true).param(v),
         Scalar::Complex(v, imag) => l.param(true).param(v).param(imag),
@@ -44,7 +45,7 @@ pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
 /// Rows of ops that read their input's meta and not its values: the result of the input's size follows a split, and nothing is
 /// reduced for a partial input.
 pub fn unread_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
-    let Some(x) = c.opt(0) else { return Ok(()) };
+    let Some(x) = c.opt(zeros_like::INPUT) else { return Ok(()) };
     let row = |i: Sbp, o: Sbp| Row { ins: SmallVec::from_slice(&[i]), outs: SmallVec::from_slice(&[o]) };
     rows.extend((0..x.ndim()).map(|d| row(Sbp::S(d as u8), Sbp::S(d as u8))));
     rows.push(row(Sbp::P_SUM, Sbp::B));

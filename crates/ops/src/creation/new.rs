@@ -1,6 +1,7 @@
 //! Tensors like another in dtype and device, of any size.
 
 use crate::elementwise::push_like;
+use crate::named::{clone, new_full, new_zeros};
 use crate::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,16 +33,16 @@ pub fn allocate(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     })
 }
 
-/// Size, dtype and device from the arguments, the dtype being argument `dtype`; what is not given is the input's.
-fn sized(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
-    let (d, device) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
-    super::push(c, c.ints(0)?, Arg::DType(d), Arg::Device(device), outs)
+/// Size, dtype and device from the arguments; what is not given is the input's.
+fn sized(c: &Call<'_>, dtype: At<DType>, device: At<Device>, outs: &mut Outs) -> Result<()> {
+    let x = c.t(new_zeros::INPUT)?;
+    let (d, device) = (c.dtype_or(dtype, x.dtype()), c.arg(device).device().unwrap_or(x.device()));
+    super::push(c, c.ints(new_zeros::SIZE)?, Arg::DType(d), Arg::Device(device), outs)
 }
 
 const NEW: OpDef = OpDef {
     faces: Faces::METHOD,
-    infer: |c, outs| sized(c, 1, outs),
+    infer: |c, outs| sized(c, new_zeros::DTYPE, new_zeros::DEVICE, outs),
     sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     batch: Batching::Sizes,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3])])],
@@ -102,14 +103,14 @@ Example::
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_full((2,), 7).dtype
     oneflow.int64",
     infer: |c, outs| {
-        super::full::fill_fits(c, c.dtype_or(2, c.t(0)?.dtype()), 1)?;
-        sized(c, 2, outs)
+        super::full::fill_fits(c, c.dtype_or(new_full::DTYPE, c.t(new_full::INPUT)?.dtype()), new_full::FILL_VALUE)?;
+        sized(c, new_full::DTYPE, new_full::DEVICE, outs)
     },
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |c, o, l| {
-            let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
-            super::lower_fill(l, scalar_range::written(o[0].dtype(), value))
+            let value = c.arg(new_full::FILL_VALUE).scalar().unwrap_or(Scalar::Int(0));
+            super::lower_fill(l, scalar_range::written(o[new_full::RESULT].dtype(), value))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
@@ -126,18 +127,18 @@ Example::
     tensor([1., 2.])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        push_like(x, x.dtype(), x.device(), c.arg(0).str(), outs)
+        let x = c.t(clone::INPUT)?;
+        push_like(x, x.dtype(), x.device(), c.arg(clone::MEMORY_FORMAT).str(), outs)
     },
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |_, _, l| {
-            l.input(0).output(0);
+            l.input(clone::INPUT).output(clone::RESULT);
             Ok(())
         },
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(clone::INPUT, || Ok(c.g()?.clone())) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[clone::INPUT])] }),
     samples: crate::elementwise::unary::samples,
     sparse: Sparse::Clone,
     ..OpDef::BASE

@@ -1,15 +1,16 @@
 //! Sequences of other kinds: logspace, linspace and logspace between tensors, vander, triangle indices.
 
 use super::{COMPOSED, WHERE_IT_LIES, give};
+use crate::named::{linspace_tensors, logspace, tril_indices, vander};
 use crate::prelude::*;
 
 /// The dtype of a sequence: what was asked for, else complex where an end is, else the default float.
-pub fn dtype_of(c: &Call<'_>, arg: usize) -> Result<DType> {
-    let numbers = [c.arg(0), c.arg(1)].into_iter().filter_map(|a| a.scalar());
+pub fn dtype_of(c: &Call<'_>, start: At<Scalar>, end: At<Scalar>, dtype: At<DType>) -> Result<DType> {
+    let numbers = [c.arg(start), c.arg(end)].into_iter().filter_map(|a| a.scalar());
     let is_complex = numbers.clone().any(|s| s.category() == Category::Complex)
         || c.ins.iter().flatten().any(|t| t.dtype().is_complex());
     let found = if is_complex { default_dtype().to_complex() } else { default_dtype() };
-    match c.arg(arg).dtype() {
+    match c.arg(dtype).dtype() {
         Some(d) if is_complex && !d.is_complex() => Err(Error::runtime(format!(
             "{}(): inferred dtype {found} can't be safely cast to passed dtype {d}",
             c.name()
@@ -20,14 +21,14 @@ pub fn dtype_of(c: &Call<'_>, arg: usize) -> Result<DType> {
 }
 
 /// The numbers of a 0-dim tensor or a number, in double precision; tensors keep the gradient.
-fn end(c: &Call<'_>, input: usize, arg: usize, name: &str) -> Result<Tensor> {
-    match c.opt(input) {
+fn end(c: &Call<'_>, tensor: In, number: At<Scalar>, name: &str) -> Result<Tensor> {
+    match c.opt(tensor) {
         Some(t) if t.ndim() > 0 => {
             Err(Error::runtime(format!("{}(): {name} must be a 0-dim tensor, got {:?}", c.name(), t.sizes())))
         }
         Some(t) => t.to_copy_with(Some(double(t.dtype().is_complex())), None),
         None => {
-            let number = c.arg(arg).scalar().unwrap_or(Scalar::Int(0));
+            let number = c.arg(number).scalar().unwrap_or(Scalar::Int(0));
             let dtype = double(number.category() == Category::Complex);
             // Where the other end lies, which may be on many ranks.
             match c.ins.iter().flatten().next() {
@@ -80,10 +81,12 @@ pub static LINSPACE: OpDef = OpDef {
         "linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     ),
     compose: Some(|c, outs| {
-        let n = steps(c, c.int(2)?)?;
-        let device = c.arg(4).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let dtype = dtype_of(c, 3)?;
-        let values = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
+        let n = steps(c, c.int(linspace_tensors::STEPS)?)?;
+        let device = c.arg(linspace_tensors::DEVICE).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
+        let dtype = dtype_of(c, linspace_tensors::START_SCALAR, linspace_tensors::END_SCALAR, linspace_tensors::DTYPE)?;
+        let start = end(c, linspace_tensors::START, linspace_tensors::START_SCALAR, "start")?;
+        let end = end(c, linspace_tensors::END, linspace_tensors::END_SCALAR, "end")?;
+        let values = between(&start, &end, n, dtype, device)?;
         give(outs, cast(values, dtype)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[]), SampleArg::f32(&[]), SampleArg::Int(5)])],
@@ -101,11 +104,13 @@ Example::
     >>> oneflow.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])",
     compose: Some(|c, outs| {
-        let n = steps(c, c.int(2)?)?;
-        let device = c.arg(5).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
-        let dtype = dtype_of(c, 4)?;
-        let logs = between(&end(c, 0, 0, "start")?, &end(c, 1, 1, "end")?, n, dtype, device)?;
-        give(outs, cast(f::pow_scalar(c.float(3)?, &logs)?, dtype)?)
+        let n = steps(c, c.int(logspace::STEPS)?)?;
+        let device = c.arg(logspace::DEVICE).device().or(c.ins.iter().flatten().next().map(|t| t.device()));
+        let dtype = dtype_of(c, logspace::START_SCALAR, logspace::END_SCALAR, logspace::DTYPE)?;
+        let start = end(c, logspace::START, logspace::START_SCALAR, "start")?;
+        let end = end(c, logspace::END, logspace::END_SCALAR, "end")?;
+        let logs = between(&start, &end, n, dtype, device)?;
+        give(outs, cast(f::pow_scalar(c.float(logspace::BASE)?, &logs)?, dtype)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
     ..RANGE
@@ -123,11 +128,11 @@ Example::
             [9, 3, 1]])",
     faces: Faces::FN,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(vander::X)?;
         if x.ndim() != 1 {
             return Err(Error::runtime("x must be a one-dimensional tensor."));
         }
-        let n = c.arg(0).int().unwrap_or(x.numel());
+        let n = c.arg(vander::N).int().unwrap_or(x.numel());
         if n < 0 {
             return Err(Error::runtime(format!("N must be non-negative, got {n}")));
         }
@@ -138,7 +143,7 @@ Example::
         }
         let ones = x.new_ones(&[x.numel(), 1])?;
         let powers = f::cat([&ones, &x.unsqueeze(1)?.expand(&[x.numel(), n - 1])?], 1)?.cumprod(1)?;
-        give(outs, if c.bool(1) { powers } else { powers.flip(&[1])? })
+        give(outs, if c.bool(vander::INCREASING) { powers } else { powers.flip(&[1])? })
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3])])],
     ..COMPOSED
@@ -161,17 +166,17 @@ fn entries(rows: i64, cols: i64, diagonal: i64, lower: bool) -> Option<i64> {
 
 /// Rows and columns of a triangle, row by row. `lower` or upper.
 fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
-    let (rows, cols, at) = (c.int(0)?, c.int(1)?, c.int(2)?);
+    let (rows, cols, at) = (c.int(tril_indices::ROW)?, c.int(tril_indices::COL)?, c.int(tril_indices::OFFSET)?);
     if rows < 0 || cols < 0 {
         let (what, n) = if rows < 0 { ("row", rows) } else { ("col", cols) };
         return Err(Error::runtime(format!("{what} must be non-negative, got {n}")));
     }
-    let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
+    let dtype = c.arg(tril_indices::DTYPE).dtype().unwrap_or(DType::I64);
     if !matches!(dtype, DType::I64 | DType::I32) {
         return Err(Error::runtime(format!("\"{}\" not implemented for '{}'", c.name(), dtype.scalar_type_name())));
     }
     // How many entries the rows above hold says which row an entry is in.
-    let device = c.arg(4).device();
+    let device = c.arg(tril_indices::DEVICE).device();
     let total = entries(rows, cols, at, lower)
         .ok_or_else(|| Error::runtime(format!("{}(): {rows} rows and {cols} columns are too many", c.name())))?;
     if total == 0 {

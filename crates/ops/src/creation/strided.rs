@@ -2,6 +2,7 @@
 
 use super::new::allocate;
 use super::{WHERE_IT_LIES, give};
+use crate::named::{empty_permuted, empty_strided, new_empty_strided, scalar_tensor};
 use crate::prelude::*;
 
 /// A fresh tensor of these sizes and strides.
@@ -31,8 +32,15 @@ Example::
     >>> oneflow.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)",
     infer: |c, outs| {
-        let device = c.arg(3).device().unwrap_or(Device::CPU);
-        push(c, c.ints(0)?, c.ints(1)?, c.dtype_or(2, default_dtype()), device, outs)
+        let device = c.arg(empty_strided::DEVICE).device().unwrap_or(Device::CPU);
+        push(
+            c,
+            c.ints(empty_strided::SIZE)?,
+            c.ints(empty_strided::STRIDE)?,
+            c.dtype_or(empty_strided::DTYPE, default_dtype()),
+            device,
+            outs,
+        )
     },
     ..EMPTY
 };
@@ -48,7 +56,7 @@ Example::
     >>> oneflow.empty_permuted((2, 3), (1, 0)).stride()
     (1, 2)",
     infer: |c, outs| {
-        let (size, order) = (c.ints(0)?, c.ints(1)?);
+        let (size, order) = (c.ints(empty_permuted::SIZE)?, c.ints(empty_permuted::PHYSICAL_LAYOUT)?);
         let n = size.len();
         if order.len() != n {
             return Err(Error::runtime(format!(
@@ -72,8 +80,8 @@ Example::
             stride[d as usize] = step;
             step = step.saturating_mul(size[d as usize].max(1));
         }
-        let device = c.arg(3).device().unwrap_or(Device::CPU);
-        push(c, size, &stride, c.dtype_or(2, default_dtype()), device, outs)
+        let device = c.arg(empty_permuted::DEVICE).device().unwrap_or(Device::CPU);
+        push(c, size, &stride, c.dtype_or(empty_permuted::DTYPE, default_dtype()), device, outs)
     },
     ..EMPTY
 };
@@ -90,9 +98,16 @@ Example::
     (1, 2)",
     faces: Faces::METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let device = c.arg(3).device().unwrap_or(x.device());
-        push(c, c.ints(0)?, c.ints(1)?, c.dtype_or(2, x.dtype()), device, outs)
+        let x = c.t(new_empty_strided::INPUT)?;
+        let device = c.arg(new_empty_strided::DEVICE).device().unwrap_or(x.device());
+        push(
+            c,
+            c.ints(new_empty_strided::SIZE)?,
+            c.ints(new_empty_strided::STRIDE)?,
+            c.dtype_or(new_empty_strided::DTYPE, x.dtype()),
+            device,
+            outs,
+        )
     },
     sbp: SbpRule::of(Rows::Custom(super::resized_rows)),
     ..EMPTY
@@ -110,8 +125,17 @@ Example::
     tensor(2.)",
     kernel: Kernel::None,
     compose: Some(|c, outs| {
-        let dtype = Some(c.dtype_or(1, default_dtype()));
-        give(outs, f::full_with(&[], c.arg(0).scalar().unwrap_or(Scalar::Int(0)), dtype, c.arg(2).device(), false)?)
+        let dtype = Some(c.dtype_or(scalar_tensor::DTYPE, default_dtype()));
+        give(
+            outs,
+            f::full_with(
+                &[],
+                c.arg(scalar_tensor::S).scalar().unwrap_or(Scalar::Int(0)),
+                dtype,
+                c.arg(scalar_tensor::DEVICE).device(),
+                false,
+            )?,
+        )
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(1.5)])],
     ..EMPTY

@@ -1,6 +1,7 @@
 //! Another dtype or device.
 
 use crate::elementwise::push_like;
+use crate::named::to_copy as at;
 use crate::prelude::*;
 
 /// The copy that `to` makes where something differs; the public `Tensor.to` returns the tensor itself otherwise.
@@ -9,14 +10,14 @@ pub static OP: OpDef = OpDef {
     doc: "A copy with another dtype or on another device.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let (dtype, device) = (c.dtype_or(0, x.dtype()), c.arg(1).device().unwrap_or(x.device()));
+        let x = c.t(at::INPUT)?;
+        let (dtype, device) = (c.dtype_or(at::DTYPE, x.dtype()), c.arg(at::DEVICE).device().unwrap_or(x.device()));
         push_like(x, dtype, device, None, outs)
     },
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |_, _, l| {
-            l.input(0).output(0);
+            l.input(at::INPUT).output(at::RESULT);
             Ok(())
         },
     },
@@ -24,8 +25,8 @@ pub static OP: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            out.set(0, || {
+            let m = c.in_meta(at::INPUT)?;
+            out.set(at::INPUT, || {
                 let g = c.g()?;
                 // Of a complex gradient a real input takes the real part, as a view.
                 let part = if g.dtype().is_complex() && !m.dtype.is_complex() { g.real()? } else { g.clone() };
@@ -36,7 +37,7 @@ pub static OP: OpDef = OpDef {
             })
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT])] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]).kw("dtype", SampleArg::DType(DType::F64))],
     sparse: Sparse::Cast,
     ..OpDef::BASE

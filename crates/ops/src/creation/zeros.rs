@@ -1,5 +1,6 @@
 //! A tensor of zeros.
 
+use crate::named::zeros as at;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -12,9 +13,9 @@ Example::
     tensor([[0., 0., 0.],
             [0., 0., 0.]])",
     faces: Faces::FN.or(Faces::OUT),
-    infer: |c, outs| super::push(c, c.ints(0)?, c.arg(1), c.arg(2), outs),
+    infer: |c, outs| super::push(c, c.ints(at::SIZE)?, c.arg(at::DTYPE), c.arg(at::DEVICE), outs),
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0] }).with(Localize::Sizes(0)),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::NONE] }).with(Localize::Sizes(at::SIZE)),
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![2, 3])]), Sample::new(vec![SampleArg::Ints(vec![])])],
     ..OpDef::BASE
 };

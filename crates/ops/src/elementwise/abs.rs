@@ -1,6 +1,7 @@
 //! Absolute value.
 
 use super::unary;
+use crate::named::abs as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(num "abs", |x| x.abs())
@@ -17,11 +18,11 @@ Example::
     tensor([1., 2.])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.sgn()?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&c.x(at::INPUT)?.sgn()?)),
     },
-    infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype().to_real(), outs),
+    infer: |c, outs| super::push_broadcast(c, c.t(at::INPUT)?.dtype().to_real(), outs),
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::FLOAT8.or(Limited::COMPLEX),
     sparse: Sparse::Values,

@@ -1,6 +1,7 @@
 //! Addition.
 
 use super::binary;
+use crate::named::add as at;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "add", |x, y| x + y).complex(complex!(|x, y| x + y));
@@ -17,13 +18,13 @@ Example::
     tensor([11., 12.])",
     infer: binary::infer_alpha,
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
-        let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
+        let compute = outs[at::RESULT].dtype().compute();
+        let alpha = c.arg(at::ALPHA).scalar().unwrap_or(Scalar::Int(1));
         if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
         p.push(compute.into());
-        match super::scalar_arg(c, 0) {
+        match super::scalar_arg(c, at::OTHER_SCALAR) {
             None => {
                 super::push_scalar(p, compute, alpha);
                 Ok(&TENSOR_ALPHA)
@@ -38,11 +39,11 @@ Example::
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || scaled(c.g()?, c.arg(1).scalar()))
+            out.set(at::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(at::OTHER, || scaled(c.g()?, c.arg(at::ALPHA).scalar()))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT, at::OTHER])] }),
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
     limited: Limited::COMPLEX,
     sparse: Sparse::Add(1),

@@ -1,6 +1,7 @@
 //! Bitwise negation.
 
 use super::unary;
+use crate::named::bitwise_not as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(int "bitwise_not", |x| x.bit_not());
@@ -16,7 +17,7 @@ Example::
     >>> oneflow.bitwise_not(oneflow.tensor([0]))
     tensor([-1])",
     kernel: Kernel::Elementwise(|_, o, p| {
-        unary::by_output(o, p, if o[0].dtype() == DType::Bool { &LOGICAL } else { &EXPR })
+        unary::by_output(o, p, if o[at::RESULT].dtype() == DType::Bool { &LOGICAL } else { &EXPR })
     }),
     infer: |c, outs| {
         super::binary::integral(c)?;

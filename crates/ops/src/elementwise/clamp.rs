@@ -1,6 +1,7 @@
 //! Limits.
 
 use super::unary;
+use crate::named::{clamp, clamp_tensor};
 use crate::prelude::*;
 
 static BOTH: Expr = expr!(num "clamp", |x; p| x.maximum(p[0]).minimum(p[1]));
@@ -8,7 +9,7 @@ pub(super) static MIN: Expr = expr!(num "clamp_min", |x; p| x.maximum(p[0]));
 pub(super) static MAX: Expr = expr!(num "clamp_max", |x; p| x.minimum(p[0]));
 
 fn limits(c: &Call<'_>) -> Result<(Option<Scalar>, Option<Scalar>)> {
-    let (lo, hi) = (c.arg(0).scalar(), c.arg(1).scalar());
+    let (lo, hi) = (c.arg(clamp::MIN).scalar(), c.arg(clamp::MAX).scalar());
     if lo.is_none() && hi.is_none() {
         return Err(Error::runtime("clamp(): At least one of 'min' or 'max' must not be None"));
     }
@@ -25,7 +26,7 @@ Example::
     tensor([0.0000, 0.5000, 1.0000])",
     infer: |c, outs| {
         let (lo, hi) = limits(c)?;
-        let x = c.t(0)?;
+        let x = c.t(clamp::INPUT)?;
         let mut d = result_type(std::iter::once(x), lo)?;
         if let Some(h) = hi {
             d = promote::combine(Some(d), None, Some(h))?;
@@ -33,7 +34,7 @@ Example::
         super::push_broadcast(c, d, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[clamp::RESULT].dtype().compute();
         p.push(compute.into());
         let (lo, hi) = limits(c)?;
         for s in [lo, hi].into_iter().flatten() {
@@ -46,16 +47,16 @@ Example::
         })
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(clamp::INPUT, &[clamp::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
+            out.set(clamp::INPUT, || {
+                let x = c.x(clamp::INPUT)?;
                 let mut g = c.g()?.clone();
-                if let Some(lo) = c.arg(0).scalar() {
+                if let Some(lo) = c.arg(clamp::MIN).scalar() {
                     g = x.gt(lo)?.r#where(&g, 0.0)?;
                 }
-                if let Some(hi) = c.arg(1).scalar() {
+                if let Some(hi) = c.arg(clamp::MAX).scalar() {
                     g = x.lt(hi)?.r#where(&g, 0.0)?;
                 }
                 Ok(g)
@@ -82,24 +83,28 @@ pub static TENSOR: OpDef = OpDef {
     sig: Sig::parse("clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor"),
     doc: "",
     infer: |c, outs| {
-        if c.opt(1).is_none() && c.opt(2).is_none() {
+        if c.opt(clamp_tensor::MIN).is_none() && c.opt(clamp_tensor::MAX).is_none() {
             return Err(Error::value("clamp(): At least one of 'min' or 'max' must not be None"));
         }
         super::push_broadcast(c, result_type(c.ins.iter().flatten().copied(), None)?, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        p.push(outs[0].dtype().compute().into());
-        Ok(match (c.opt(1), c.opt(2)) {
+        p.push(outs[clamp_tensor::RESULT].dtype().compute().into());
+        Ok(match (c.opt(clamp_tensor::MIN), c.opt(clamp_tensor::MAX)) {
             (Some(_), Some(_)) => &TENSORS,
             (Some(_), None) => &TENSOR_MIN_EXPR,
             _ => &TENSOR_MAX_EXPR,
         })
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b111), Save::In(1, 0b111), Save::In(2, 0b111)],
+        save: &[
+            Save::of(clamp_tensor::INPUT, &[clamp_tensor::INPUT, clamp_tensor::MIN, clamp_tensor::MAX]),
+            Save::of(clamp_tensor::MIN, &[clamp_tensor::INPUT, clamp_tensor::MIN, clamp_tensor::MAX]),
+            Save::of(clamp_tensor::MAX, &[clamp_tensor::INPUT, clamp_tensor::MIN, clamp_tensor::MAX]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (x, lo, hi) = (c.x(0)?, c.opt_x(1), c.opt_x(2));
+            let (x, lo, hi) = (c.x(clamp_tensor::INPUT)?, c.opt_x(clamp_tensor::MIN), c.opt_x(clamp_tensor::MAX));
             // Where each limit is the result, and where it ties with the input and they share. Of limits that cross, the
             // upper one wins; limits that are equal leave a tie to the input.
             let ordered = |strict: bool| match (lo, hi) {
@@ -126,7 +131,7 @@ pub static TENSOR: OpDef = OpDef {
                 (Some(all), Some(tie)) => all.r#where(c.g()?, &tie.r#where(&half, 0.0)?),
                 _ => Err(Error::runtime("clamp(): a limit that was not given has no gradient")),
             };
-            out.set(0, || {
+            out.set(clamp_tensor::INPUT, || {
                 let mut g = c.g()?.clone();
                 for tie in [&at_low, &at_high].into_iter().flatten() {
                     g = tie.r#where(&half, &g)?;
@@ -136,8 +141,8 @@ pub static TENSOR: OpDef = OpDef {
                 }
                 Ok(g)
             })?;
-            out.set(1, || share(&below, &at_low))?;
-            out.set(2, || share(&above, &at_high))
+            out.set(clamp_tensor::MIN, || share(&below, &at_low))?;
+            out.set(clamp_tensor::MAX, || share(&above, &at_high))
         },
     },
     samples: || {

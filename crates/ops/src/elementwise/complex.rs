@@ -3,6 +3,9 @@
 //! A conjugate is always computed, never a flag on the tensor: what other ops read is what memory holds.
 
 use super::{binary, unary};
+use crate::named::{
+    angle, complex as complex_at, conj, conj_physical, imag, polar, real, sgn, view_as_complex, view_as_real,
+};
 use crate::prelude::*;
 
 const VIEW: OpDef =
@@ -13,7 +16,7 @@ const I: Scalar = Scalar::Complex(0.0, 1.0);
 
 /// The groups of a view whose dimensions are those of the input.
 pub(super) fn same_dims(c: &Call<'_>, groups: &mut SmallVec<[DimGroup; 6]>) -> Result<()> {
-    for i in 0..c.t(0)?.ndim() as u8 {
+    for i in 0..c.t(conj::INPUT)?.ndim() as u8 {
         groups.push(DimGroup { ins: SmallVec::from_slice(&[i]), outs: SmallVec::from_slice(&[i]) });
     }
     Ok(())
@@ -34,11 +37,11 @@ Example::
     tensor([1.-2.j])",
     infer: unary::same,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(conj::INPUT)?;
         outs.give(if x.dtype().is_complex() { x.conj_physical()? } else { x.clone() });
         Ok(())
     }),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(conj::INPUT, || super::dual(c.g()?)) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
     ..VIEW
@@ -56,8 +59,8 @@ Example::
     tensor([1.-2.j])",
     infer: unary::like,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &CONJ_EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || super::dual(c.g()?)) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(conj_physical::INPUT, || super::dual(c.g()?)) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[conj_physical::INPUT])] }),
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::COMPLEX,
     ..unary::SAME
@@ -69,13 +72,13 @@ fn as_real(x: &Tensor, outs: &mut Outs) -> Result<()> {
     let mut strides: Dims = x.strides().iter().map(|s| s * 2).collect();
     sizes.push(2);
     strides.push(1);
-    outs.view_as(0, x, x.dtype().to_real(), sizes, strides, x.offset() * 2)
+    outs.view_as(view_as_real::INPUT, x, x.dtype().to_real(), sizes, strides, x.offset() * 2)
 }
 
 /// One part of a complex tensor.
 fn part(x: &Tensor, i: i64, outs: &mut Outs) -> Result<()> {
     let strides: Dims = x.strides().iter().map(|s| s * 2).collect();
-    outs.view_as(0, x, x.dtype().to_real(), Dims::from_slice(x.sizes()), strides, x.offset() * 2 + i)
+    outs.view_as(real::INPUT, x, x.dtype().to_real(), Dims::from_slice(x.sizes()), strides, x.offset() * 2 + i)
 }
 
 pub static REAL: OpDef = OpDef {
@@ -88,16 +91,16 @@ Example::
     tensor([1.])",
     faces: Faces::FN,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(real::INPUT)?;
         if x.dtype().is_complex() { part(x, 0, outs) } else { unary::same(c, outs) }
     },
     // A real tensor is its own real part.
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(real::INPUT)?;
         outs.give(if x.dtype().is_complex() { x.view_as_real()?.select(-1, 0)? } else { x.clone() });
         Ok(())
     }),
-    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(real::INPUT, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
     sparse: Sparse::LinearValues,
@@ -114,13 +117,13 @@ Example::
     tensor([2.])",
     faces: Faces::FN,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(imag::INPUT)?;
         if !x.dtype().is_complex() {
             return Err(Error::type_("imag is not implemented for tensors with non-complex dtypes."));
         }
         part(x, 1, outs)
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(I)) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(imag::INPUT, || c.g()?.mul(I)) },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
     sparse: Sparse::LinearValues,
@@ -137,13 +140,17 @@ Example::
     tensor([[1., 2.]])",
     faces: Faces::FN,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(view_as_real::INPUT)?;
         if !x.dtype().is_complex() {
             return Err(Error::type_("view_as_real is only supported for complex tensors"));
         }
         as_real(x, outs)
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.contiguous()?.view_as_complex()) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(view_as_real::INPUT, || c.g()?.contiguous()?.view_as_complex()),
+    },
     sbp: SbpRule::of(Rows::View(same_dims)),
     samples: complex_samples,
     ..VIEW
@@ -159,7 +166,7 @@ Example::
     tensor([1.+2.j])",
     faces: Faces::FN,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(view_as_complex::INPUT)?;
         if !matches!(x.dtype(), DType::F32 | DType::F64) {
             return Err(Error::not_implemented(format!(
                 "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
@@ -184,11 +191,22 @@ Example::
             return Err(Error::runtime("Tensor must have a storage_offset divisible by 2"));
         }
         let strides = strides.iter().map(|s| s / 2).collect();
-        outs.view_as(0, x, x.dtype().to_complex(), Dims::from_slice(sizes), strides, x.offset() / 2)
+        outs.view_as(
+            view_as_complex::INPUT,
+            x,
+            x.dtype().to_complex(),
+            Dims::from_slice(sizes),
+            strides,
+            x.offset() / 2,
+        )
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.view_as_real()) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(view_as_complex::INPUT, || c.g()?.view_as_real()),
+    },
     sbp: SbpRule::of(Rows::View(|c, groups| {
-        for i in 0..c.t(0)?.ndim() as u8 - 1 {
+        for i in 0..c.t(view_as_complex::INPUT)?.ndim() as u8 - 1 {
             groups.push(DimGroup { ins: SmallVec::from_slice(&[i]), outs: SmallVec::from_slice(&[i]) });
         }
         Ok(())
@@ -201,7 +219,7 @@ static COMPLEX_EXPR: Expr = Expr::complex_only("complex", complex!(|re, im| Cx::
 static POLAR_EXPR: Expr = Expr::complex_only("polar", complex!(|r, t| Cx::new(r.re * t.re.cos(), r.re * t.re.sin())));
 
 fn two_reals(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (a, b) = (c.t(0)?.dtype(), c.t(1)?.dtype());
+    let (a, b) = (c.t(complex_at::REAL)?.dtype(), c.t(complex_at::IMAG)?.dtype());
     if !a.is_float() || !b.is_float() || a == DType::BF16 || b == DType::BF16 {
         return Err(Error::not_implemented(format!(
             "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
@@ -242,11 +260,11 @@ Example::
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || c.g()?.real())?;
-            out.set(1, || c.g()?.imag())
+            out.set(complex_at::REAL, || c.g()?.real())?;
+            out.set(complex_at::IMAG, || c.g()?.imag())
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[complex_at::REAL, complex_at::IMAG])] }),
     ..OF_REALS
 };
 
@@ -260,11 +278,11 @@ Example::
     tensor([2.+0.j])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &POLAR_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 0b11)],
+        save: &[Save::out(polar::RESULT, &[polar::ABS, polar::ANGLE])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || c.g()?.conj()?.mul(&c.y(0)?.sgn()?)?.real())?;
-            out.set(1, || c.g()?.conj()?.mul(&c.y(0)?.mul(I)?)?.real())
+            out.set(polar::ABS, || c.g()?.conj()?.mul(&c.y(polar::RESULT)?.sgn()?)?.real())?;
+            out.set(polar::ANGLE, || c.g()?.conj()?.mul(&c.y(polar::RESULT)?.mul(I)?)?.real())
         },
     },
     ..OF_REALS
@@ -285,14 +303,14 @@ Example::
     >>> oneflow.angle(oneflow.tensor([1j]))
     tensor([1.5708])",
     faces: Faces::FN_METHOD_OUT,
-    infer: |c, outs| super::push_broadcast(c, promote::to_float(c.t(0)?.dtype()).to_real(), outs),
+    infer: |c, outs| super::push_broadcast(c, promote::to_float(c.t(angle::INPUT)?.dtype()).to_real(), outs),
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &ANGLE_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(angle::INPUT, &[angle::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let x = c.x(0)?;
-            out.set(0, || {
+            let x = c.x(angle::INPUT)?;
+            out.set(angle::INPUT, || {
                 if !x.dtype().is_complex() {
                     return c.g()?.zeros_like();
                 }
@@ -327,11 +345,11 @@ Example::
     tensor([0.6000+0.8000j])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SGN_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(sgn::INPUT, &[sgn::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let x = c.x(0)?;
-            out.set(0, || {
+            let x = c.x(sgn::INPUT)?;
+            out.set(sgn::INPUT, || {
                 if !x.dtype().is_complex() {
                     return c.g()?.zeros_like();
                 }

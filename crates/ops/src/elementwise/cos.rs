@@ -1,6 +1,7 @@
 //! Cosine.
 
 use super::{dual, unary};
+use crate::named::cos as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "cos", |x| x.cos()).complex(complex!(|x| x.cos()));
@@ -15,9 +16,9 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.sin()?.neg()?)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&dual(&c.x(at::INPUT)?.sin()?.neg()?)?)),
     },
     ..unary::FLOAT
 };

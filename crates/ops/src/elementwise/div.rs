@@ -1,6 +1,7 @@
 //! Division: true, floored or truncated.
 
 use super::{binary, dual};
+use crate::named::{div, floor_divide, fmod, remainder};
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(half "div", |x, y| x / y).complex(complex!(|x, y| x / y));
@@ -33,7 +34,7 @@ fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
     if dtype == DType::Bool {
         return Err(Error::not_implemented(format!("\"{}\" not implemented for 'Bool'", c.name())));
     }
-    if dtype.compute() == DType::I64 && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() == 0) {
+    if dtype.compute() == DType::I64 && super::scalar_arg(c, div::OTHER_SCALAR).is_some_and(|s| s.to_i64() == 0) {
         return Err(Error::runtime(format!("{}(): ZeroDivisionError", c.name())));
     }
     Ok(())
@@ -47,7 +48,7 @@ Example::
 
     >>> oneflow.div(oneflow.tensor([1, 2]), 2)
     tensor([0.5000, 1.0000])",
-    infer: |c, outs| match rounding(c.arg(1))? {
+    infer: |c, outs| match rounding(c.arg(div::ROUNDING_MODE))? {
         Rounding::None => binary::infer_float(c, outs),
         _ => {
             check_zero(c, binary::common(c)?)?;
@@ -55,12 +56,12 @@ Example::
         }
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
-        match rounding(c.arg(1))? {
+        let compute = outs[div::RESULT].dtype().compute();
+        match rounding(c.arg(div::ROUNDING_MODE))? {
             Rounding::None => binary::lower(c, compute, p, &TENSOR, &SCALAR),
             Rounding::Floor => binary::lower(c, compute, p, &FLOOR, &FLOOR_SCALAR),
             // The quotient is rounded to a half type before it is truncated.
-            Rounding::Trunc if outs[0].dtype() != compute && outs[0].dtype().is_float() => {
+            Rounding::Trunc if outs[div::RESULT].dtype() != compute && outs[div::RESULT].dtype().is_float() => {
                 Err(Error::not_implemented("div: of half types, truncated by the composition"))
             }
             Rounding::Trunc => binary::lower(c, compute, p, &TRUNC, &TRUNC_SCALAR),
@@ -69,13 +70,13 @@ Example::
     compose: Some(|c, outs| {
         // Only what the kernel leaves to it: a device without a kernel must not come back here.
         let missing = || Error::not_implemented(format!("div(): is not implemented for {}", c.describe()));
-        if rounding(c.arg(1))? != Rounding::Trunc {
+        if rounding(c.arg(div::ROUNDING_MODE))? != Rounding::Trunc {
             return Err(missing());
         }
-        let x = c.t(0)?;
-        let quotient = match c.arg(0).scalar() {
+        let x = c.t(div::INPUT)?;
+        let quotient = match c.arg(div::OTHER_SCALAR).scalar() {
             Some(s) => x.div(s)?,
-            None => x.div(c.t(1)?)?,
+            None => x.div(c.t(div::OTHER)?)?,
         };
         if quotient.dtype() != binary::common(c)? {
             return Err(missing());
@@ -84,27 +85,27 @@ Example::
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b11), Save::In(0, 0b10)],
+        save: &[Save::of(div::OTHER, &[div::INPUT, div::OTHER]), Save::of(div::INPUT, &[div::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            if rounding(c.arg(1))? != Rounding::None {
-                out.set(0, || c.g()?.zeros_like())?;
-                return out.set(1, || c.g()?.zeros_like());
+            if rounding(c.arg(div::ROUNDING_MODE))? != Rounding::None {
+                out.set(div::INPUT, || c.g()?.zeros_like())?;
+                return out.set(div::OTHER, || c.g()?.zeros_like());
             }
-            out.set(0, || match c.arg(0).scalar() {
+            out.set(div::INPUT, || match c.arg(div::OTHER_SCALAR).scalar() {
                 Some(s) => c.g()?.div(s.conj()),
-                None => c.g()?.div(&dual(c.x(1)?)?),
+                None => c.g()?.div(&dual(c.x(div::OTHER)?)?),
             })?;
-            out.set(1, || {
-                let y = c.x(1)?;
-                c.g()?.mul(&dual(&c.x(0)?.div(y)?.div(y)?)?)?.neg()
+            out.set(div::OTHER, || {
+                let y = c.x(div::OTHER)?;
+                c.g()?.mul(&dual(&c.x(div::INPUT)?.div(y)?.div(y)?)?)?.neg()
             })
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     // A rounded quotient is not linear.
-    sbp: SbpRule::of(Rows::By(|c| match rounding(c.arg(1)) {
-        Ok(Rounding::None) => Rows::Elementwise { linear: &[0b01] },
+    sbp: SbpRule::of(Rows::By(|c| match rounding(c.arg(div::ROUNDING_MODE)) {
+        Ok(Rounding::None) => Rows::Elementwise { linear: const { &[InMask::of(&[div::INPUT])] } },
         _ => Rows::Elementwise { linear: &[] },
     })),
     samples: || {
@@ -137,7 +138,9 @@ Example::
         check_zero(c, binary::common(c)?)?;
         binary::infer(c, outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[floor_divide::RESULT].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)
+    }),
     traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     samples: || {
         vec![
@@ -164,15 +167,17 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[0].dtype().compute(), p, &REMAINDER_TENSOR, &REMAINDER_SCALAR)
+        binary::lower(c, o[remainder::RESULT].dtype().compute(), p, &REMAINDER_TENSOR, &REMAINDER_SCALAR)
     }),
     traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
+        save: &[Save::of(remainder::INPUT, &[remainder::OTHER]), Save::of(remainder::OTHER, &[remainder::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || c.g()?.mul(&c.x(0)?.div_with(c.x(1)?, Some("floor"))?)?.neg())
+            out.set(remainder::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(remainder::OTHER, || {
+                c.g()?.mul(&c.x(remainder::INPUT)?.div_with(c.x(remainder::OTHER)?, Some("floor"))?)?.neg()
+            })
         },
     },
     samples: || {
@@ -199,13 +204,15 @@ Example::
         check_zero(c, binary::common(c)?)?;
         binary::infer(c, outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &FMOD_TENSOR, &FMOD_SCALAR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower(c, o[fmod::RESULT].dtype().compute(), p, &FMOD_TENSOR, &FMOD_SCALAR)
+    }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
+        save: &[Save::of(fmod::INPUT, &[fmod::OTHER]), Save::of(fmod::OTHER, &[fmod::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || c.g()?.mul(&c.x(0)?.div_with(c.x(1)?, Some("trunc"))?)?.neg())
+            out.set(fmod::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(fmod::OTHER, || c.g()?.mul(&c.x(fmod::INPUT)?.div_with(c.x(fmod::OTHER)?, Some("trunc"))?)?.neg())
         },
     },
     samples: || {

@@ -1,6 +1,7 @@
 //! Exponential linear units: ELU, SELU and CELU are one formula with other constants.
 
 use super::unary;
+use crate::named::{celu, elu, elu_backward, selu};
 use crate::prelude::*;
 
 // p: slope above zero, factor below zero, factor of the exponent.
@@ -17,12 +18,12 @@ const SCALE: f64 = 1.050_700_987_355_480_5;
 
 /// alpha, scale and input scale of a call.
 fn constants(c: &Call<'_>) -> Result<[f64; 3]> {
-    let number = |i: usize| c.arg(i).scalar().map_or(1.0, Scalar::to_f64);
+    let number = |at: At<Scalar>| c.arg(at).scalar().map_or(1.0, Scalar::to_f64);
     match c.op.sig.name {
         "selu" => Ok([ALPHA, SCALE, 1.0]),
-        "celu" if number(0) == 0.0 => Err(Error::runtime("ZeroDivisionError: alpha cannot be 0 for CELU")),
-        "celu" => Ok([number(0), 1.0, 1.0 / number(0)]),
-        _ => Ok([number(0), number(1), number(2)]),
+        "celu" if number(celu::ALPHA) == 0.0 => Err(Error::runtime("ZeroDivisionError: alpha cannot be 0 for CELU")),
+        "celu" => Ok([number(celu::ALPHA), 1.0, 1.0 / number(celu::ALPHA)]),
+        _ => Ok([number(elu::ALPHA), number(elu::SCALE), number(elu::INPUT_SCALE)]),
     }
 }
 
@@ -40,11 +41,11 @@ fn lower(c: &Call<'_>, o: &Outs, p: &mut Params) -> Result<&'static Expr> {
 
 /// The gradient through `elu_backward` with the constants of a recorded call.
 fn slope(c: &GradCall<'_>, [alpha, scale, input_scale]: [f64; 3]) -> Result<Tensor> {
-    c.g()?.elu_backward(c.x(0)?, alpha, scale, input_scale)
+    c.g()?.elu_backward(c.x(elu::INPUT)?, alpha, scale, input_scale)
 }
 
-fn recorded(c: &GradCall<'_>, i: usize) -> f64 {
-    c.arg(i).scalar().map_or(1.0, Scalar::to_f64)
+fn recorded(c: &GradCall<'_>, at: At<Scalar>) -> f64 {
+    c.arg(at).scalar().map_or(1.0, Scalar::to_f64)
 }
 
 pub static OP: OpDef = OpDef {
@@ -60,9 +61,13 @@ Example::
     infer,
     kernel: Kernel::Elementwise(lower),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(elu::INPUT, &[elu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || slope(c, [recorded(c, 0), recorded(c, 1), recorded(c, 2)])),
+        f: |c, out| {
+            out.set(elu::INPUT, || {
+                slope(c, [recorded(c, elu::ALPHA), recorded(c, elu::SCALE), recorded(c, elu::INPUT_SCALE)])
+            })
+        },
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -81,9 +86,9 @@ Example::
     infer,
     kernel: Kernel::Elementwise(lower),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(selu::INPUT, &[selu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || slope(c, [ALPHA, SCALE, 1.0])),
+        f: |c, out| out.set(selu::INPUT, || slope(c, [ALPHA, SCALE, 1.0])),
     },
     faces: Faces::FN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -102,9 +107,9 @@ Example::
     infer,
     kernel: Kernel::Elementwise(lower),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(celu::INPUT, &[celu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || slope(c, [recorded(c, 0), 1.0, 1.0 / recorded(c, 0)])),
+        f: |c, out| out.set(celu::INPUT, || slope(c, [recorded(c, celu::ALPHA), 1.0, 1.0 / recorded(c, celu::ALPHA)])),
     },
     faces: Faces::FN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -122,7 +127,7 @@ pub static BACKWARD: OpDef = OpDef {
         Ok(expr)
     }),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
+        let (g, x) = (c.t(elu_backward::GRAD_OUTPUT)?, c.t(elu_backward::INPUT)?);
         let [alpha, scale, input_scale] = constants(c)?;
         // Where the input is positive the exponential is not used; limited, it cannot overflow there.
         let e = x.minimum(&x.zeros_like()?)?.mul(input_scale)?.exp()?.mul(alpha * scale * input_scale)?;

@@ -1,6 +1,7 @@
 //! Exponential.
 
 use super::{dual, unary};
+use crate::named::exp as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "exp", |x| x.exp()).complex(complex!(|x| x.exp()));
@@ -15,9 +16,9 @@ Example::
     tensor([1.0000, 2.7183])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&dual(c.y(at::RESULT)?)?)),
     },
     ..unary::FLOAT
 };

@@ -1,6 +1,7 @@
 //! Exponential minus one.
 
 use super::{dual, unary};
+use crate::named::expm1 as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "expm1", |x| x.expm1()).complex(complex!(|x| x.expm1()));
@@ -15,9 +16,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?.add(1.0)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&dual(c.y(at::RESULT)?)?.add(1.0)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT

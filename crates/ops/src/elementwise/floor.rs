@@ -1,6 +1,7 @@
 //! Rounding down.
 
 use super::unary;
+use crate::named::floor as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "floor", |x| x.floor());
@@ -14,7 +15,7 @@ Example::
     >>> oneflow.floor(oneflow.tensor([1.]))
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::rounding(o, p, &EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(at::INPUT, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::UNSIGNED,
     sparse: Sparse::Values,

@@ -1,6 +1,7 @@
 //! Gaussian error linear unit, and its derivative as an op of its own.
 
 use super::unary;
+use crate::named::{gelu, gelu_backward};
 use crate::prelude::*;
 use oneflow_kernels_prim::activations::{self, GELU_CUBE, SQRT_2_PI};
 
@@ -18,7 +19,7 @@ static TANH_BACKWARD: Expr = expr!(float "gelu_tanh_backward", |g, x| {
 });
 
 fn is_tanh(c: &Call<'_>) -> Result<bool> {
-    match c.str(0)? {
+    match c.str(gelu::APPROXIMATE)? {
         "none" => Ok(false),
         "tanh" => Ok(true),
         other => {
@@ -44,11 +45,11 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, o, p| unary::by_output(o, p, if is_tanh(c)? { &TANH } else { &ERF })),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(gelu::INPUT, &[gelu::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let approximate = c.arg(0).str().unwrap_or("none");
-            out.set(0, || c.g()?.gelu_backward_with(c.x(0)?, approximate))
+            let approximate = c.arg(gelu::APPROXIMATE).str().unwrap_or("none");
+            out.set(gelu::INPUT, || c.g()?.gelu_backward_with(c.x(gelu::INPUT)?, approximate))
         },
     },
     ..unary::FLOAT
@@ -58,20 +59,20 @@ pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("gelu_backward(Tensor grad_output, Tensor input, *, str approximate=\"none\") -> Tensor"),
     doc: "Gradient of gelu.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_broadcast(c, c.t(1)?.dtype(), outs),
+    infer: |c, outs| super::push_broadcast(c, c.t(gelu_backward::INPUT)?.dtype(), outs),
     kernel: Kernel::Elementwise(|c, o, p| {
         unary::by_output(o, p, if is_tanh(c)? { &TANH_BACKWARD } else { &ERF_BACKWARD })
     }),
     compose: Some(backward_by_parts),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[gelu_backward::GRAD_OUTPUT])] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
     ..unary::FLOAT
 };
 
 /// The gradient by simpler ops: what a second derivative is taken of.
 fn backward_by_parts(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (g, x) = (c.t(0)?, c.t(1)?);
+    let (g, x) = (c.t(gelu_backward::GRAD_OUTPUT)?, c.t(gelu_backward::INPUT)?);
     let slope = if is_tanh(c)? {
         let x2 = x.mul(x)?;
         let t = x2.mul(x)?.mul(GELU_CUBE)?.add(x)?.mul(SQRT_2_PI)?.tanh()?;

@@ -1,6 +1,7 @@
 //! Activations made of straight lines: hardtanh (and relu6), hardsigmoid, hardswish.
 
 use super::unary;
+use crate::named::{hardsigmoid, hardsigmoid_backward, hardswish, hardswish_backward, hardtanh, hardtanh_backward};
 use crate::prelude::*;
 
 static TANH_EXPR: Expr = expr!(num "hardtanh", |x; p| x.maximum(p[0]).minimum(p[1]));
@@ -29,7 +30,7 @@ fn limits(lo: Arg<'_>, hi: Arg<'_>) -> (Scalar, Scalar) {
 }
 
 fn numeric(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = c.t(0)?.dtype();
+    let d = c.t(hardtanh::INPUT)?.dtype();
     if d == DType::Bool || d.is_complex() {
         return Err(Error::not_implemented(format!(
             "\"{}_cpu\" not implemented for '{}'",
@@ -49,19 +50,21 @@ Example::
     >>> oneflow.nn.functional.hardtanh(oneflow.tensor([-3., 0.5]))
     tensor([-1.0000,  0.5000])",
     infer: |c, outs| {
-        let (_, hi) = limits(c.arg(0), c.arg(1));
-        if c.t(0)?.dtype() == DType::U8 && hi.to_f64() < 0.0 {
+        let (_, hi) = limits(c.arg(hardtanh::MIN_VAL), c.arg(hardtanh::MAX_VAL));
+        if c.t(hardtanh::INPUT)?.dtype() == DType::U8 && hi.to_f64() < 0.0 {
             return Err(Error::runtime(format!("hardtanh(): max_val {} is outside of what uint8 holds", hi.to_f64())));
         }
         numeric(c, outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &TANH_EXPR, 2)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(c, o, p, &TANH_EXPR, &[hardtanh::MIN_VAL.any(), hardtanh::MAX_VAL.any()])
+    }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(hardtanh::INPUT, &[hardtanh::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let (lo, hi) = limits(c.arg(0), c.arg(1));
-            out.set(0, || c.g()?.hardtanh_backward(c.x(0)?, lo, hi))
+            let (lo, hi) = limits(c.arg(hardtanh::MIN_VAL), c.arg(hardtanh::MAX_VAL));
+            out.set(hardtanh::INPUT, || c.g()?.hardtanh_backward(c.x(hardtanh::INPUT)?, lo, hi))
         },
     },
     faces: Faces::NN.or(Faces::INPLACE),
@@ -71,19 +74,32 @@ Example::
 pub static HARDTANH_BACKWARD: OpDef = OpDef {
     sig: Sig::parse("hardtanh_backward(Tensor grad_output, Tensor input, Scalar min_val, Scalar max_val) -> Tensor"),
     doc: "Gradient of hardtanh.",
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &TANH_BACKWARD_EXPR, 2)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(
+            c,
+            o,
+            p,
+            &TANH_BACKWARD_EXPR,
+            &[hardtanh_backward::MIN_VAL.any(), hardtanh_backward::MAX_VAL.any()],
+        )
+    }),
     compose: Some(|c, outs| {
-        let ((lo, hi), x) = (limits(c.arg(0), c.arg(1)), c.t(1)?);
-        outs.give(x.le(lo)?.logical_or(&x.ge(hi)?)?.r#where(0.0, c.t(0)?)?);
+        let ((lo, hi), x) = (
+            limits(c.arg(hardtanh_backward::MIN_VAL), c.arg(hardtanh_backward::MAX_VAL)),
+            c.t(hardtanh_backward::INPUT)?,
+        );
+        outs.give(x.le(lo)?.logical_or(&x.ge(hi)?)?.r#where(0.0, c.t(hardtanh_backward::GRAD_OUTPUT)?)?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(hardtanh_backward::INPUT, &[hardtanh_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let (lo, hi) = limits(c.arg(0), c.arg(1));
-            out.set(0, || c.g()?.hardtanh_backward(c.x(1)?, lo, hi))?;
-            out.set(1, || c.g()?.zeros_like())
+            let (lo, hi) = limits(c.arg(hardtanh_backward::MIN_VAL), c.arg(hardtanh_backward::MAX_VAL));
+            out.set(hardtanh_backward::GRAD_OUTPUT, || {
+                c.g()?.hardtanh_backward(c.x(hardtanh_backward::INPUT)?, lo, hi)
+            })?;
+            out.set(hardtanh_backward::INPUT, || c.g()?.zeros_like())
         },
     },
     samples: || {
@@ -104,9 +120,9 @@ Example::
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SIGMOID_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(hardsigmoid::INPUT, &[hardsigmoid::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.hardsigmoid_backward(c.x(0)?)),
+        f: |c, out| out.set(hardsigmoid::INPUT, || c.g()?.hardsigmoid_backward(c.x(hardsigmoid::INPUT)?)),
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -117,8 +133,10 @@ pub static HARDSIGMOID_BACKWARD: OpDef = OpDef {
     doc: "Gradient of hardsigmoid.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SIGMOID_BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let x = c.t(1)?;
-        outs.give(x.gt(-3.0)?.logical_and(&x.lt(3.0)?)?.r#where(&c.t(0)?.div(6.0)?, 0.0)?);
+        let x = c.t(hardsigmoid_backward::INPUT)?;
+        outs.give(
+            x.gt(-3.0)?.logical_and(&x.lt(3.0)?)?.r#where(&c.t(hardsigmoid_backward::GRAD_OUTPUT)?.div(6.0)?, 0.0)?,
+        );
         Ok(())
     }),
     ..unary::BACKWARD
@@ -137,9 +155,9 @@ Example::
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SWISH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(hardswish::INPUT, &[hardswish::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.hardswish_backward(c.x(0)?)),
+        f: |c, out| out.set(hardswish::INPUT, || c.g()?.hardswish_backward(c.x(hardswish::INPUT)?)),
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -150,7 +168,7 @@ pub static HARDSWISH_BACKWARD: OpDef = OpDef {
     doc: "Gradient of hardswish.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SWISH_BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
+        let (g, x) = (c.t(hardswish_backward::GRAD_OUTPUT)?, c.t(hardswish_backward::INPUT)?);
         let middle = g.mul(&x.div(3.0)?.add(0.5)?)?;
         outs.give(x.le(-3.0)?.r#where(0.0, &x.lt(3.0)?.r#where(&middle, g)?)?);
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::{binary, clamp};
 use crate::Operand;
+use crate::named::{clamp_max, clamp_min, isclose};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -16,7 +17,7 @@ Example::
     tensor([ True, False])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let (x, y) = (c.t(0)?, c.t(1)?);
+        let (x, y) = (c.t(isclose::INPUT)?, c.t(isclose::OTHER)?);
         if x.dtype() != y.dtype() {
             return Err(Error::runtime(format!(
                 "{} did not match {}",
@@ -24,7 +25,7 @@ Example::
                 y.dtype().scalar_type_name()
             )));
         }
-        for (name, v) in [("rtol", c.float(0)?), ("atol", c.float(1)?)] {
+        for (name, v) in [("rtol", c.float(isclose::RTOL)?), ("atol", c.float(isclose::ATOL)?)] {
             if v < 0.0 || v.is_nan() {
                 return Err(Error::runtime(format!("{name} must be greater than or equal to zero, but got {v}")));
             }
@@ -33,9 +34,10 @@ Example::
     },
     compose: Some(|c, outs| {
         (c.op.infer)(c, &mut Outs::new())?;
-        let (x, y, rtol, atol) = (c.t(0)?, c.t(1)?, c.float(0)?, c.float(1)?);
+        let (x, y, rtol, atol) =
+            (c.t(isclose::INPUT)?, c.t(isclose::OTHER)?, c.float(isclose::RTOL)?, c.float(isclose::ATOL)?);
         let mut close = x.eq(y)?;
-        if c.bool(2) && x.dtype().is_differentiable() {
+        if c.bool(isclose::EQUAL_NAN) && x.dtype().is_differentiable() {
             close = close.logical_or(&x.isnan()?.logical_and(&y.isnan()?)?)?;
         }
         if rtol != 0.0 || atol != 0.0 {
@@ -71,17 +73,17 @@ const ONE_SIDE: OpDef = OpDef {
 
 /// Where the input is kept the gradient goes to it, elsewhere to the limit; two tensors share it where they tie.
 fn grads(c: &GradCall<'_>, out: &mut Grads, inside: impl Fn(Operand<'_>) -> Result<Tensor>) -> Result<()> {
-    let (x, g) = (c.x(0)?, c.g()?);
-    if let Some(s) = c.arg(0).scalar() {
-        return out.set(0, || inside(s.into())?.logical_or(&x.eq(s)?)?.r#where(g, 0.0));
+    let (x, g) = (c.x(clamp_min::INPUT)?, c.g()?);
+    if let Some(s) = c.arg(clamp_min::MIN_SCALAR).scalar() {
+        return out.set(clamp_min::INPUT, || inside(s.into())?.logical_or(&x.eq(s)?)?.r#where(g, 0.0));
     }
-    let limit = c.x(1)?;
+    let limit = c.x(clamp_min::MIN)?;
     let (kept, tie) = (inside(limit.into())?, x.eq(limit)?);
     let half = g.mul(0.5)?;
     // Where one of them is NaN both get the gradient.
     let unordered = x.ne(x)?.logical_or(&limit.ne(limit)?)?;
-    out.set(0, || tie.r#where(&half, &kept.logical_or(&unordered)?.r#where(g, 0.0)?))?;
-    out.set(1, || tie.r#where(&half, &kept.r#where(0.0, g)?))
+    out.set(clamp_min::INPUT, || tie.r#where(&half, &kept.logical_or(&unordered)?.r#where(g, 0.0)?))?;
+    out.set(clamp_min::MIN, || tie.r#where(&half, &kept.r#where(0.0, g)?))
 }
 
 pub static CLAMP_MIN: OpDef = OpDef {
@@ -93,12 +95,15 @@ Example::
     >>> oneflow.clamp_min(oneflow.tensor([-1., 2.]), 0)
     tensor([0., 2.])",
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[0].dtype().compute(), p, &clamp::TENSOR_MIN_EXPR, &clamp::MIN)
+        binary::lower(c, o[clamp_min::RESULT].dtype().compute(), p, &clamp::TENSOR_MIN_EXPR, &clamp::MIN)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(clamp_min::INPUT, &[clamp_min::INPUT, clamp_min::MIN]),
+            Save::of(clamp_min::MIN, &[clamp_min::INPUT, clamp_min::MIN]),
+        ],
         fix: Fix::Broadcast,
-        f: |c, out| grads(c, out, |limit| c.x(0)?.gt(limit)),
+        f: |c, out| grads(c, out, |limit| c.x(clamp_min::INPUT)?.gt(limit)),
     },
     ..ONE_SIDE
 };
@@ -112,12 +117,15 @@ Example::
     >>> oneflow.clamp_max(oneflow.tensor([-1., 2.]), 0)
     tensor([-1.,  0.])",
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[0].dtype().compute(), p, &clamp::TENSOR_MAX_EXPR, &clamp::MAX)
+        binary::lower(c, o[clamp_max::RESULT].dtype().compute(), p, &clamp::TENSOR_MAX_EXPR, &clamp::MAX)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(clamp_max::INPUT, &[clamp_max::INPUT, clamp_max::MAX]),
+            Save::of(clamp_max::MAX, &[clamp_max::INPUT, clamp_max::MAX]),
+        ],
         fix: Fix::Broadcast,
-        f: |c, out| grads(c, out, |limit| c.x(0)?.lt(limit)),
+        f: |c, out| grads(c, out, |limit| c.x(clamp_max::INPUT)?.lt(limit)),
     },
     ..ONE_SIDE
 };

@@ -1,6 +1,7 @@
 //! Finiteness test.
 
 use super::unary;
+use crate::named::isfinite as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "isfinite", |x| L::from_mask(x.is_finite()))
@@ -15,7 +16,7 @@ Example::
     >>> oneflow.isfinite(oneflow.tensor([1.]))
     tensor([True])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         // Of integers: ones in the input's layout, as torch makes them.
         if x.dtype().is_differentiable() {
             return unary::boolean(c, outs);

@@ -1,6 +1,7 @@
 //! Infinity test.
 
 use super::unary;
+use crate::named::isinf as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "isinf", |x| L::from_mask(x.is_inf()))
@@ -15,7 +16,7 @@ Example::
     >>> oneflow.isinf(oneflow.tensor([1.]))
     tensor([False])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         // Of integers: zeros in the input's layout, as torch makes them.
         if x.dtype().is_differentiable() {
             return unary::boolean(c, outs);

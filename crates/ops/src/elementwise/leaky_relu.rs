@@ -1,6 +1,7 @@
 //! Rectifiers with a slope below zero (fixed, learned), and the plain threshold.
 
 use super::unary;
+use crate::named::{leaky_relu, leaky_relu_backward, prelu, prelu_kernel, threshold};
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "leaky_relu", |x; p| L::select(x.gt(L::splat(0.0)), x, x * p[0]));
@@ -21,11 +22,15 @@ Example::
     >>> oneflow.nn.functional.leaky_relu(oneflow.tensor([-1., 2.]), 0.1)
     tensor([-0.1000,  2.0000])",
     infer: unary::floating,
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &EXPR, 1)),
+    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &EXPR, &[leaky_relu::NEGATIVE_SLOPE.any()])),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(leaky_relu::INPUT, &[leaky_relu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.leaky_relu_backward(c.x(0)?, slope(c.arg(0)))),
+        f: |c, out| {
+            out.set(leaky_relu::INPUT, || {
+                c.g()?.leaky_relu_backward(c.x(leaky_relu::INPUT)?, slope(c.arg(leaky_relu::NEGATIVE_SLOPE)))
+            })
+        },
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -34,18 +39,25 @@ Example::
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("leaky_relu_backward(Tensor grad_output, Tensor input, Scalar negative_slope) -> Tensor"),
     doc: "Gradient of leaky_relu.",
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &BACKWARD_EXPR, 1)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(c, o, p, &BACKWARD_EXPR, &[leaky_relu_backward::NEGATIVE_SLOPE.any()])
+    }),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
-        outs.give(x.gt(0.0)?.r#where(g, &g.mul(slope(c.arg(0)))?)?);
+        let (g, x) = (c.t(leaky_relu_backward::GRAD_OUTPUT)?, c.t(leaky_relu_backward::INPUT)?);
+        outs.give(x.gt(0.0)?.r#where(g, &g.mul(slope(c.arg(leaky_relu_backward::NEGATIVE_SLOPE)))?)?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(leaky_relu_backward::INPUT, &[leaky_relu_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || c.g()?.leaky_relu_backward(c.x(1)?, slope(c.arg(0))))?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(leaky_relu_backward::GRAD_OUTPUT, || {
+                c.g()?.leaky_relu_backward(
+                    c.x(leaky_relu_backward::INPUT)?,
+                    slope(c.arg(leaky_relu_backward::NEGATIVE_SLOPE)),
+                )
+            })?;
+            out.set(leaky_relu_backward::INPUT, || c.g()?.zeros_like())
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.1)])],
@@ -76,7 +88,7 @@ Example::
     tensor([-0.2500,  2.0000])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let (x, w) = (c.t(0)?, c.t(1)?);
+        let (x, w) = (c.t(prelu::INPUT)?, c.t(prelu::WEIGHT)?);
         if x.dtype() != w.dtype() {
             return Err(Error::runtime(format!(
                 "prelu: Type promoting not supported. Got {} and {}",
@@ -106,7 +118,7 @@ Example::
     },
     compose: Some(|c, outs| {
         (c.op.infer)(c, &mut Outs::new())?;
-        let (x, w) = (c.t(0)?, c.t(1)?);
+        let (x, w) = (c.t(prelu::INPUT)?, c.t(prelu::WEIGHT)?);
         let y = x.prelu_kernel(&by_channel(x, w)?)?;
         outs.give(if x.ndim() == 0 { y.reshape(&[])? } else { y });
         Ok(())
@@ -124,15 +136,18 @@ pub static PRELU_KERNEL: OpDef = OpDef {
     sig: Sig::parse("prelu_kernel(Tensor input, Tensor weight) -> Tensor"),
     doc: "prelu whose weight broadcasts to the input.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype(), outs),
+    infer: |c, outs| super::push_broadcast(c, c.t(prelu_kernel::INPUT)?.dtype(), outs),
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &PRELU_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b01)],
+        save: &[
+            Save::of(prelu_kernel::INPUT, &[prelu_kernel::INPUT, prelu_kernel::WEIGHT]),
+            Save::of(prelu_kernel::WEIGHT, &[prelu_kernel::INPUT]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let up = c.x(0)?.gt(0.0)?;
-            out.set(0, || up.r#where(c.g()?, &c.g()?.mul(c.x(1)?)?))?;
-            out.set(1, || up.r#where(0.0, &c.g()?.mul(c.x(0)?)?))
+            let up = c.x(prelu_kernel::INPUT)?.gt(0.0)?;
+            out.set(prelu_kernel::INPUT, || up.r#where(c.g()?, &c.g()?.mul(c.x(prelu_kernel::WEIGHT)?)?))?;
+            out.set(prelu_kernel::WEIGHT, || up.r#where(0.0, &c.g()?.mul(c.x(prelu_kernel::INPUT)?)?))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::f32(&[3])])],
@@ -151,16 +166,25 @@ Example::
     tensor([9., 2.])",
     faces: Faces::FN.or(Faces::INPLACE).or(Faces::OUT),
     infer: |c, outs| {
-        if c.t(0)?.dtype() == DType::Bool {
+        if c.t(threshold::INPUT)?.dtype() == DType::Bool {
             return Err(Error::not_implemented("\"threshold_cpu\" not implemented for 'Bool'"));
         }
         unary::same(c, outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &THRESHOLD_EXPR, 2)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(c, o, p, &THRESHOLD_EXPR, &[threshold::THRESHOLD.any(), threshold::VALUE.any()])
+    }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(threshold::INPUT, &[threshold::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.threshold_backward(c.x(0)?, c.arg(0).scalar().unwrap_or(Scalar::Int(0)))),
+        f: |c, out| {
+            out.set(threshold::INPUT, || {
+                c.g()?.threshold_backward(
+                    c.x(threshold::INPUT)?,
+                    c.arg(threshold::THRESHOLD).scalar().unwrap_or(Scalar::Int(0)),
+                )
+            })
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.3), SampleArg::Float(-2.0)])],
     ..unary::SAME

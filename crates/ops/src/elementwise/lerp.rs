@@ -1,6 +1,7 @@
 //! Linear interpolation, and products added to a tensor: three-operand arithmetic.
 
 use super::{binary, dual};
+use crate::named::{addcdiv, addcmul, lerp};
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(float "lerp", |x, y, w| x + w * (y - x)).complex(complex!(|x, y, w| x + w * (y - x)));
@@ -26,7 +27,7 @@ Example::
     >>> oneflow.lerp(oneflow.tensor([0.]), oneflow.tensor([10.]), 0.3)
     tensor([3.])",
     infer: |c, outs| {
-        let (x, y) = (c.t(0)?, c.t(1)?);
+        let (x, y) = (c.t(lerp::INPUT)?, c.t(lerp::END)?);
         if x.dtype() != y.dtype() {
             return Err(Error::runtime(format!(
                 "lerp(): expected dtype {} for `end` but got dtype {}",
@@ -36,21 +37,25 @@ Example::
         }
         super::push_broadcast(c, x.dtype(), outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[0].dtype().compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[lerp::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)),
     grad: Grad::Rule {
-        save: &[Save::In(2, 0b011), Save::In(0, 0b100), Save::In(1, 0b100)],
+        save: &[
+            Save::of(lerp::WEIGHT, &[lerp::INPUT, lerp::END]),
+            Save::of(lerp::INPUT, &[lerp::WEIGHT]),
+            Save::of(lerp::END, &[lerp::WEIGHT]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let by = |g: &Tensor| match c.arg(0).scalar() {
+            let by = |g: &Tensor| match c.arg(lerp::WEIGHT_SCALAR).scalar() {
                 Some(w) => g.mul(w.conj()),
-                None => g.mul(&dual(c.x(2)?)?),
+                None => g.mul(&dual(c.x(lerp::WEIGHT)?)?),
             };
-            out.set(0, || c.g()?.sub(&by(c.g()?)?))?;
-            out.set(1, || by(c.g()?))?;
-            out.set(2, || c.g()?.mul(&dual(&c.x(1)?.sub(c.x(0)?)?)?))
+            out.set(lerp::INPUT, || c.g()?.sub(&by(c.g()?)?))?;
+            out.set(lerp::END, || by(c.g()?))?;
+            out.set(lerp::WEIGHT, || c.g()?.mul(&dual(&c.x(lerp::END)?.sub(c.x(lerp::INPUT)?)?)?))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[lerp::INPUT, lerp::END])] }),
     samples: three,
     ..binary::ARITH
 };
@@ -65,9 +70,9 @@ const ADDC: OpDef = OpDef {
 };
 
 fn lower(c: &Call<'_>, outs: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
-    let compute = outs[0].dtype().compute();
+    let compute = outs[addcmul::RESULT].dtype().compute();
     p.push(compute.into());
-    super::push_scalar(p, compute, c.arg(0).scalar().unwrap_or(Scalar::Int(1)));
+    super::push_scalar(p, compute, c.arg(addcmul::VALUE).scalar().unwrap_or(Scalar::Int(1)));
     Ok(expr)
 }
 
@@ -81,16 +86,18 @@ Example::
     tensor([4.])",
     kernel: Kernel::Elementwise(|c, o, p| lower(c, o, p, &ADDCMUL_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b100), Save::In(2, 0b010)],
+        save: &[Save::of(addcmul::TENSOR1, &[addcmul::TENSOR2]), Save::of(addcmul::TENSOR2, &[addcmul::TENSOR1])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let value = c.arg(0).scalar();
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || c.g()?.mul(&dual(&super::add::times(c.x(2)?, value)?)?))?;
-            out.set(2, || c.g()?.mul(&dual(&super::add::times(c.x(1)?, value)?)?))
+            let value = c.arg(addcmul::VALUE).scalar();
+            out.set(addcmul::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(addcmul::TENSOR1, || c.g()?.mul(&dual(&super::add::times(c.x(addcmul::TENSOR2)?, value)?)?))?;
+            out.set(addcmul::TENSOR2, || c.g()?.mul(&dual(&super::add::times(c.x(addcmul::TENSOR1)?, value)?)?))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011, 0b101] }),
+    sbp: SbpRule::of(Rows::Elementwise {
+        linear: &[InMask::of(&[addcmul::INPUT, addcmul::TENSOR1]), InMask::of(&[addcmul::INPUT, addcmul::TENSOR2])],
+    }),
     limited: Limited::COMPLEX,
     ..ADDC
 };
@@ -105,7 +112,9 @@ Example::
     tensor([2.])",
     infer: |c, outs| {
         let dtype = result_type(c.ins.iter().flatten().copied(), None)?;
-        if c.opt(1).zip(c.opt(2)).is_some_and(|(a, b)| !a.dtype().is_differentiable() && !b.dtype().is_differentiable())
+        if c.opt(addcdiv::TENSOR1)
+            .zip(c.opt(addcdiv::TENSOR2))
+            .is_some_and(|(a, b)| !a.dtype().is_differentiable() && !b.dtype().is_differentiable())
         {
             return Err(Error::runtime(format!(
                 "Integer division with addcdiv is no longer supported (dtype {dtype}): divide by `div` with a rounding_mode, or cast to a floating-point dtype"
@@ -115,24 +124,27 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, o, p| lower(c, o, p, &ADDCDIV_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b100), Save::In(2, 0b110)],
+        save: &[
+            Save::of(addcdiv::TENSOR1, &[addcdiv::TENSOR2]),
+            Save::of(addcdiv::TENSOR2, &[addcdiv::TENSOR1, addcdiv::TENSOR2]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let value = c.arg(0).scalar();
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || {
-                let b = c.x(2)?;
+            let value = c.arg(addcdiv::VALUE).scalar();
+            out.set(addcdiv::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(addcdiv::TENSOR1, || {
+                let b = c.x(addcdiv::TENSOR2)?;
                 c.g()?.mul(&dual(&match value {
                     Some(v) if !v.is_one() => b.new_full(&[], v)?.div(b)?,
                     _ => b.reciprocal()?,
                 })?)
             })?;
-            out.set(2, || {
-                let b = c.x(2)?;
-                c.g()?.neg()?.mul(&dual(&super::add::times(c.x(1)?, value)?.div(&b.mul(b)?)?)?)
+            out.set(addcdiv::TENSOR2, || {
+                let b = c.x(addcdiv::TENSOR2)?;
+                c.g()?.neg()?.mul(&dual(&super::add::times(c.x(addcdiv::TENSOR1)?, value)?.div(&b.mul(b)?)?)?)
             })
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b011] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[addcdiv::INPUT, addcdiv::TENSOR1])] }),
     ..ADDC
 };

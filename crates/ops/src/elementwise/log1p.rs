@@ -1,6 +1,7 @@
 //! Logarithm of one plus x.
 
 use super::{dual, unary};
+use crate::named::log1p as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "log1p", |x| x.log1p()).complex(complex!(|x| x.log1p()));
@@ -15,9 +16,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(&c.x(0)?.add(1.0)?)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.div(&dual(&c.x(at::INPUT)?.add(1.0)?)?)),
     },
     samples: unary::samples_positive,
     sparse: Sparse::Values,

@@ -1,6 +1,7 @@
 //! Logarithm to base two.
 
 use super::{dual, unary};
+use crate::named::log2 as at;
 use crate::prelude::*;
 
 static EXPR: Expr =
@@ -16,9 +17,9 @@ Example::
     tensor([3.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(c.x(0)?)?.mul(std::f64::consts::LN_2)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.div(&dual(c.x(at::INPUT)?)?.mul(std::f64::consts::LN_2)?)),
     },
     samples: unary::samples_positive,
     ..unary::FLOAT

@@ -1,6 +1,7 @@
 //! The smaller of two elements.
 
 use super::binary;
+use crate::named::minimum as at;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "minimum", |x, y| x.minimum(y));
@@ -17,15 +18,15 @@ Example::
     infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| super::unary::by_output(o, p, &TENSOR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[Save::of(at::INPUT, &[at::INPUT, at::OTHER]), Save::of(at::OTHER, &[at::INPUT, at::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (x, y) = (c.x(0)?, c.x(1)?);
+            let (x, y) = (c.x(at::INPUT)?, c.x(at::OTHER)?);
             // Equal operands share the gradient.
             let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
             // NaN is no greater than anything: both get the gradient.
-            out.set(0, || x.gt(y)?.r#where(0.0, &half))?;
-            out.set(1, || y.gt(x)?.r#where(0.0, &half))
+            out.set(at::INPUT, || x.gt(y)?.r#where(0.0, &half))?;
+            out.set(at::OTHER, || y.gt(x)?.r#where(0.0, &half))
         },
     },
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES),

@@ -64,6 +64,7 @@ pub mod trig;
 pub mod trunc;
 pub mod where_;
 
+use crate::named::{add as binary_at, exp as unary_at, gelu_backward as backward_at};
 use crate::prelude::*;
 
 /// Layout of an elementwise result: broadcast sizes, and the memory order of the first operand that fixes one.
@@ -78,7 +79,8 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
     for t in ins {
         if t.sizes() != sizes.as_slice() {
             sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| {
-                let in_place = matches!(c.dest, Dest::Into([d, ..]) if c.opt(0).is_some_and(|t| d.same(t)));
+                let in_place =
+                    matches!(c.dest, Dest::Into([d, ..]) if c.opt(binary_at::INPUT).is_some_and(|t| d.same(t)));
                 e.context(format_args!("{}{}(): ", c.name(), if in_place { "_" } else { "" }))
             })?;
         }
@@ -195,10 +197,10 @@ pub fn push_like(x: &Tensor, dtype: DType, device: Device, format: Option<&str>,
     outs.push_strided(dtype, device, sizes, strides)
 }
 
-/// The scalar of a `Tensor|Scalar` parameter (argument `i`), absent where a tensor was given.
+/// The scalar of a `Tensor|Scalar` parameter, absent where a tensor was given.
 #[inline]
-pub fn scalar_arg(c: &Call<'_>, i: usize) -> Option<Scalar> {
-    c.arg(i).scalar()
+pub fn scalar_arg(c: &Call<'_>, at: At<Scalar>) -> Option<Scalar> {
+    c.arg(at).scalar()
 }
 
 /// Pushes a scalar in the compute dtype.
@@ -230,15 +232,15 @@ pub mod unary {
 
     /// Results of the input's dtype.
     pub fn same(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, c.t(0)?.dtype(), outs)
+        push_broadcast(c, c.t(unary_at::INPUT)?.dtype(), outs)
     }
     /// Results of the input's dtype in the input's own layout.
     pub fn like(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs)
+        push_like(c.t(unary_at::INPUT)?, c.t(unary_at::INPUT)?.dtype(), c.t(unary_at::INPUT)?.device(), None, outs)
     }
     /// Results are floats: integers become the default dtype.
     pub fn float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, promote::to_float(c.t(0)?.dtype()), outs)
+        push_broadcast(c, promote::to_float(c.t(unary_at::INPUT)?.dtype()), outs)
     }
     /// Results are booleans.
     pub fn boolean(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -246,27 +248,27 @@ pub mod unary {
     }
     /// The expression, computed in the output's compute dtype.
     pub fn by_output(outs: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
-        p.push(outs[0].dtype().compute().into());
+        p.push(outs[unary_at::RESULT].dtype().compute().into());
         Ok(expr)
     }
     /// The expression, computed in the input's compute dtype.
     pub fn by_input(c: &Call<'_>, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
-        p.push(c.t(0)?.dtype().compute().into());
+        p.push(c.t(unary_at::INPUT)?.dtype().compute().into());
         Ok(expr)
     }
     /// The expression, computed in a float dtype whatever the input is.
     pub fn by_float(c: &Call<'_>, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
-        p.push(promote::to_float(c.t(0)?.dtype()).compute().into());
+        p.push(promote::to_float(c.t(unary_at::INPUT)?.dtype()).compute().into());
         Ok(expr)
     }
     /// A rounding: the identity on integers.
     pub fn rounding(outs: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
         static IDENTITY: Expr = expr!(num "identity", |x| x);
-        by_output(outs, p, if outs[0].dtype().is_float() { expr } else { &IDENTITY })
+        by_output(outs, p, if outs[unary_at::RESULT].dtype().is_float() { expr } else { &IDENTITY })
     }
     /// Results of the input's dtype, which must be a float.
     pub fn floating(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        let d = c.t(0)?.dtype();
+        let d = c.t(unary_at::INPUT)?.dtype();
         if !d.is_float() {
             return Err(not_implemented(c, d));
         }
@@ -274,7 +276,7 @@ pub mod unary {
     }
     /// Results are floats and inputs no complex numbers.
     pub fn real_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        let d = c.t(0)?.dtype();
+        let d = c.t(unary_at::INPUT)?.dtype();
         if d.is_complex() {
             return Err(not_implemented(c, d));
         }
@@ -285,18 +287,18 @@ pub mod unary {
     pub fn not_implemented(c: &Call<'_>, d: DType) -> Error {
         Error::not_implemented(format!("\"{}_cpu\" not implemented for '{}'", c.name(), d.scalar_type_name()))
     }
-    /// The expression, computed in the output's compute dtype, with the first `n` arguments as scalars.
+    /// The expression, computed in the output's compute dtype, with these arguments as scalars.
     pub fn with_scalars(
         c: &Call<'_>,
         outs: &Outs,
         p: &mut Params,
         expr: &'static Expr,
-        n: usize,
+        scalars: &[AnyArg],
     ) -> Result<&'static Expr> {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[unary_at::RESULT].dtype().compute();
         p.push(compute.into());
-        for i in 0..n {
-            let s = c.arg(i).scalar().ok_or_else(|| Error::type_(format!("{}(): expected a number", c.name())))?;
+        for at in scalars {
+            let s = c.arg(*at).scalar().ok_or_else(|| Error::type_(format!("{}(): expected a number", c.name())))?;
             push_scalar(p, compute, s);
         }
         Ok(expr)
@@ -326,9 +328,9 @@ pub mod unary {
     /// The gradient of a function of one tensor: (grad_output, input, ...), with a composition for derivatives of its own.
     pub const BACKWARD: OpDef = OpDef {
         faces: Faces::PRIVATE,
-        infer: |c, outs| push_broadcast(c, c.t(1)?.dtype(), outs),
+        infer: |c, outs| push_broadcast(c, c.t(backward_at::INPUT)?.dtype(), outs),
         grad: Grad::Compose,
-        sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+        sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[backward_at::GRAD_OUTPUT])] }),
         samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
         ..FLOAT
     };
@@ -343,9 +345,9 @@ pub mod binary {
     /// The promoted dtype of both operands.
     #[inline]
     pub fn common(c: &Call<'_>) -> Result<DType> {
-        match (c.opt(0), c.opt(1)) {
+        match (c.opt(binary_at::INPUT), c.opt(binary_at::OTHER)) {
             (Some(a), Some(b)) if a.dtype() == b.dtype() => Ok(a.dtype()),
-            _ => result_type(c.ins.iter().flatten().copied(), scalar_arg(c, 0)),
+            _ => result_type(c.ins.iter().flatten().copied(), scalar_arg(c, binary_at::OTHER_SCALAR)),
         }
     }
     pub fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -361,7 +363,7 @@ pub mod binary {
     /// The promoted dtype, which `alpha` must fit.
     pub fn infer_alpha(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         let d = common(c)?;
-        let why = match c.arg(1).scalar() {
+        let why = match c.arg(binary_at::ALPHA).scalar() {
             Some(Scalar::Bool(_)) if d != DType::Bool => "Boolean alpha only supported for Boolean results.",
             Some(Scalar::Float(_) | Scalar::Complex(..)) if d.is_int() || d == DType::Bool => {
                 "For integral input tensors, argument alpha must not be a floating point number."
@@ -402,7 +404,7 @@ pub mod binary {
         scalar: &'static Expr,
     ) -> Result<&'static Expr> {
         p.push(compute.into());
-        match scalar_arg(c, 0) {
+        match scalar_arg(c, binary_at::OTHER_SCALAR) {
             None => Ok(tensor),
             Some(s) => {
                 push_scalar(p, compute, s);

@@ -1,6 +1,7 @@
 //! Multiplication.
 
 use super::{binary, dual};
+use crate::named::mul as at;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "mul", |x, y| x * y).complex(complex!(|x, y| x * y));
@@ -14,19 +15,19 @@ Example::
 
     >>> oneflow.mul(oneflow.tensor([1., 2.]), oneflow.tensor([3., 4.]))
     tensor([3., 8.])",
-    kernel: Kernel::Elementwise(|c, outs, p| binary::lower(c, outs[0].dtype().compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, outs, p| binary::lower(c, outs[at::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b01), Save::In(0, 0b10)],
+        save: &[Save::of(at::OTHER, &[at::INPUT]), Save::of(at::INPUT, &[at::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || match c.arg(0).scalar() {
+            out.set(at::INPUT, || match c.arg(at::OTHER_SCALAR).scalar() {
                 Some(s) => c.g()?.mul(s.conj()),
-                None => c.g()?.mul(&dual(c.x(1)?)?),
+                None => c.g()?.mul(&dual(c.x(at::OTHER)?)?),
             })?;
-            out.set(1, || c.g()?.mul(&dual(c.x(0)?)?))
+            out.set(at::OTHER, || c.g()?.mul(&dual(c.x(at::INPUT)?)?))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01, 0b10] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT]), InMask::of(&[at::OTHER])] }),
     traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
     limited: Limited::ALL,
     sparse: Sparse::Product,

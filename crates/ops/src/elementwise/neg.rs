@@ -1,6 +1,7 @@
 //! Negation.
 
 use super::unary;
+use crate::named::neg as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(num "neg", |x| -x).complex(complex!(|x| -x)).bits(bits!(|x| x.bit_xor(L::splat(32768.0))));
@@ -14,10 +15,10 @@ Example::
     >>> oneflow.neg(oneflow.tensor([1., -2.]))
     tensor([-1.,  2.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.neg()) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(at::INPUT, || c.g()?.neg()) },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT])] }),
     infer: |c, outs| {
-        if c.t(0)?.dtype() == DType::Bool {
+        if c.t(at::INPUT)?.dtype() == DType::Bool {
             return Err(Error::not_implemented(
                 "neg(): Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
             ));

@@ -1,6 +1,11 @@
 //! Functions of two numbers beside arithmetic: logarithms of sums, distances, signs, neighbours, greatest and least.
 
 use super::{binary, two_tensors, unary};
+use crate::named::{
+    bitwise_left_shift, bitwise_left_shift_scalar_tensor, copysign, float_power, float_power_scalar, fmax, fmin,
+    heaviside, hypot, ldexp, logaddexp, logaddexp2, nextafter, special_xlog1py, special_xlog1py_self_scalar,
+    special_zeta, special_zeta_self_scalar, xlog1py_pair, xlogy, xlogy_pair, xlogy_scalar_self, zeta_pair,
+};
 use crate::prelude::*;
 
 static LOGADDEXP_EXPR: Expr = expr!(float "logaddexp", |x, y| special::logaddexp(x, y))
@@ -73,12 +78,15 @@ Example::
     infer: differentiable_only,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOGADDEXP_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(logaddexp::INPUT, &[logaddexp::INPUT, logaddexp::OTHER]),
+            Save::of(logaddexp::OTHER, &[logaddexp::INPUT, logaddexp::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let apart = super::dual(&c.x(1)?.sub(c.x(0)?)?)?;
-            out.set(0, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
-            out.set(1, || c.g()?.mul(&apart.sigmoid()?))
+            let apart = super::dual(&c.x(logaddexp::OTHER)?.sub(c.x(logaddexp::INPUT)?)?)?;
+            out.set(logaddexp::INPUT, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
+            out.set(logaddexp::OTHER, || c.g()?.mul(&apart.sigmoid()?))
         },
     },
     samples: two_tensors,
@@ -97,12 +105,15 @@ Example::
     infer: float_only,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOGADDEXP2_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(logaddexp2::INPUT, &[logaddexp2::INPUT, logaddexp2::OTHER]),
+            Save::of(logaddexp2::OTHER, &[logaddexp2::INPUT, logaddexp2::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let apart = c.x(1)?.sub(c.x(0)?)?.mul(std::f64::consts::LN_2)?;
-            out.set(0, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
-            out.set(1, || c.g()?.mul(&apart.sigmoid()?))
+            let apart = c.x(logaddexp2::OTHER)?.sub(c.x(logaddexp2::INPUT)?)?.mul(std::f64::consts::LN_2)?;
+            out.set(logaddexp2::INPUT, || c.g()?.mul(&apart.neg()?.sigmoid()?))?;
+            out.set(logaddexp2::OTHER, || c.g()?.mul(&apart.sigmoid()?))
         },
     },
     samples: two_tensors,
@@ -120,11 +131,15 @@ Example::
     infer: float_only,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &HYPOT_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b01), Save::In(1, 0b10), Save::Out(0, 0b11)],
+        save: &[
+            Save::of(hypot::INPUT, &[hypot::INPUT]),
+            Save::of(hypot::OTHER, &[hypot::OTHER]),
+            Save::out(hypot::RESULT, &[hypot::INPUT, hypot::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || c.g()?.mul(&c.x(0)?.div(c.y(0)?)?))?;
-            out.set(1, || c.g()?.mul(&c.x(1)?.div(c.y(0)?)?))
+            out.set(hypot::INPUT, || c.g()?.mul(&c.x(hypot::INPUT)?.div(c.y(hypot::RESULT)?)?))?;
+            out.set(hypot::OTHER, || c.g()?.mul(&c.x(hypot::OTHER)?.div(c.y(hypot::RESULT)?)?))
         },
     },
     samples: two_tensors,
@@ -141,17 +156,17 @@ Example::
     tensor([-1., -2.])",
     infer: to_real_float,
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[0].dtype().compute(), p, &COPYSIGN_EXPR, &COPYSIGN_SCALAR)
+        binary::lower(c, o[copysign::RESULT].dtype().compute(), p, &COPYSIGN_EXPR, &COPYSIGN_SCALAR)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b01), Save::Out(0, 0b01)],
+        save: &[Save::of(copysign::INPUT, &[copysign::INPUT]), Save::out(copysign::RESULT, &[copysign::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let ratio = c.y(0)?.div(c.x(0)?)?;
-                c.x(0)?.eq(0.0)?.r#where(0.0, &c.g()?.mul(&ratio)?)
+            out.set(copysign::INPUT, || {
+                let ratio = c.y(copysign::RESULT)?.div(c.x(copysign::INPUT)?)?;
+                c.x(copysign::INPUT)?.eq(0.0)?.r#where(0.0, &c.g()?.mul(&ratio)?)
             })?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(copysign::OTHER, || c.g()?.zeros_like())
         },
     },
     ..binary::ARITH
@@ -191,7 +206,7 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| {
-        let d = o[0].dtype();
+        let d = o[nextafter::RESULT].dtype();
         // The formula steps in the dtype of computation, which is finer than a half type.
         if d.compute() != d {
             return Err(unary::not_implemented(c, d));
@@ -200,18 +215,22 @@ Example::
     }),
     compose: Some(|c, outs| {
         let d = binary::common(c)?;
-        let (x, y) = (c.t(0)?.to_copy_with(Some(d), None)?, c.t(1)?.to_copy_with(Some(d), None)?);
+        let (x, y) =
+            (c.t(nextafter::INPUT)?.to_copy_with(Some(d), None)?, c.t(nextafter::OTHER)?.to_copy_with(Some(d), None)?);
         let together = f::broadcast_tensors([&x, &y])?;
         outs.give(step_of_bits(&together[0], &together[1])?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::In(1, 1)],
+        save: &[Save::of(nextafter::INPUT, &[nextafter::INPUT]), Save::of(nextafter::OTHER, &[nextafter::INPUT])],
         fix: Fix::Broadcast,
         // A step along with the first operand; where both are equal there is none.
         f: |c, out| {
-            out.set(0, || c.g()?.mul(&c.x(0)?.ne(c.x(1)?)?.to_copy_with(Some(c.g()?.dtype()), None)?))?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(nextafter::INPUT, || {
+                c.g()?
+                    .mul(&c.x(nextafter::INPUT)?.ne(c.x(nextafter::OTHER)?)?.to_copy_with(Some(c.g()?.dtype()), None)?)
+            })?;
+            out.set(nextafter::OTHER, || c.g()?.zeros_like())
         },
     },
     samples: two_tensors,
@@ -220,12 +239,12 @@ Example::
 
 /// The gradient goes to the operand that was taken; a tie is shared.
 fn taken(c: &GradCall<'_>, out: &mut Grads, first: Result<Tensor>) -> Result<()> {
-    let (x, y) = (c.x(0)?, c.x(1)?);
+    let (x, y) = (c.x(fmax::INPUT)?, c.x(fmax::OTHER)?);
     let first = first?.logical_or(&y.isnan()?)?;
     let half = x.eq(y)?.r#where(&c.g()?.mul(0.5)?, c.g()?)?;
     let tie = x.eq(y)?;
-    out.set(0, || first.logical_or(&tie)?.r#where(&half, 0.0))?;
-    out.set(1, || first.logical_not()?.logical_or(&tie)?.r#where(&half, 0.0))
+    out.set(fmax::INPUT, || first.logical_or(&tie)?.r#where(&half, 0.0))?;
+    out.set(fmax::OTHER, || first.logical_not()?.logical_or(&tie)?.r#where(&half, 0.0))
 }
 
 pub static FMAX: OpDef = OpDef {
@@ -240,9 +259,9 @@ Example::
     infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMAX_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[Save::of(fmax::INPUT, &[fmax::INPUT, fmax::OTHER]), Save::of(fmax::OTHER, &[fmax::INPUT, fmax::OTHER])],
         fix: Fix::Broadcast,
-        f: |c, out| taken(c, out, c.x(0)?.gt(c.x(1)?)),
+        f: |c, out| taken(c, out, c.x(fmax::INPUT)?.gt(c.x(fmax::OTHER)?)),
     },
     samples: two_tensors,
     limited: Limited::ORDER,
@@ -261,9 +280,9 @@ Example::
     infer: binary::infer_real,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FMIN_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[Save::of(fmin::INPUT, &[fmin::INPUT, fmin::OTHER]), Save::of(fmin::OTHER, &[fmin::INPUT, fmin::OTHER])],
         fix: Fix::Broadcast,
-        f: |c, out| taken(c, out, c.x(0)?.lt(c.x(1)?)),
+        f: |c, out| taken(c, out, c.x(fmin::INPUT)?.lt(c.x(fmin::OTHER)?)),
     },
     samples: two_tensors,
     limited: Limited::ORDER,
@@ -279,7 +298,7 @@ Example::
     >>> oneflow.heaviside(oneflow.tensor([-1., 0., 2.]), oneflow.tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])",
     infer: |c, outs| {
-        let (x, v) = (c.t(0)?, c.t(1)?);
+        let (x, v) = (c.t(heaviside::INPUT)?, c.t(heaviside::VALUES)?);
         if x.dtype().is_complex() || v.dtype().is_complex() {
             return Err(Error::not_implemented("heaviside is not yet implemented for complex tensors."));
         }
@@ -303,8 +322,8 @@ Example::
     tensor([0., 0.])",
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
-        outs.give(c.t(0)?.xlogy_pair(&other)?);
+        let other = number_as_tensor(c, c.t(xlogy::INPUT)?, xlogy::OTHER_SCALAR, binary::common(c)?)?;
+        outs.give(c.t(xlogy::INPUT)?.xlogy_pair(&other)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -320,7 +339,7 @@ pub static XLOGY_SELF: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     infer: to_real_float_first,
     compose: Some(|c, outs| {
-        outs.give(first_number(c)?.xlogy_pair(c.t(0)?)?);
+        outs.give(first_number(c)?.xlogy_pair(c.t(xlogy_scalar_self::OTHER)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -336,15 +355,18 @@ pub static XLOGY_PAIR: OpDef = OpDef {
     infer: to_real_float,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOGY_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(xlogy_pair::INPUT, &[xlogy_pair::INPUT, xlogy_pair::OTHER]),
+            Save::of(xlogy_pair::OTHER, &[xlogy_pair::INPUT, xlogy_pair::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (x, y) = (c.x(0)?, c.x(1)?);
-            out.set(0, || {
+            let (x, y) = (c.x(xlogy_pair::INPUT)?, c.x(xlogy_pair::OTHER)?);
+            out.set(xlogy_pair::INPUT, || {
                 let flat = x.eq(0.0)?.logical_and(&y.le(0.0)?)?;
                 c.g()?.mul(&flat.r#where(0.0, &y.log()?)?)
             })?;
-            out.set(1, || c.g()?.mul(x)?.div(y))
+            out.set(xlogy_pair::OTHER, || c.g()?.mul(x)?.div(y))
         },
     },
     samples: positive_second,
@@ -362,8 +384,9 @@ Example::
     faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
-        outs.give(c.t(0)?.xlog1py_pair(&other)?);
+        let other =
+            number_as_tensor(c, c.t(special_xlog1py::INPUT)?, special_xlog1py::OTHER_SCALAR, binary::common(c)?)?;
+        outs.give(c.t(special_xlog1py::INPUT)?.xlog1py_pair(&other)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -378,7 +401,7 @@ pub static XLOG1PY_SELF: OpDef = OpDef {
     faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float_first,
     compose: Some(|c, outs| {
-        outs.give(first_number(c)?.xlog1py_pair(c.t(0)?)?);
+        outs.give(first_number(c)?.xlog1py_pair(c.t(special_xlog1py_self_scalar::OTHER)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -394,15 +417,18 @@ pub static XLOG1PY_PAIR: OpDef = OpDef {
     infer: to_real_float,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOG1PY_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(xlog1py_pair::INPUT, &[xlog1py_pair::INPUT, xlog1py_pair::OTHER]),
+            Save::of(xlog1py_pair::OTHER, &[xlog1py_pair::INPUT, xlog1py_pair::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (x, y) = (c.x(0)?, c.x(1)?);
-            out.set(0, || {
+            let (x, y) = (c.x(xlog1py_pair::INPUT)?, c.x(xlog1py_pair::OTHER)?);
+            out.set(xlog1py_pair::INPUT, || {
                 let flat = x.eq(0.0)?.logical_and(&y.le(-1.0)?)?;
                 c.g()?.mul(&flat.r#where(0.0, &y.log1p()?)?)
             })?;
-            out.set(1, || c.g()?.mul(x)?.div(&y.add(1.0)?))
+            out.set(xlog1py_pair::OTHER, || c.g()?.mul(x)?.div(&y.add(1.0)?))
         },
     },
     samples: positive_second,
@@ -420,8 +446,8 @@ Example::
     faces: Faces::PRIVATE.or(Faces::OUT),
     infer: to_real_float,
     compose: Some(|c, outs| {
-        let other = number_as_tensor(c, c.t(0)?, 0, binary::common(c)?)?;
-        outs.give(c.t(0)?.zeta_pair(&other)?);
+        let other = number_as_tensor(c, c.t(special_zeta::INPUT)?, special_zeta::OTHER_SCALAR, binary::common(c)?)?;
+        outs.give(c.t(special_zeta::INPUT)?.zeta_pair(&other)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -436,7 +462,7 @@ pub static ZETA_SELF: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: to_real_float_first,
     compose: Some(|c, outs| {
-        outs.give(first_number(c)?.zeta_pair(c.t(0)?)?);
+        outs.give(first_number(c)?.zeta_pair(c.t(special_zeta_self_scalar::OTHER)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -452,14 +478,14 @@ pub static ZETA_PAIR: OpDef = OpDef {
     infer: to_real_float,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ZETA_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b10), Save::In(1, 0b10)],
+        save: &[Save::of(zeta_pair::INPUT, &[zeta_pair::OTHER]), Save::of(zeta_pair::OTHER, &[zeta_pair::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (x, q) = (c.x(0)?, c.x(1)?);
-            out.set(0, || {
+            let (x, q) = (c.x(zeta_pair::INPUT)?, c.x(zeta_pair::OTHER)?);
+            out.set(zeta_pair::INPUT, || {
                 Err(Error::not_implemented("the derivative for 'self' is not implemented: zeta(x, q) in x"))
             })?;
-            out.set(1, || c.g()?.mul(&x.neg()?.mul(&x.add(1.0)?.zeta_pair(q)?)?))
+            out.set(zeta_pair::OTHER, || c.g()?.mul(&x.neg()?.mul(&x.add(1.0)?.zeta_pair(q)?)?))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::range(&[4], 2.0, 4.0), SampleArg::range(&[4], 1.0, 3.0)])],
@@ -473,26 +499,26 @@ fn positive_second() -> Vec<Sample> {
 
 /// The dtype of a number with a tensor.
 fn to_real_float_first(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
+    let d = result_type(c.ins.iter().flatten().copied(), c.arg(xlogy_scalar_self::INPUT).scalar())?;
     if d.is_complex() {
         return Err(unary::not_implemented(c, d));
     }
     super::push_broadcast(c, promote::to_float(d), outs)
 }
 
-/// The second operand as a tensor: argument `i` where it is a number.
-pub(super) fn number_as_tensor(c: &Call<'_>, like: &Tensor, i: usize, dtype: DType) -> Result<Tensor> {
-    match c.arg(i).scalar() {
+/// The second operand as a tensor, also where it is a number.
+pub(super) fn number_as_tensor(c: &Call<'_>, like: &Tensor, number: At<Scalar>, dtype: DType) -> Result<Tensor> {
+    match c.arg(number).scalar() {
         Some(s) => like.new_full_with(&[], s, Some(promote::to_float(dtype)), None, false),
-        None => Ok(c.t(1)?.clone()),
+        None => Ok(c.t(xlogy::OTHER)?.clone()),
     }
 }
 
 /// The number of argument 0 in the dtype it has with the tensor.
 pub(super) fn first_number(c: &Call<'_>) -> Result<Tensor> {
-    let s = c.arg(0).scalar().unwrap_or(Scalar::Int(0));
+    let s = c.arg(xlogy_scalar_self::INPUT).scalar().unwrap_or(Scalar::Int(0));
     let d = promote::to_float(result_type(c.ins.iter().flatten().copied(), Some(s))?);
-    c.t(0)?.new_full_with(&[], s, Some(d), None, false)
+    c.t(xlogy_scalar_self::OTHER)?.new_full_with(&[], s, Some(d), None, false)
 }
 
 const INTEGERS: OpDef = OpDef {
@@ -542,7 +568,7 @@ fn shift(
     tensor: &'static Expr,
     scalar: &'static Expr,
 ) -> Result<&'static Expr> {
-    binary::lower(c, o[0].dtype().compute(), p, tensor, scalar)
+    binary::lower(c, o[bitwise_left_shift::RESULT].dtype().compute(), p, tensor, scalar)
 }
 
 pub static LEFT_SHIFT: OpDef = OpDef {
@@ -574,9 +600,13 @@ Example::
 /// A number with a tensor, by the op of two tensors.
 macro_rules! number_first {
     ($c:ident, $outs:ident, $method:ident) => {{
-        let s = $c.arg(0).scalar().unwrap_or(Scalar::Int(0));
+        let s = $c.arg(bitwise_left_shift_scalar_tensor::INPUT).scalar().unwrap_or(Scalar::Int(0));
         let d = result_type($c.ins.iter().flatten().copied(), Some(s))?;
-        $outs.give($c.t(0)?.new_full_with(&[], s, Some(d), None, false)?.$method($c.t(0)?)?);
+        $outs.give(
+            $c.t(bitwise_left_shift_scalar_tensor::OTHER)?
+                .new_full_with(&[], s, Some(d), None, false)?
+                .$method($c.t(bitwise_left_shift_scalar_tensor::OTHER)?)?,
+        );
         Ok(())
     }};
 }
@@ -584,7 +614,7 @@ macro_rules! number_first {
 const NUMBER_FIRST: OpDef = OpDef {
     faces: Faces::FN,
     infer: |c, outs| {
-        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(bitwise_left_shift_scalar_tensor::INPUT).scalar())?;
         super::push_broadcast(c, d, outs)
     },
     grad: Grad::Compose,
@@ -629,7 +659,7 @@ Example::
     tensor([8.])",
     infer: |c, outs| {
         // Two to an integer is of the input's float dtype, or the default one; to a float, of that one.
-        let (x, y) = (c.t(0)?, c.t(1)?);
+        let (x, y) = (c.t(ldexp::INPUT)?, c.t(ldexp::OTHER)?);
         let power = power_dtype(x, y);
         let (mut dim, mut zero) = (None, None);
         for (t, d) in [(x, x.dtype()), (y, power)] {
@@ -642,7 +672,7 @@ Example::
         super::push_broadcast(c, promote::combine(dim, zero, None)?, outs)
     },
     compose: Some(|c, outs| {
-        let (x, y) = (c.t(0)?, c.t(1)?);
+        let (x, y) = (c.t(ldexp::INPUT)?, c.t(ldexp::OTHER)?);
         let d = power_dtype(x, y);
         let y = if y.dtype() == d { y.clone() } else { y.to_copy_with(Some(d), None)? };
         outs.give(x.mul(&f::pow_scalar(Scalar::Float(2.0), &y)?)?);
@@ -686,10 +716,10 @@ Example::
     },
     compose: Some(|c, outs| {
         let d = if binary::common(c)?.is_complex() { DType::C128 } else { DType::F64 };
-        let x = c.t(0)?.to_copy_with(Some(d), None)?;
-        outs.give(match c.arg(0).scalar() {
+        let x = c.t(float_power::INPUT)?.to_copy_with(Some(d), None)?;
+        outs.give(match c.arg(float_power::EXPONENT_SCALAR).scalar() {
             Some(s) => x.pow(s)?,
-            None => x.pow(&c.t(1)?.to_copy_with(Some(d), None)?)?,
+            None => x.pow(&c.t(float_power::EXPONENT)?.to_copy_with(Some(d), None)?)?,
         });
         Ok(())
     }),
@@ -704,15 +734,17 @@ pub static FLOAT_POWER_SELF: OpDef = OpDef {
     doc: "",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let d = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
+        let d = result_type(c.ins.iter().flatten().copied(), c.arg(float_power_scalar::INPUT).scalar())?;
         let d = if d.is_complex() { DType::C128 } else { DType::F64 };
         powers_into(c, d)?;
         super::push_broadcast(c, d, outs)
     },
     compose: Some(|c, outs| {
-        let s = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
+        let s = c.arg(float_power_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1));
         let complex = result_type(c.ins.iter().flatten().copied(), Some(s))?.is_complex();
-        let e = c.t(0)?.to_copy_with(Some(if complex { DType::C128 } else { DType::F64 }), None)?;
+        let e = c
+            .t(float_power_scalar::EXPONENT)?
+            .to_copy_with(Some(if complex { DType::C128 } else { DType::F64 }), None)?;
         outs.give(f::pow_scalar(s, &e)?);
         Ok(())
     }),

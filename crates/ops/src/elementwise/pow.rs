@@ -1,6 +1,7 @@
 //! Power.
 
 use super::{binary, dual};
+use crate::named::{pow, pow_scalar};
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y)).complex(complex!(|x, y| x.pow(y)));
@@ -22,21 +23,22 @@ Example::
     tensor([4., 9.])",
     infer: |c, outs| {
         let dtype = binary::common(c)?;
-        if dtype.is_int() && super::scalar_arg(c, 0).is_some_and(|s| s.to_i64() < 0) {
+        if dtype.is_int() && super::scalar_arg(c, pow::EXPONENT_SCALAR).is_some_and(|s| s.to_i64() < 0) {
             return Err(Error::runtime("pow(): Integers to negative integer powers are not allowed."));
         }
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
-        let special = match super::scalar_arg(c, 0).filter(|s| s.parts().1 == 0.0).map(Scalar::to_f64) {
-            Some(2.0) => Some(&SQUARE),
-            Some(3.0) => Some(&CUBE),
-            Some(0.5) if compute != DType::I64 => Some(&SQRT),
-            Some(-1.0) if compute != DType::I64 => Some(&INVERSE),
-            Some(-0.5) if compute != DType::I64 => Some(&INVERSE_SQRT),
-            _ => None,
-        };
+        let compute = outs[pow::RESULT].dtype().compute();
+        let special =
+            match super::scalar_arg(c, pow::EXPONENT_SCALAR).filter(|s| s.parts().1 == 0.0).map(Scalar::to_f64) {
+                Some(2.0) => Some(&SQUARE),
+                Some(3.0) => Some(&CUBE),
+                Some(0.5) if compute != DType::I64 => Some(&SQRT),
+                Some(-1.0) if compute != DType::I64 => Some(&INVERSE),
+                Some(-0.5) if compute != DType::I64 => Some(&INVERSE_SQRT),
+                _ => None,
+            };
         match special {
             Some(e) => {
                 p.push(compute.into());
@@ -46,22 +48,26 @@ Example::
         }
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11), Save::Out(0, 0b10)],
+        save: &[
+            Save::of(pow::INPUT, &[pow::INPUT, pow::EXPONENT]),
+            Save::of(pow::EXPONENT, &[pow::INPUT, pow::EXPONENT]),
+            Save::out(pow::RESULT, &[pow::EXPONENT]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || match c.arg(0).scalar() {
+            out.set(pow::INPUT, || match c.arg(pow::EXPONENT_SCALAR).scalar() {
                 Some(s) if s.parts() == (0.0, 0.0) => c.g()?.zeros_like(),
-                Some(s) => c.g()?.mul(&dual(&c.x(0)?.pow(s.minus_one())?.mul(s)?)?),
+                Some(s) => c.g()?.mul(&dual(&c.x(pow::INPUT)?.pow(s.minus_one())?.mul(s)?)?),
                 None => {
-                    let e = c.x(1)?;
-                    let slope = e.mul(&c.x(0)?.pow(&e.sub(1.0)?)?)?;
+                    let e = c.x(pow::EXPONENT)?;
+                    let slope = e.mul(&c.x(pow::INPUT)?.pow(&e.sub(1.0)?)?)?;
                     e.eq(0.0)?.r#where(0.0, &c.g()?.mul(&dual(&slope)?)?)
                 }
             })?;
-            out.set(1, || {
-                let (x, y) = (c.x(0)?, c.y(0)?);
+            out.set(pow::EXPONENT, || {
+                let (x, y) = (c.x(pow::INPUT)?, c.y(pow::RESULT)?);
                 // 0 ** e is constant in e (for e >= 0), while log 0 is not a number to multiply with.
-                let e = c.x(1)?;
+                let e = c.x(pow::EXPONENT)?;
                 let e = if e.dtype().is_complex() { e.real()? } else { e.clone() };
                 let constant = x.eq(0.0)?.logical_and(&e.ge(0.0)?)?;
                 // The logarithm of a negative base is complex where the power is.
@@ -93,28 +99,31 @@ Example::
     tensor([2., 8.])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(0).scalar())?;
-        outs.push(dtype, c.t(0)?.device(), c.t(0)?.sizes())
+        let dtype = result_type(c.ins.iter().flatten().copied(), c.arg(pow_scalar::INPUT).scalar())?;
+        outs.push(dtype, c.t(pow_scalar::EXPONENT)?.device(), c.t(pow_scalar::EXPONENT)?.sizes())
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[pow_scalar::RESULT].dtype().compute();
         p.push(compute.into());
-        super::push_scalar(p, compute, c.arg(0).scalar().unwrap_or(Scalar::Int(1)));
+        super::push_scalar(p, compute, c.arg(pow_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1)));
         Ok(&BASE_SCALAR)
     }),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(pow_scalar::RESULT, &[pow_scalar::EXPONENT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let base = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
-            out.set(0, || match base.parts() {
+            let base = c.arg(pow_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1));
+            out.set(pow_scalar::EXPONENT, || match base.parts() {
                 // 0 ** e is infinite for e < 0, and constant elsewhere.
-                (0.0, 0.0) => c.y(0)?.isfinite()?.r#where(0.0, &c.g()?.mul(&c.y(0)?.mul(f64::NEG_INFINITY)?)?),
-                (re, im) if im != 0.0 || re < 0.0 && c.y(0)?.dtype().is_complex() => {
+                (0.0, 0.0) => c
+                    .y(pow_scalar::RESULT)?
+                    .isfinite()?
+                    .r#where(0.0, &c.g()?.mul(&c.y(pow_scalar::RESULT)?.mul(f64::NEG_INFINITY)?)?),
+                (re, im) if im != 0.0 || re < 0.0 && c.y(pow_scalar::RESULT)?.dtype().is_complex() => {
                     let log = Scalar::Complex(re.hypot(im).ln(), im.atan2(re));
-                    c.g()?.mul(&dual(&c.y(0)?.mul(log)?)?)
+                    c.g()?.mul(&dual(&c.y(pow_scalar::RESULT)?.mul(log)?)?)
                 }
-                (re, _) => c.g()?.mul(&dual(&c.y(0)?.mul(re.ln())?)?),
+                (re, _) => c.g()?.mul(&dual(&c.y(pow_scalar::RESULT)?.mul(re.ln())?)?),
             })
         },
     },

@@ -1,6 +1,7 @@
 //! Reciprocal.
 
 use super::{dual, unary};
+use crate::named::reciprocal as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(half "reciprocal", |x| x.recip()).complex(complex!(|x| x.recip()));
@@ -15,11 +16,11 @@ Example::
     tensor([0.2500])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let y = c.y(0)?;
+            out.set(at::INPUT, || {
+                let y = c.y(at::RESULT)?;
                 c.g()?.mul(&dual(&y.mul(y)?)?)?.neg()
             })
         },

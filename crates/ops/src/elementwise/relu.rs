@@ -1,6 +1,7 @@
 //! Rectified linear unit.
 
 use super::unary;
+use crate::named::{relu, threshold_backward};
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(num "relu", |x| x.maximum(L::splat(0.0)));
@@ -14,16 +15,16 @@ Example::
     >>> oneflow.relu(oneflow.tensor([-1., 2.]))
     tensor([0., 2.])",
     infer: |c, outs| {
-        if c.t(0)?.dtype() == DType::Bool {
+        if c.t(relu::INPUT)?.dtype() == DType::Bool {
             return Err(Error::not_implemented("relu(): Boolean inputs not supported"));
         }
         unary::same(c, outs)
     },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(relu::RESULT, &[relu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.threshold_backward(c.y(0)?, 0.0)),
+        f: |c, out| out.set(relu::INPUT, || c.g()?.threshold_backward(c.y(relu::RESULT)?, 0.0)),
     },
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     sparse: Sparse::Values,
@@ -36,21 +37,30 @@ pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor"),
     doc: "The gradient where the input is above a threshold, zero elsewhere.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_broadcast(c, c.t(0)?.dtype(), outs),
+    infer: |c, outs| super::push_broadcast(c, c.t(threshold_backward::GRAD_OUTPUT)?.dtype(), outs),
     kernel: Kernel::Elementwise(|c, o, p| {
         let expr = unary::by_output(o, p, &BACKWARD_EXPR)?;
-        super::push_scalar(p, o[0].dtype().compute(), c.arg(0).scalar().unwrap_or(Scalar::Int(0)));
+        super::push_scalar(
+            p,
+            o[threshold_backward::RESULT].dtype().compute(),
+            c.arg(threshold_backward::THRESHOLD).scalar().unwrap_or(Scalar::Int(0)),
+        );
         Ok(expr)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(threshold_backward::INPUT, &[threshold_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || c.g()?.threshold_backward(c.x(1)?, c.arg(0).scalar().unwrap_or(Scalar::Int(0))))?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(threshold_backward::GRAD_OUTPUT, || {
+                c.g()?.threshold_backward(
+                    c.x(threshold_backward::INPUT)?,
+                    c.arg(threshold_backward::THRESHOLD).scalar().unwrap_or(Scalar::Int(0)),
+                )
+            })?;
+            out.set(threshold_backward::INPUT, || c.g()?.zeros_like())
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[threshold_backward::GRAD_OUTPUT])] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.0)])],
     ..unary::FLOAT
 };

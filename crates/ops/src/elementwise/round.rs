@@ -1,6 +1,7 @@
 //! Rounding to the nearest integer.
 
 use super::unary;
+use crate::named::round as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "round", |x| x.round());
@@ -16,7 +17,7 @@ Example::
     >>> oneflow.round(oneflow.tensor([0.5, 1.5]))
     tensor([0., 2.])",
     kernel: Kernel::Elementwise(|c, o, p| {
-        let decimals = c.int(0)?;
+        let decimals = c.int(at::DECIMALS)?;
         if decimals == 0 {
             return unary::rounding(o, p, &EXPR);
         }
@@ -24,7 +25,7 @@ Example::
         p.push(10f64.powi(decimals as i32).into());
         Ok(expr)
     }),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(at::INPUT, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::UNSIGNED,
     sparse: Sparse::Values,

@@ -1,6 +1,7 @@
 //! Reciprocal of the square root.
 
 use super::{dual, unary};
+use crate::named::rsqrt as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(half "rsqrt", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
@@ -15,11 +16,11 @@ Example::
     tensor([0.5000])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let y = c.y(0)?;
+            out.set(at::INPUT, || {
+                let y = c.y(at::RESULT)?;
                 c.g()?.mul(&dual(&y.mul(y)?.mul(y)?)?)?.mul(-0.5)
             })
         },

@@ -1,6 +1,7 @@
 //! Subtraction with the operands exchanged.
 
 use super::binary;
+use crate::named::rsub as at;
 use crate::prelude::*;
 
 static SCALAR: Expr = expr!(num "rsub_scalar", |x; p| p[0] - p[1] * x).complex(complex!(|x; p| p[0] - p[1] * x));
@@ -20,19 +21,19 @@ Example::
         binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[at::RESULT].dtype().compute();
         let expr = binary::lower(c, compute, p, &TENSOR, &SCALAR)?;
-        super::push_scalar(p, compute, c.arg(1).scalar().unwrap_or(Scalar::Int(1)));
+        super::push_scalar(p, compute, c.arg(at::ALPHA).scalar().unwrap_or(Scalar::Int(1)));
         Ok(expr)
     }),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || super::add::scaled(c.g()?, c.arg(1).scalar())?.neg())?;
-            out.set(1, || Ok(c.g()?.clone()))
+            out.set(at::INPUT, || super::add::scaled(c.g()?, c.arg(at::ALPHA).scalar())?.neg())?;
+            out.set(at::OTHER, || Ok(c.g()?.clone()))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT, at::OTHER])] }),
     ..binary::ARITH
 };

@@ -1,6 +1,7 @@
 //! Activations that pull small values to zero, and the gated linear unit.
 
 use super::unary;
+use crate::named::{glu, hardshrink, shrink_backward, softshrink};
 use crate::prelude::*;
 
 static HARD_EXPR: Expr = expr!(float "hardshrink", |x; p| L::select(x.abs().le(p[0]), L::splat(0.0), x));
@@ -16,9 +17,11 @@ fn lambda(a: Arg<'_>) -> Scalar {
 }
 
 const SHRINK_GRAD: Grad = Grad::Rule {
-    save: &[Save::In(0, 1)],
+    save: &[Save::of(hardshrink::INPUT, &[hardshrink::INPUT])],
     fix: Fix::None,
-    f: |c, out| out.set(0, || c.g()?.shrink_backward(c.x(0)?, lambda(c.arg(0)))),
+    f: |c, out| {
+        out.set(hardshrink::INPUT, || c.g()?.shrink_backward(c.x(hardshrink::INPUT)?, lambda(c.arg(hardshrink::LAMBD))))
+    },
 };
 
 pub static HARDSHRINK: OpDef = OpDef {
@@ -30,7 +33,7 @@ Example::
     >>> oneflow.hardshrink(oneflow.tensor([-1., 0.2]))
     tensor([-1.,  0.])",
     infer: unary::floating,
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &HARD_EXPR, 1)),
+    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &HARD_EXPR, &[hardshrink::LAMBD.any()])),
     grad: SHRINK_GRAD,
     faces: Faces::FN_METHOD_OUT,
     ..unary::FLOAT
@@ -45,13 +48,13 @@ Example::
     >>> oneflow.nn.functional.softshrink(oneflow.tensor([-1., 0.2]))
     tensor([-0.5000,  0.0000])",
     infer: |c, outs| {
-        let l = lambda(c.arg(0)).to_f64();
+        let l = lambda(c.arg(softshrink::LAMBD)).to_f64();
         if l < 0.0 || l.is_nan() {
             return Err(Error::runtime(format!("lambda must be greater or equal to 0, but found to be {l}.")));
         }
         unary::floating(c, outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &SOFT_EXPR, 1)),
+    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &SOFT_EXPR, &[softshrink::LAMBD.any()])),
     grad: SHRINK_GRAD,
     faces: Faces::NN,
     ..unary::FLOAT
@@ -60,17 +63,26 @@ Example::
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("shrink_backward(Tensor grad_output, Tensor input, Scalar lambd) -> Tensor"),
     doc: "Gradient of hardshrink and softshrink.",
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &BACKWARD_EXPR, 1)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(c, o, p, &BACKWARD_EXPR, &[shrink_backward::LAMBD.any()])
+    }),
     compose: Some(|c, outs| {
-        outs.give(c.t(1)?.abs()?.gt(lambda(c.arg(0)))?.r#where(c.t(0)?, 0.0)?);
+        outs.give(
+            c.t(shrink_backward::INPUT)?
+                .abs()?
+                .gt(lambda(c.arg(shrink_backward::LAMBD)))?
+                .r#where(c.t(shrink_backward::GRAD_OUTPUT)?, 0.0)?,
+        );
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(shrink_backward::INPUT, &[shrink_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || c.g()?.shrink_backward(c.x(1)?, lambda(c.arg(0))))?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(shrink_backward::GRAD_OUTPUT, || {
+                c.g()?.shrink_backward(c.x(shrink_backward::INPUT)?, lambda(c.arg(shrink_backward::LAMBD)))
+            })?;
+            out.set(shrink_backward::INPUT, || c.g()?.zeros_like())
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.5)])],
@@ -88,11 +100,11 @@ Example::
     >>> oneflow.nn.functional.glu(oneflow.tensor([1., 0.]))
     tensor([0.5000])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(glu::INPUT)?;
         if x.ndim() == 0 {
             return Err(Error::runtime("glu does not support 0-dimensional tensors"));
         }
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let d = wrap_dim(c.int(glu::DIM)?, x.ndim())?;
         if x.sizes()[d] % 2 != 0 {
             return Err(Error::runtime(format!(
                 "Halving dimension must be even, but dimension {d} is size {}",
@@ -105,7 +117,7 @@ Example::
     },
     compose: Some(|c, outs| {
         (c.op.infer)(c, &mut Outs::new())?;
-        let (x, dim) = (c.t(0)?, c.int(0)?);
+        let (x, dim) = (c.t(glu::INPUT)?, c.int(glu::DIM)?);
         let half = x.sizes()[wrap_dim(dim, x.ndim())?] / 2;
         outs.give(x.narrow(dim, 0, half)?.mul(&x.narrow(dim, half, half)?.sigmoid()?)?);
         Ok(())

@@ -1,6 +1,7 @@
 //! Sign.
 
 use super::unary;
+use crate::named::sign as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(num "sign", |x| {
@@ -18,7 +19,7 @@ Example::
     >>> oneflow.sign(oneflow.tensor([-3., 0., 2.]))
     tensor([-1.,  0.,  1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.zeros_like()) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(at::INPUT, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     sparse: Sparse::Values,
     ..unary::SAME

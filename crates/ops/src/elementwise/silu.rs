@@ -1,6 +1,7 @@
 //! Sigmoid linear unit.
 
 use super::unary;
+use crate::named::{silu, silu_backward};
 use crate::prelude::*;
 use oneflow_kernels_prim::activations;
 
@@ -18,9 +19,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(silu::INPUT, &[silu::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.silu_backward(c.x(0)?)),
+        f: |c, out| out.set(silu::INPUT, || c.g()?.silu_backward(c.x(silu::INPUT)?)),
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -35,17 +36,17 @@ pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("silu_backward(Tensor grad_output, Tensor input) -> Tensor"),
     doc: "Gradient of silu.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_broadcast(c, c.t(1)?.dtype(), outs),
+    infer: |c, outs| super::push_broadcast(c, c.t(silu_backward::INPUT)?.dtype(), outs),
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
+        let (g, x) = (c.t(silu_backward::GRAD_OUTPUT)?, c.t(silu_backward::INPUT)?);
         let s = x.sigmoid()?;
         let slope = s.mul(&x.mul(&s.neg()?.add(1.0)?)?.add(1.0)?)?;
         outs.give(g.mul(&slope)?);
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b01] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[silu_backward::GRAD_OUTPUT])] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4])])],
     ..unary::FLOAT
 };

@@ -1,6 +1,9 @@
 //! Small functions of one tensor: degrees, fractions, signs, infinities, and the parts of a float.
 
 use super::unary;
+use crate::named::{
+    deg2rad, frac, frexp, frexp_exponent, frexp_mantissa, isreal, nan_to_num, positive, rad2deg, signbit,
+};
 use crate::prelude::*;
 use oneflow_kernels_prim::special;
 
@@ -34,7 +37,7 @@ static EXPONENT_EXPR: Expr = expr!(float "frexp_exponent", |x| special::frexp_ex
 
 const REAL: OpDef = OpDef {
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(deg2rad::INPUT)?;
         if x.dtype().is_complex() {
             return Err(unary::not_implemented(c, x.dtype()));
         }
@@ -52,8 +55,12 @@ Example::
     >>> oneflow.deg2rad(oneflow.tensor([180.]))
     tensor([3.1416])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &DEG2RAD_EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(std::f64::consts::PI / 180.0)) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(deg2rad::INPUT, || c.g()?.mul(std::f64::consts::PI / 180.0)),
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[deg2rad::INPUT])] }),
     ..REAL
 };
 
@@ -66,8 +73,12 @@ Example::
     >>> oneflow.rad2deg(oneflow.tensor([0.]))
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &RAD2DEG_EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.mul(180.0 / std::f64::consts::PI)) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b1] }),
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(rad2deg::INPUT, || c.g()?.mul(180.0 / std::f64::consts::PI)),
+    },
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[rad2deg::INPUT])] }),
     ..REAL
 };
 
@@ -81,14 +92,14 @@ Example::
     tensor([ 0.5000, -0.2500])",
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FRAC_EXPR)),
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(frac::INPUT, || Ok(c.g()?.clone())) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..unary::FLOAT
 };
 
 const PREDICATE: OpDef = OpDef {
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(signbit::INPUT)?;
         if x.dtype().is_complex() {
             return Err(Error::runtime(format!("{} is not implemented for complex tensors.", c.name())));
         }
@@ -107,7 +118,7 @@ Example::
     >>> oneflow.signbit(oneflow.tensor([-0., 1.]))
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| {
-        unary::by_input(c, p, if c.t(0)?.dtype().is_float() { &SIGNBIT_EXPR } else { &NEGATIVE_EXPR })
+        unary::by_input(c, p, if c.t(signbit::INPUT)?.dtype().is_float() { &SIGNBIT_EXPR } else { &NEGATIVE_EXPR })
     }),
     limited: Limited::UNSIGNED,
     ..PREDICATE
@@ -147,7 +158,7 @@ Example::
 
     >>> oneflow.isreal(oneflow.tensor([1j, 1 + 0j]))
     tensor([False,  True])",
-    infer: |c, outs| super::push_like(c.t(0)?, DType::Bool, c.t(0)?.device(), None, outs),
+    infer: |c, outs| super::push_like(c.t(isreal::INPUT)?, DType::Bool, c.t(isreal::INPUT)?.device(), None, outs),
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &ISREAL_EXPR)),
     limited: Limited::ALL,
     ..unary::BOOL
@@ -174,23 +185,23 @@ Example::
     infer: unary::like,
     kernel: Kernel::Elementwise(|c, o, p| {
         static SAME: Expr = expr!(num "nan_to_num_integers", |x| x);
-        let d = o[0].dtype();
+        let d = o[nan_to_num::RESULT].dtype();
         if !d.is_differentiable() {
             return unary::by_output(o, p, &SAME);
         }
         let expr = unary::by_output(o, p, &NAN_TO_NUM_EXPR)?;
-        let limits = [0.0, greatest(d), -greatest(d)];
-        for (i, limit) in limits.into_iter().enumerate() {
-            super::push_scalar(p, d.compute(), Scalar::Float(c.arg(i).scalar().map_or(limit, Scalar::to_f64)));
+        let limits = [(nan_to_num::NAN, 0.0), (nan_to_num::POSINF, greatest(d)), (nan_to_num::NEGINF, -greatest(d))];
+        for (at, limit) in limits {
+            super::push_scalar(p, d.compute(), Scalar::Float(c.arg(at).scalar().map_or(limit, Scalar::to_f64)));
         }
         Ok(expr)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(nan_to_num::INPUT, &[nan_to_num::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
+            out.set(nan_to_num::INPUT, || {
+                let x = c.x(nan_to_num::INPUT)?;
                 if !x.dtype().is_complex() {
                     return x.isfinite()?.r#where(c.g()?, 0.0);
                 }
@@ -214,14 +225,14 @@ Example::
     tensor([1.])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(positive::INPUT)?;
         if x.dtype() == DType::Bool {
             return Err(Error::not_implemented("The `+` operator, on a bool tensor is not supported."));
         }
-        outs.view(0, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
+        outs.view(positive::INPUT, x, Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.offset())
     },
     kernel: Kernel::View,
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(positive::INPUT, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(super::complex::same_dims)),
     samples: unary::samples,
     ..OpDef::BASE
@@ -237,7 +248,7 @@ Example::
     tensor([4], dtype=oneflow.int32)",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(frexp::INPUT)?;
         if !x.dtype().is_float() {
             return Err(Error::runtime("torch.frexp() only supports floating-point dtypes".replace("torch.", "")));
         }
@@ -246,13 +257,13 @@ Example::
     },
     compose: Some(|c, outs| {
         (c.op.infer)(c, &mut Outs::new())?;
-        let x = c.t(0)?;
+        let x = c.t(frexp::INPUT)?;
         outs.give(x.frexp_mantissa()?);
         outs.give(x.frexp_exponent()?);
         Ok(())
     }),
     grad: Grad::Compose,
-    differentiable: 0b01,
+    differentiable: OutMask::of(&[frexp::MANTISSA]),
     sbp: SbpRule::of(Rows::Compose),
     samples: unary::samples,
     ..OpDef::BASE
@@ -265,11 +276,11 @@ pub static FREXP_MANTISSA: OpDef = OpDef {
     infer: unary::like,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MANTISSA_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(frexp_mantissa::INPUT, &[frexp_mantissa::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let e = c.x(0)?.frexp_exponent()?.neg()?;
+            out.set(frexp_mantissa::INPUT, || {
+                let e = c.x(frexp_mantissa::INPUT)?.frexp_exponent()?.neg()?;
                 c.g()?.mul(&f::pow_scalar(Scalar::Float(2.0), &e)?)
             })
         },
@@ -281,7 +292,9 @@ pub static FREXP_EXPONENT: OpDef = OpDef {
     sig: Sig::parse("frexp_exponent(Tensor input) -> Tensor"),
     doc: "The exponent of frexp.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| super::push_like(c.t(0)?, DType::I32, c.t(0)?.device(), None, outs),
+    infer: |c, outs| {
+        super::push_like(c.t(frexp_exponent::INPUT)?, DType::I32, c.t(frexp_exponent::INPUT)?.device(), None, outs)
+    },
     kernel: Kernel::Elementwise(|c, _, p| unary::by_input(c, p, &EXPONENT_EXPR)),
     ..unary::FLOAT
 };

@@ -1,6 +1,7 @@
 //! Sine.
 
 use super::{dual, unary};
+use crate::named::sin as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(float "sin", |x| x.sin()).complex(complex!(|x| x.sin()));
@@ -15,9 +16,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.cos()?)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&dual(&c.x(at::INPUT)?.cos()?)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT

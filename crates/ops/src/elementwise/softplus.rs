@@ -1,6 +1,7 @@
 //! Smooth rectifiers: softplus, mish and the logarithm of the sigmoid.
 
 use super::unary;
+use crate::named::{log_sigmoid, mish, mish_backward, softplus, softplus_backward};
 use crate::prelude::*;
 
 // p: beta, threshold, above which it is the identity.
@@ -26,7 +27,10 @@ static LOG_SIGMOID_EXPR: Expr = expr!(float "log_sigmoid", |x| {
 });
 
 fn beta_threshold(c: &Call<'_>) -> (f64, f64) {
-    (c.arg(0).scalar().map_or(1.0, Scalar::to_f64), c.arg(1).scalar().map_or(20.0, Scalar::to_f64))
+    (
+        c.arg(softplus_backward::BETA).scalar().map_or(1.0, Scalar::to_f64),
+        c.arg(softplus_backward::THRESHOLD).scalar().map_or(20.0, Scalar::to_f64),
+    )
 }
 
 pub static OP: OpDef = OpDef {
@@ -38,14 +42,16 @@ Example::
     >>> oneflow.nn.functional.softplus(oneflow.tensor([0., 30.]))
     tensor([ 0.6931, 30.0000])",
     infer: unary::floating,
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &EXPR, 2)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(c, o, p, &EXPR, &[softplus::BETA.any(), softplus::THRESHOLD.any()])
+    }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(softplus::INPUT, &[softplus::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let beta = c.arg(0).scalar().unwrap_or(Scalar::Int(1));
-            let threshold = c.arg(1).scalar().unwrap_or(Scalar::Int(20));
-            out.set(0, || c.g()?.softplus_backward(c.x(0)?, beta, threshold))
+            let beta = c.arg(softplus::BETA).scalar().unwrap_or(Scalar::Int(1));
+            let threshold = c.arg(softplus::THRESHOLD).scalar().unwrap_or(Scalar::Int(20));
+            out.set(softplus::INPUT, || c.g()?.softplus_backward(c.x(softplus::INPUT)?, beta, threshold))
         },
     },
     faces: Faces::NN,
@@ -55,10 +61,18 @@ Example::
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("softplus_backward(Tensor grad_output, Tensor input, Scalar beta, Scalar threshold) -> Tensor"),
     doc: "Gradient of softplus.",
-    kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &BACKWARD_EXPR, 2)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        unary::with_scalars(
+            c,
+            o,
+            p,
+            &BACKWARD_EXPR,
+            &[softplus_backward::BETA.any(), softplus_backward::THRESHOLD.any()],
+        )
+    }),
     compose: Some(|c, outs| {
-        let (g, (beta, threshold)) = (c.t(0)?, beta_threshold(c));
-        let z = c.t(1)?.mul(beta)?;
+        let (g, (beta, threshold)) = (c.t(softplus_backward::GRAD_OUTPUT)?, beta_threshold(c));
+        let z = c.t(softplus_backward::INPUT)?.mul(beta)?;
         outs.give(z.gt(threshold)?.r#where(g, &g.mul(&z.sigmoid()?)?)?);
         Ok(())
     }),
@@ -82,9 +96,9 @@ Example::
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MISH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(mish::INPUT, &[mish::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mish_backward(c.x(0)?)),
+        f: |c, out| out.set(mish::INPUT, || c.g()?.mish_backward(c.x(mish::INPUT)?)),
     },
     faces: Faces::NN.or(Faces::INPLACE),
     ..unary::FLOAT
@@ -95,7 +109,7 @@ pub static MISH_BACKWARD: OpDef = OpDef {
     doc: "Gradient of mish.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MISH_BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
+        let (g, x) = (c.t(mish_backward::GRAD_OUTPUT)?, c.t(mish_backward::INPUT)?);
         let t = x.softplus(1.0, 20.0)?.tanh()?;
         let slope = x.mul(&x.sigmoid()?)?.mul(&t.mul(&t)?.neg()?.add(1.0)?)?.add(&t)?;
         outs.give(g.mul(&slope)?);
@@ -115,9 +129,9 @@ Example::
     infer: unary::floating,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG_SIGMOID_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(log_sigmoid::INPUT, &[log_sigmoid::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.neg()?.sigmoid()?)),
+        f: |c, out| out.set(log_sigmoid::INPUT, || c.g()?.mul(&c.x(log_sigmoid::INPUT)?.neg()?.sigmoid()?)),
     },
     faces: Faces::NN,
     ..unary::FLOAT

@@ -1,6 +1,10 @@
 //! Special functions of one tensor. Their formulas stand in the lanes' vocabulary; derivatives are ops of the table.
 
 use super::{dual, unary};
+use crate::named::{
+    digamma, erfc, erfinv, exp2, i0, lgamma, log10, logit, logit_backward, mvlgamma, polygamma, sinc, special_entr,
+    special_erfcx, special_i0e, special_i1, special_i1e, special_log_ndtr, special_ndtr, special_ndtri,
+};
 use crate::prelude::*;
 use oneflow_kernels_prim::special as s;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10, PI};
@@ -70,9 +74,9 @@ Example::
     tensor([8.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXP2_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(exp2::RESULT, &[exp2::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.y(0)?)?.mul(LN_2)?)),
+        f: |c, out| out.set(exp2::INPUT, || c.g()?.mul(&dual(c.y(exp2::RESULT)?)?.mul(LN_2)?)),
     },
     ..unary::FLOAT
 };
@@ -87,9 +91,9 @@ Example::
     tensor([2.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG10_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(log10::INPUT, &[log10::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(c.x(0)?)?.mul(LN_10)?)),
+        f: |c, out| out.set(log10::INPUT, || c.g()?.div(&dual(c.x(log10::INPUT)?)?.mul(LN_10)?)),
     },
     samples: unary::samples_positive,
     ..unary::FLOAT
@@ -105,9 +109,9 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFC_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(erfc::INPUT, &[erfc::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || bell(c.g()?, &c.x(0)?.square()?.neg()?, -FRAC_2_SQRT_PI)),
+        f: |c, out| out.set(erfc::INPUT, || bell(c.g()?, &c.x(erfc::INPUT)?.square()?.neg()?, -FRAC_2_SQRT_PI)),
     },
     ..REAL
 };
@@ -122,9 +126,9 @@ Example::
     tensor([0.4769])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFINV_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(erfinv::RESULT, &[erfinv::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || bell(c.g()?, &c.y(0)?.square()?, 1.0 / FRAC_2_SQRT_PI)),
+        f: |c, out| out.set(erfinv::INPUT, || bell(c.g()?, &c.y(erfinv::RESULT)?.square()?, 1.0 / FRAC_2_SQRT_PI)),
     },
     samples: within_one,
     ..REAL
@@ -140,9 +144,16 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ERFCX_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[
+            Save::of(special_erfcx::INPUT, &[special_erfcx::INPUT]),
+            Save::out(special_erfcx::RESULT, &[special_erfcx::INPUT]),
+        ],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.mul(c.y(0)?)?.mul(2.0)?.sub(FRAC_2_SQRT_PI)?)),
+        f: |c, out| {
+            out.set(special_erfcx::INPUT, || {
+                c.g()?.mul(&c.x(special_erfcx::INPUT)?.mul(c.y(special_erfcx::RESULT)?)?.mul(2.0)?.sub(FRAC_2_SQRT_PI)?)
+            })
+        },
     },
     ..SPECIAL
 };
@@ -157,9 +168,9 @@ Example::
     tensor([0.6931])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LGAMMA_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(lgamma::INPUT, &[lgamma::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.digamma()?)),
+        f: |c, out| out.set(lgamma::INPUT, || c.g()?.mul(&c.x(lgamma::INPUT)?.digamma()?)),
     },
     samples: unary::samples_positive,
     ..REAL
@@ -175,16 +186,16 @@ Example::
     tensor([-0.5772])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &DIGAMMA_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(digamma::INPUT, &[digamma::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&f::polygamma(1, c.x(0)?)?)),
+        f: |c, out| out.set(digamma::INPUT, || c.g()?.mul(&f::polygamma(1, c.x(digamma::INPUT)?)?)),
     },
     samples: unary::samples_positive,
     ..REAL
 };
 
 fn order(c: &Call<'_>) -> Result<i64> {
-    let n = c.int(0)?;
+    let n = c.int(polygamma::N)?;
     if n < 0 {
         return Err(Error::runtime("polygamma(n, x) does not support negative n."));
     }
@@ -218,9 +229,16 @@ Example::
         Ok(expr)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(polygamma::INPUT, &[polygamma::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&f::polygamma(c.arg(0).int().unwrap_or(0).saturating_add(1), c.x(0)?)?)),
+        f: |c, out| {
+            out.set(polygamma::INPUT, || {
+                c.g()?.mul(&f::polygamma(
+                    c.arg(polygamma::N).int().unwrap_or(0).saturating_add(1),
+                    c.x(polygamma::INPUT)?,
+                )?)
+            })
+        },
     },
     samples: || {
         let t = |n| Sample::new(vec![SampleArg::Int(n), SampleArg::range(&[3, 4], 0.3, 3.0)]);
@@ -230,10 +248,10 @@ Example::
 };
 
 fn mvlgamma_takes(c: &Call<'_>) -> Result<()> {
-    if c.int(0)? < 1 {
+    if c.int(mvlgamma::P)? < 1 {
         return Err(Error::runtime("p has to be greater than or equal to 1"));
     }
-    if c.t(0)?.dtype() == DType::Bool {
+    if c.t(mvlgamma::INPUT)?.dtype() == DType::Bool {
         return Err(Error::runtime("The input tensor may not be a boolean tensor."));
     }
     Ok(())
@@ -253,7 +271,7 @@ Example::
     },
     compose: Some(|c, outs| {
         mvlgamma_takes(c)?;
-        let (x, p) = (c.t(0)?, c.int(0)?);
+        let (x, p) = (c.t(mvlgamma::INPUT)?, c.int(mvlgamma::P)?);
         let d = promote::to_float(x.dtype());
         let x = if d == x.dtype() { x.clone() } else { x.to_copy_with(Some(d), None)? };
         // A constant in p, and lgamma at x, x - 1/2, ... The steps lie where x does, on every rank.
@@ -280,9 +298,9 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I0_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(i0::INPUT, &[i0::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.special_i1()?)),
+        f: |c, out| out.set(i0::INPUT, || c.g()?.mul(&c.x(i0::INPUT)?.special_i1()?)),
     },
     ..REAL
 };
@@ -297,11 +315,16 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I0E_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[
+            Save::of(special_i0e::INPUT, &[special_i0e::INPUT]),
+            Save::out(special_i0e::RESULT, &[special_i0e::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let x = c.x(0)?;
-            out.set(0, || c.g()?.mul(&x.special_i1e()?.sub(&x.sgn()?.mul(c.y(0)?)?)?))
+            let x = c.x(special_i0e::INPUT)?;
+            out.set(special_i0e::INPUT, || {
+                c.g()?.mul(&x.special_i1e()?.sub(&x.sgn()?.mul(c.y(special_i0e::RESULT)?)?)?)
+            })
         },
     },
     ..SPECIAL
@@ -317,13 +340,13 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I1_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(special_i1::INPUT, &[special_i1::INPUT]), Save::out(special_i1::RESULT, &[special_i1::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let x = c.x(0)?;
+            let x = c.x(special_i1::INPUT)?;
             // I1(x) / x is one half at zero.
-            out.set(0, || {
-                let ratio = x.eq(0.0)?.r#where(0.5, &c.y(0)?.div(x)?)?;
+            out.set(special_i1::INPUT, || {
+                let ratio = x.eq(0.0)?.r#where(0.5, &c.y(special_i1::RESULT)?.div(x)?)?;
                 c.g()?.mul(&x.i0()?.sub(&ratio)?)
             })
         },
@@ -341,11 +364,14 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &I1E_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[
+            Save::of(special_i1e::INPUT, &[special_i1e::INPUT]),
+            Save::out(special_i1e::RESULT, &[special_i1e::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (x, y) = (c.x(0)?, c.y(0)?);
-            out.set(0, || {
+            let (x, y) = (c.x(special_i1e::INPUT)?, c.y(special_i1e::RESULT)?);
+            out.set(special_i1e::INPUT, || {
                 let slope = x.special_i0e()?.sub(&y.mul(&x.sgn()?.add(&x.reciprocal()?)?)?)?;
                 c.g()?.mul(&x.eq(0.0)?.r#where(0.5, &slope)?)
             })
@@ -364,9 +390,13 @@ Example::
     tensor([0.5000])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NDTR_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(special_ndtr::INPUT, &[special_ndtr::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || bell(c.g()?, &c.x(0)?.square()?.mul(-0.5)?, 1.0 / (2.0 * PI).sqrt())),
+        f: |c, out| {
+            out.set(special_ndtr::INPUT, || {
+                bell(c.g()?, &c.x(special_ndtr::INPUT)?.square()?.mul(-0.5)?, 1.0 / (2.0 * PI).sqrt())
+            })
+        },
     },
     ..SPECIAL
 };
@@ -381,9 +411,13 @@ Example::
     tensor([1.9600])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &NDTRI_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(special_ndtri::RESULT, &[special_ndtri::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || bell(c.g()?, &c.y(0)?.square()?.mul(0.5)?, (2.0 * PI).sqrt())),
+        f: |c, out| {
+            out.set(special_ndtri::INPUT, || {
+                bell(c.g()?, &c.y(special_ndtri::RESULT)?.square()?.mul(0.5)?, (2.0 * PI).sqrt())
+            })
+        },
     },
     samples: unit,
     ..SPECIAL
@@ -399,12 +433,12 @@ Example::
     tensor([-0.6931])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG_NDTR_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(special_log_ndtr::INPUT, &[special_log_ndtr::INPUT])],
         fix: Fix::None,
         f: |c, out| {
             // The density over the distribution is sqrt(2 / pi) / erfcx(-x / sqrt(2)).
-            let scaled = || c.x(0)?.mul(-std::f64::consts::FRAC_1_SQRT_2)?.special_erfcx();
-            out.set(0, || c.g()?.div(&scaled()?)?.mul((2.0 / PI).sqrt()))
+            let scaled = || c.x(special_log_ndtr::INPUT)?.mul(-std::f64::consts::FRAC_1_SQRT_2)?.special_erfcx();
+            out.set(special_log_ndtr::INPUT, || c.g()?.div(&scaled()?)?.mul((2.0 / PI).sqrt()))
         },
     },
     ..SPECIAL
@@ -420,9 +454,9 @@ Example::
     tensor([-0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ENTR_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(special_entr::INPUT, &[special_entr::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&c.x(0)?.log()?.neg()?.sub(1.0)?)),
+        f: |c, out| out.set(special_entr::INPUT, || c.g()?.mul(&c.x(special_entr::INPUT)?.log()?.neg()?.sub(1.0)?)),
     },
     samples: unary::samples_positive,
     ..SPECIAL
@@ -438,11 +472,11 @@ Example::
     tensor([0.6366])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SINC_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(sinc::INPUT, &[sinc::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
+            out.set(sinc::INPUT, || {
+                let x = c.x(sinc::INPUT)?;
                 let t = x.mul(PI)?;
                 let slope = t.cos()?.mul(&t)?.sub(&t.sin()?)?.div(&t.mul(x)?)?;
                 x.eq(0.0)?.r#where(0.0, &c.g()?.mul(&dual(&slope)?)?)
@@ -460,16 +494,16 @@ Example::
 
     >>> oneflow.logit(oneflow.tensor([0.5]))
     tensor([0.])",
-    kernel: Kernel::Elementwise(|c, o, p| match c.arg(0).scalar() {
-        Some(_) => unary::with_scalars(c, o, p, &LOGIT_EPS, 1),
+    kernel: Kernel::Elementwise(|c, o, p| match c.arg(logit::EPS).scalar() {
+        Some(_) => unary::with_scalars(c, o, p, &LOGIT_EPS, &[logit::EPS.any()]),
         None => unary::by_output(o, p, &LOGIT_EXPR),
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(logit::INPUT, &[logit::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let eps = c.arg(0).scalar().map(Scalar::to_f64);
-            out.set(0, || c.g()?.logit_backward(c.x(0)?, eps))
+            let eps = c.arg(logit::EPS).scalar().map(Scalar::to_f64);
+            out.set(logit::INPUT, || c.g()?.logit_backward(c.x(logit::INPUT)?, eps))
         },
     },
     samples: || {
@@ -490,16 +524,16 @@ pub static LOGIT_BACKWARD: OpDef = OpDef {
     sig: Sig::parse("logit_backward(Tensor grad_output, Tensor input, float? eps=None) -> Tensor"),
     doc: "Gradient of logit.",
     kernel: Kernel::Elementwise(|c, o, p| {
-        let eps = c.arg(0).scalar().map(Scalar::to_f64);
+        let eps = c.arg(logit_backward::EPS).scalar().map(Scalar::to_f64);
         let expr = unary::by_output(o, p, &LOGIT_BACKWARD_EXPR)?;
         p.push(eps.unwrap_or(0.0).into());
         p.push(if eps.is_some() { 0.0 } else { f64::NAN }.into());
         Ok(expr)
     }),
     compose: Some(|c, outs| {
-        let (g, x) = (c.t(0)?, c.t(1)?);
+        let (g, x) = (c.t(logit_backward::GRAD_OUTPUT)?, c.t(logit_backward::INPUT)?);
         let slope = g.div(&x.mul(&x.neg()?.add(1.0)?)?)?;
-        let (eps, outside) = c.arg(0).scalar().map_or((0.0, f64::NAN), |s| (s.to_f64(), 0.0));
+        let (eps, outside) = c.arg(logit_backward::EPS).scalar().map_or((0.0, f64::NAN), |s| (s.to_f64(), 0.0));
         outs.give(x.lt(eps)?.logical_or(&x.gt(1.0 - eps)?)?.r#where(outside, &slope)?);
         Ok(())
     }),

@@ -1,6 +1,7 @@
 //! Square root.
 
 use super::{dual, unary};
+use crate::named::sqrt as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(half "sqrt", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
@@ -15,9 +16,9 @@ Example::
     tensor([2.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(c.y(0)?)?.mul(2.0)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.div(&dual(c.y(at::RESULT)?)?.mul(2.0)?)),
     },
     samples: unary::samples_positive,
     sparse: Sparse::Values,

@@ -1,6 +1,7 @@
 //! Square.
 
 use super::{dual, unary};
+use crate::named::square as at;
 use crate::prelude::*;
 
 static EXPR: Expr = expr!(num "square", |x| x * x).complex(complex!(|x| x * x));
@@ -13,15 +14,15 @@ Example::
 
     >>> oneflow.square(oneflow.tensor([3.]))
     tensor([9.])",
-    infer: |c, outs| match c.t(0)?.dtype() {
+    infer: |c, outs| match c.t(at::INPUT)?.dtype() {
         DType::Bool => super::push_broadcast(c, DType::I64, outs),
         d => super::push_broadcast(c, d, outs),
     },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(c.x(0)?)?.mul(2.0)?)),
+        f: |c, out| out.set(at::INPUT, || c.g()?.mul(&dual(c.x(at::INPUT)?)?.mul(2.0)?)),
     },
     sparse: Sparse::Values,
     ..unary::SAME

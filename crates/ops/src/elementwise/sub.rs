@@ -1,6 +1,7 @@
 //! Subtraction.
 
 use super::binary;
+use crate::named::sub as at;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "sub", |x, y| x - y).complex(complex!(|x, y| x - y));
@@ -37,13 +38,13 @@ Example::
         binary::infer_alpha(c, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
-        let alpha = c.arg(1).scalar().unwrap_or(Scalar::Int(1));
+        let compute = outs[at::RESULT].dtype().compute();
+        let alpha = c.arg(at::ALPHA).scalar().unwrap_or(Scalar::Int(1));
         if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
         p.push(compute.into());
-        match super::scalar_arg(c, 0) {
+        match super::scalar_arg(c, at::OTHER_SCALAR) {
             None => {
                 super::push_scalar(p, compute, alpha);
                 Ok(&TENSOR_ALPHA)
@@ -58,11 +59,11 @@ Example::
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(1, || super::add::scaled(c.g()?, c.arg(1).scalar())?.mul(-1.0))
+            out.set(at::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(at::OTHER, || super::add::scaled(c.g()?, c.arg(at::ALPHA).scalar())?.mul(-1.0))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b11] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT, at::OTHER])] }),
     traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
     limited: Limited::COMPLEX,
     sparse: Sparse::Add(-1),

@@ -1,6 +1,7 @@
 //! Trigonometric and hyperbolic functions beside sine, cosine and tanh, and their inverses.
 
 use super::{dual, unary};
+use crate::named::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh, tan};
 use crate::prelude::*;
 
 static TAN_EXPR: Expr = expr!(float "tan", |x| x.tan()).complex(complex!(|x| x.tan()));
@@ -35,9 +36,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &TAN_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(tan::RESULT, &[tan::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.y(0)?.square()?.add(1.0)?)?)),
+        f: |c, out| out.set(tan::INPUT, || c.g()?.mul(&dual(&c.y(tan::RESULT)?.square()?.add(1.0)?)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT
@@ -53,9 +54,9 @@ Example::
     tensor([1.5708])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ASIN_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(asin::INPUT, &[asin::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&one_minus_square(c.x(0)?)?.rsqrt()?)?)),
+        f: |c, out| out.set(asin::INPUT, || c.g()?.mul(&dual(&one_minus_square(c.x(asin::INPUT)?)?.rsqrt()?)?)),
     },
     samples: within_one,
     sparse: Sparse::Values,
@@ -72,9 +73,9 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ACOS_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(acos::INPUT, &[acos::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&one_minus_square(c.x(0)?)?.rsqrt()?)?)?.neg()),
+        f: |c, out| out.set(acos::INPUT, || c.g()?.mul(&dual(&one_minus_square(c.x(acos::INPUT)?)?.rsqrt()?)?)?.neg()),
     },
     samples: within_one,
     ..unary::FLOAT
@@ -90,9 +91,9 @@ Example::
     tensor([0.7854])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ATAN_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(atan::INPUT, &[atan::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(&c.x(0)?.square()?.add(1.0)?)?)),
+        f: |c, out| out.set(atan::INPUT, || c.g()?.div(&dual(&c.x(atan::INPUT)?.square()?.add(1.0)?)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT
@@ -108,9 +109,9 @@ Example::
     tensor([1.1752])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &SINH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(sinh::INPUT, &[sinh::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.cosh()?)?)),
+        f: |c, out| out.set(sinh::INPUT, || c.g()?.mul(&dual(&c.x(sinh::INPUT)?.cosh()?)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT
@@ -126,9 +127,9 @@ Example::
     tensor([1.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &COSH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(cosh::INPUT, &[cosh::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.sinh()?)?)),
+        f: |c, out| out.set(cosh::INPUT, || c.g()?.mul(&dual(&c.x(cosh::INPUT)?.sinh()?)?)),
     },
     ..unary::FLOAT
 };
@@ -143,9 +144,9 @@ Example::
     tensor([0.8814])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ASINH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(asinh::INPUT, &[asinh::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.mul(&dual(&c.x(0)?.square()?.add(1.0)?.rsqrt()?)?)),
+        f: |c, out| out.set(asinh::INPUT, || c.g()?.mul(&dual(&c.x(asinh::INPUT)?.square()?.add(1.0)?.rsqrt()?)?)),
     },
     sparse: Sparse::Values,
     ..unary::FLOAT
@@ -161,11 +162,11 @@ Example::
     tensor([0.])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ACOSH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(acosh::INPUT, &[acosh::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
+            out.set(acosh::INPUT, || {
+                let x = c.x(acosh::INPUT)?;
                 if !x.dtype().is_complex() {
                     return c.g()?.mul(&x.square()?.sub(1.0)?.rsqrt()?);
                 }
@@ -191,9 +192,9 @@ Example::
     tensor([0.5493])",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ATANH_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(atanh::INPUT, &[atanh::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || c.g()?.div(&dual(&one_minus_square(c.x(0)?)?)?)),
+        f: |c, out| out.set(atanh::INPUT, || c.g()?.div(&dual(&one_minus_square(c.x(atanh::INPUT)?)?)?)),
     },
     samples: within_one,
     sparse: Sparse::Values,
@@ -211,15 +212,18 @@ Example::
     infer: super::binary::infer_float,
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &ATAN2_EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b11)],
+        save: &[
+            Save::of(atan2::INPUT, &[atan2::INPUT, atan2::OTHER]),
+            Save::of(atan2::OTHER, &[atan2::INPUT, atan2::OTHER]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (y, x) = (c.x(0)?, c.x(1)?);
+            let (y, x) = (c.x(atan2::INPUT)?, c.x(atan2::OTHER)?);
             // The angle of the origin is a constant.
             let square = y.square()?.add(&x.square()?)?;
             let by = c.g()?.mul(&square.eq(0.0)?.r#where(0.0, &square.reciprocal()?)?)?;
-            out.set(0, || by.mul(x))?;
-            out.set(1, || by.mul(y)?.neg())
+            out.set(atan2::INPUT, || by.mul(x))?;
+            out.set(atan2::OTHER, || by.mul(y)?.neg())
         },
     },
     samples: super::two_tensors,

@@ -1,5 +1,6 @@
 //! Choice between two operands.
 
+use crate::named::{masked_fill, where_};
 use crate::prelude::*;
 
 static BOTH: Expr = expr!(num "where", |c, x, y| L::select(c.is_true(), x, y)).complex(complex!(|c, x, y| Cx::select(
@@ -28,8 +29,8 @@ pub(crate) fn check_mask(mask: &Tensor, text: &str) -> Result<()> {
 }
 
 fn dtype(c: &Call<'_>) -> Result<DType> {
-    let tensors = c.ins[1..].iter().flatten().copied();
-    match (c.arg(0).scalar(), c.arg(1).scalar()) {
+    let tensors = [c.opt(where_::INPUT), c.opt(where_::OTHER)].into_iter().flatten();
+    match (c.arg(where_::INPUT_SCALAR).scalar(), c.arg(where_::OTHER_SCALAR).scalar()) {
         (Some(a), Some(b)) => {
             let (a, b) = (a.natural_dtype(default_dtype()), b.natural_dtype(default_dtype()));
             oneflow_base::promote(a, b)
@@ -48,7 +49,7 @@ Example::
     tensor([1., 0.])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let condition = c.t(0)?;
+        let condition = c.t(where_::CONDITION)?;
         if condition.dtype() == DType::U8 && !oneflow_conventions() {
             warn(
                 "where received a uint8 condition tensor. This behavior is deprecated and will be removed. Use a boolean condition instead.",
@@ -59,12 +60,12 @@ Example::
         super::push_broadcast(c, dtype(c)?, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[where_::RESULT].dtype().compute();
         p.push(compute.into());
-        for s in [c.arg(0).scalar(), c.arg(1).scalar()].into_iter().flatten() {
+        for s in [c.arg(where_::INPUT_SCALAR).scalar(), c.arg(where_::OTHER_SCALAR).scalar()].into_iter().flatten() {
             super::push_scalar(p, compute, s);
         }
-        Ok(match (c.opt(1), c.opt(2)) {
+        Ok(match (c.opt(where_::INPUT), c.opt(where_::OTHER)) {
             (Some(_), Some(_)) => &BOTH,
             (Some(_), None) => &SCALAR_OTHER,
             (None, Some(_)) => &SCALAR_INPUT,
@@ -72,14 +73,14 @@ Example::
         })
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b110)],
+        save: &[Save::of(where_::CONDITION, &[where_::INPUT, where_::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(1, || c.x(0)?.r#where(c.g()?, 0.0))?;
-            out.set(2, || c.x(0)?.r#where(0.0, c.g()?))
+            out.set(where_::INPUT, || c.x(where_::CONDITION)?.r#where(c.g()?, 0.0))?;
+            out.set(where_::OTHER, || c.x(where_::CONDITION)?.r#where(0.0, c.g()?))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b110] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[where_::INPUT, where_::OTHER])] }),
     traits: Traits::ALIAS_OK,
     samples: || {
         let (m, x) = (|s: &[i64]| SampleArg::bool(s), |s: &[i64]| SampleArg::f32(s));
@@ -109,9 +110,9 @@ Example::
     tensor([5., 0.])",
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     infer: |c, outs| {
-        let (x, m) = (c.t(0)?, c.t(1)?);
+        let (x, m) = (c.t(masked_fill::INPUT)?, c.t(masked_fill::MASK)?);
         check_mask(m, "masked_fill_ only supports boolean masks, but got mask with dtype")?;
-        if let Some(v) = c.opt(2)
+        if let Some(v) = c.opt(masked_fill::VALUE)
             && v.ndim() > 0
         {
             return Err(Error::runtime(format!(
@@ -120,7 +121,7 @@ Example::
             )));
         }
         // A number is cast if the dtype can hold it; of a tensor that depends on data, unless it is complex.
-        match (c.arg(0).scalar(), c.opt(2)) {
+        match (c.arg(masked_fill::VALUE_SCALAR).scalar(), c.opt(masked_fill::VALUE)) {
             (Some(s), _) => scalar_range::check(c, x.dtype(), s)?,
             (None, Some(v)) if v.dtype().is_complex() && !x.dtype().is_complex() => {
                 return Err(Error::runtime(format!(
@@ -134,25 +135,25 @@ Example::
         outs.push(x.dtype(), x.device(), &sizes)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
-        let compute = outs[0].dtype().compute();
+        let compute = outs[masked_fill::RESULT].dtype().compute();
         p.push(compute.into());
-        match c.arg(0).scalar() {
+        match c.arg(masked_fill::VALUE_SCALAR).scalar() {
             Some(s) => {
-                super::push_scalar(p, compute, scalar_range::written(outs[0].dtype(), s));
+                super::push_scalar(p, compute, scalar_range::written(outs[masked_fill::RESULT].dtype(), s));
                 Ok(&FILL_SCALAR)
             }
             None => Ok(&FILL),
         }
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b101)],
+        save: &[Save::of(masked_fill::MASK, &[masked_fill::INPUT, masked_fill::VALUE])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || c.g()?.masked_fill(c.x(1)?, 0.0))?;
-            out.set(2, || c.x(1)?.r#where(c.g()?, 0.0))
+            out.set(masked_fill::INPUT, || c.g()?.masked_fill(c.x(masked_fill::MASK)?, 0.0))?;
+            out.set(masked_fill::VALUE, || c.x(masked_fill::MASK)?.r#where(c.g()?, 0.0))
         },
     },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b101] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[masked_fill::INPUT, masked_fill::VALUE])] }),
     traits: Traits::ALIAS_OK,
     samples: || {
         let t = |s: &[i64], m: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::bool(m), SampleArg::Float(1.5)]);

@@ -4,12 +4,13 @@
 
 use super::*;
 use crate::linalg::{complex_dtype, real_dtype};
+use crate::named::{fft_c2c, fft_c2r, fft_r2c};
 
 /// The dimensions, wrapped, without repetition.
-fn dims(c: &Call<'_>, arg: usize) -> Result<SmallVec<[usize; 4]>> {
-    let x = c.t(0)?;
+fn dims(c: &Call<'_>) -> Result<SmallVec<[usize; 4]>> {
+    let x = c.t(fft_c2c::INPUT)?;
     let mut out: SmallVec<[usize; 4]> = SmallVec::new();
-    for &d in c.ints(arg)? {
+    for &d in c.ints(fft_c2c::DIM)? {
         let d = wrap_dim(d, x.ndim())?;
         if out.contains(&d) {
             return Err(Error::runtime("FFT dims must be unique"));
@@ -31,7 +32,7 @@ fn points(n: i64) -> Result<i64> {
 }
 
 fn dtype_of(c: &Call<'_>, complex: bool) -> Result<DType> {
-    let d = c.t(0)?.dtype();
+    let d = c.t(fft_c2c::INPUT)?.dtype();
     if !matches!(d, DType::F32 | DType::F64 | DType::C64 | DType::C128) || d.is_complex() != complex {
         return Err(Error::runtime(format!("Unsupported dtype {} in {}()", d.scalar_type_name(), c.name())));
     }
@@ -71,7 +72,7 @@ fn lower(l: &mut Lowered, dims: &[usize], n: i64, normalization: i64, inverse: b
         2 => 1.0 / n as f64,
         _ => 1.0,
     };
-    l.input(0).output(0).param(inverse).param(scale).param(dims.len() as u64);
+    l.input(fft_c2c::INPUT).output(fft_c2c::RESULT).param(inverse).param(scale).param(dims.len() as u64);
     dims.iter().for_each(|&d| {
         l.param(d as u64);
     });
@@ -83,7 +84,7 @@ fn n_points(sizes: &[i64], dims: &[usize]) -> i64 {
 
 /// Axes that are not transformed may be split.
 fn not_axes(c: &Call<'_>) -> u32 {
-    dims(c, 0).map_or(u32::MAX, |dims| dims.iter().fold(0, |mask, d| mask | 1 << d))
+    dims(c).map_or(u32::MAX, |dims| dims.iter().fold(0, |mask, d| mask | 1 << d))
 }
 
 const TRANSFORM: OpDef = OpDef {
@@ -92,7 +93,7 @@ const TRANSFORM: OpDef = OpDef {
     amp: Amp::Float32,
     cost: |c, outs| {
         let mut cost = Cost::bytes_only(c, outs);
-        let n = c.opt(0).map_or(1.0, |x| x.numel() as f64).max(2.0);
+        let n = c.opt(fft_c2c::INPUT).map_or(1.0, |x| x.numel() as f64).max(2.0);
         cost.flops = 5.0 * n * n.log2();
         cost
     },
@@ -103,15 +104,15 @@ pub static C2C: OpDef = OpDef {
     sig: Sig::parse("fft_c2c(Tensor input, int[] dim, int normalization, bool forward) -> Tensor"),
     doc: "The transform of a complex tensor over dimensions.",
     infer: |c, outs| {
-        let (x, dtype, dims) = (c.t(0)?, dtype_of(c, true)?, dims(c, 0)?);
+        let (x, dtype, dims) = (c.t(fft_c2c::INPUT)?, dtype_of(c, true)?, dims(c)?);
         dims.iter().try_for_each(|&d| points(x.sizes()[d]).map(|_| ()))?;
         push(outs, x, dtype, Dims::from_slice(x.sizes()), &sorted(x, &dims, 0))
     },
     kernel: Kernel::Prim {
         prim: &FFT,
         lower: |c, _, l| {
-            let (x, dims) = (c.t(0)?, dims(c, 0)?);
-            lower(l, &dims, n_points(x.sizes(), &dims), c.int(1)?, !c.bool(2));
+            let (x, dims) = (c.t(fft_c2c::INPUT)?, dims(c)?);
+            lower(l, &dims, n_points(x.sizes(), &dims), c.int(fft_c2c::NORMALIZATION)?, !c.bool(fft_c2c::FORWARD));
             Ok(())
         },
     },
@@ -119,8 +120,9 @@ pub static C2C: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (dim, norm) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).int().unwrap_or(0));
-            out.set(0, || c.g()?.fft_c2c(dim, norm, !c.arg(2).bool()))
+            let (dim, norm) =
+                (c.arg(fft_c2c::DIM).ints().unwrap_or(&[]), c.arg(fft_c2c::NORMALIZATION).int().unwrap_or(0));
+            out.set(fft_c2c::INPUT, || c.g()?.fft_c2c(dim, norm, !c.arg(fft_c2c::FORWARD).bool()))
         },
     },
     ..TRANSFORM
@@ -130,10 +132,10 @@ pub static R2C: OpDef = OpDef {
     sig: Sig::parse("fft_r2c(Tensor input, int[] dim, int normalization, bool onesided) -> Tensor"),
     doc: "The transform of a real tensor over dimensions; with `onesided` only the first half of the last one.",
     infer: |c, outs| {
-        let (x, dtype, dims) = (c.t(0)?, dtype_of(c, false)?, dims(c, 0)?);
+        let (x, dtype, dims) = (c.t(fft_r2c::INPUT)?, dtype_of(c, false)?, dims(c)?);
         dims.iter().try_for_each(|&d| points(x.sizes()[d]).map(|_| ()))?;
         let mut sizes = Dims::from_slice(x.sizes());
-        if let (true, Some(&last)) = (c.bool(2), dims.last()) {
+        if let (true, Some(&last)) = (c.bool(fft_r2c::ONESIDED), dims.last()) {
             sizes[last] = sizes[last] / 2 + 1;
         }
         push(outs, x, complex_dtype(dtype), sizes, &sorted(x, &dims, 1))
@@ -141,8 +143,8 @@ pub static R2C: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &FFT,
         lower: |c, _, l| {
-            let (x, dims) = (c.t(0)?, dims(c, 0)?);
-            lower(l, &dims, n_points(x.sizes(), &dims), c.int(1)?, false);
+            let (x, dims) = (c.t(fft_r2c::INPUT)?, dims(c)?);
+            lower(l, &dims, n_points(x.sizes(), &dims), c.int(fft_r2c::NORMALIZATION)?, false);
             Ok(())
         },
     },
@@ -150,15 +152,16 @@ pub static R2C: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (dim, norm) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).int().unwrap_or(0));
-            out.set(0, || {
+            let (dim, norm) =
+                (c.arg(fft_r2c::DIM).ints().unwrap_or(&[]), c.arg(fft_r2c::NORMALIZATION).int().unwrap_or(0));
+            out.set(fft_r2c::INPUT, || {
                 let g = c.g()?;
-                if !c.arg(2).bool() {
+                if !c.arg(fft_r2c::ONESIDED).bool() {
                     return g.fft_c2c(dim, norm, false)?.real();
                 }
                 // The inverse counts what has a mirror image twice; here it counts once.
                 let last = wrap_dim(dim.last().copied().unwrap_or(-1), g.ndim())?;
-                let n = c.in_meta(0)?.sizes[last];
+                let n = c.in_meta(fft_r2c::INPUT)?.sizes[last];
                 g.mul(&mirrored(g, last, n, 0.5)?)?.fft_c2r(dim, norm, n)
             })
         },
@@ -170,9 +173,9 @@ pub static C2R: OpDef = OpDef {
     sig: Sig::parse("fft_c2r(Tensor input, int[] dim, int normalization, int last_dim_size) -> Tensor"),
     doc: "The inverse transform to a real tensor of the first half of its transform.",
     infer: |c, outs| {
-        let (x, dtype, dims) = (c.t(0)?, dtype_of(c, true)?, dims(c, 0)?);
+        let (x, dtype, dims) = (c.t(fft_c2r::INPUT)?, dtype_of(c, true)?, dims(c)?);
         let (&last, others) = dims.split_last().ok_or_else(|| Error::runtime("a transform needs a dimension"))?;
-        let n = points(c.int(2)?)?;
+        let n = points(c.int(fft_c2r::LAST_DIM_SIZE)?)?;
         others.iter().try_for_each(|&d| points(x.sizes()[d]).map(|_| ()))?;
         let mut sizes = Dims::from_slice(x.sizes());
         if sizes[last] != n / 2 + 1 {
@@ -195,8 +198,8 @@ pub static C2R: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &FFT,
         lower: |c, outs, l| {
-            let dims = dims(c, 0)?;
-            lower(l, &dims, n_points(outs[0].sizes(), &dims), c.int(1)?, true);
+            let dims = dims(c)?;
+            lower(l, &dims, n_points(outs[fft_c2r::RESULT].sizes(), &dims), c.int(fft_c2r::NORMALIZATION)?, true);
             Ok(())
         },
     },
@@ -204,8 +207,9 @@ pub static C2R: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (dim, norm) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).int().unwrap_or(0));
-            out.set(0, || {
+            let (dim, norm) =
+                (c.arg(fft_c2r::DIM).ints().unwrap_or(&[]), c.arg(fft_c2r::NORMALIZATION).int().unwrap_or(0));
+            out.set(fft_c2r::INPUT, || {
                 let g = c.g()?;
                 let last = wrap_dim(dim.last().copied().unwrap_or(-1), g.ndim())?;
                 let half = g.fft_r2c(dim, norm, true)?;

@@ -1,6 +1,9 @@
 //! Counting and repeating: bincount, histc, repeat_interleave.
 
 use super::{COMPOSED, give, on_host, wide};
+use crate::named::{
+    bincount, histc, repeat_interleave_self_int, repeat_interleave_self_tensor, repeat_interleave_tensor,
+};
 use crate::prelude::*;
 
 /// An op that reads some numbers on the host to know its shape.
@@ -21,7 +24,7 @@ Example::
     tensor([1, 0, 2])",
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (x, w, least) = (c.t(0)?, c.opt(1), c.int(0)?);
+        let (x, w, least) = (c.t(bincount::INPUT)?, c.opt(bincount::WEIGHTS), c.int(bincount::MINLENGTH)?);
         if least < 0 {
             return Err(Error::runtime(format!("minlength should be >= 0, got {least}")));
         }
@@ -75,8 +78,10 @@ Example::
     faces: Faces::FN_METHOD_OUT,
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (x, bins) = (c.t(0)?, c.int(0)?);
-        let (mut low, mut high) = (c.float(1)?, c.float(2)?);
+        let (x, bins) = (c.t(histc::INPUT)?, c.int(histc::BINS)?);
+        let limit =
+            |at: At<Scalar>| c.arg(at).float().ok_or_else(|| Error::type_("histc(): min and max must be numbers"));
+        let (mut low, mut high) = (limit(histc::MIN)?, limit(histc::MAX)?);
         if bins <= 0 {
             return Err(Error::runtime(format!("torch.histc(): bins must be > 0, but got {bins}")));
         }
@@ -148,8 +153,15 @@ pub static REPEATS: OpDef = OpDef {
     faces: Faces::FN,
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let i = places(c.t(0)?, c.arg(0).int())?;
-        give(outs, if c.t(0)?.dtype() == DType::I32 { i.to_copy_with(Some(DType::I32), None)? } else { i })
+        let i = places(c.t(repeat_interleave_tensor::REPEATS)?, c.arg(repeat_interleave_tensor::OUTPUT_SIZE).int())?;
+        give(
+            outs,
+            if c.t(repeat_interleave_tensor::REPEATS)?.dtype() == DType::I32 {
+                i.to_copy_with(Some(DType::I32), None)?
+            } else {
+                i
+            },
+        )
     }),
     samples: || vec![Sample::new(vec![SampleArg::i64(&[4], 0, 3)])],
     ..COUNTED
@@ -166,8 +178,8 @@ Example::
     >>> oneflow.repeat_interleave(oneflow.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])",
     compose: Some(|c, outs| {
-        let (x, r) = (c.t(0)?, c.t(1)?);
-        let (x, d) = match c.arg(0).int() {
+        let (x, r) = (c.t(repeat_interleave_self_tensor::INPUT)?, c.t(repeat_interleave_self_tensor::REPEATS)?);
+        let (x, d) = match c.arg(repeat_interleave_self_tensor::DIM).int() {
             Some(d) => (x.clone(), d),
             None => (x.reshape(&[-1])?, 0),
         };
@@ -184,7 +196,7 @@ Example::
                 )));
             }
         };
-        give(outs, x.index_select(d, &places(&r, c.arg(1).int())?)?)
+        give(outs, x.index_select(d, &places(&r, c.arg(repeat_interleave_self_tensor::OUTPUT_SIZE).int())?)?)
     }),
     samples: || {
         let t = |s: &[i64], n, d| Sample::new(vec![SampleArg::f32(s), SampleArg::i64(&[n], 0, 3), d]);
@@ -198,11 +210,11 @@ pub static INTERLEAVE_BY: OpDef = OpDef {
         "repeat_interleave.self_int(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
     ),
     compose: Some(|c, outs| {
-        let (x, n) = (c.t(0)?, c.int(0)?);
+        let (x, n) = (c.t(repeat_interleave_self_int::INPUT)?, c.int(repeat_interleave_self_int::REPEATS)?);
         if n < 0 {
             return Err(Error::runtime(format!("Repeats must be non-negative, got {n}")));
         }
-        let (x, d) = match c.arg(1).int() {
+        let (x, d) = match c.arg(repeat_interleave_self_int::DIM).int() {
             Some(d) if x.ndim() > 0 => (x.clone(), wrap_dim(d, x.ndim())?),
             _ => (x.reshape(&[-1])?, 0),
         };
@@ -212,11 +224,11 @@ pub static INTERLEAVE_BY: OpDef = OpDef {
         sizes[d] = sizes[d].checked_mul(n).ok_or_else(|| {
             Error::runtime(format!("repeat_interleave: {n} repeats of size {} are too many", sizes[d]))
         })?;
-        if c.arg(2).int().is_some_and(|s| s != sizes[d]) {
+        if c.arg(repeat_interleave_self_int::OUTPUT_SIZE).int().is_some_and(|s| s != sizes[d]) {
             return Err(Error::runtime(format!(
                 "repeat_interleave: Invalid output_size, expected {} but got {:?}",
                 sizes[d],
-                c.arg(2)
+                c.arg(repeat_interleave_self_int::OUTPUT_SIZE)
             )));
         }
         give(outs, x.unsqueeze(d as i64 + 1)?.expand(&wide)?.clone_contiguous()?.view(&sizes)?)

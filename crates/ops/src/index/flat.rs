@@ -2,6 +2,7 @@
 
 use super::{COMPOSED, give, give_all};
 use crate::elementwise::where_::check_mask;
+use crate::named::{argwhere, masked_scatter, nonzero_static, put, take, take_along_dim, where_places};
 use crate::prelude::*;
 
 pub static TAKE: OpDef = OpDef {
@@ -14,7 +15,7 @@ Example::
     tensor([1, 4])",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
+        let (x, i) = (c.t(take::INPUT)?, c.t(take::INDEX)?);
         if i.dtype() != DType::I64 {
             return Err(Error::runtime(format!("take(): Expected a long tensor for index, but got {}", i.dtype())));
         }
@@ -39,7 +40,7 @@ Example::
             [0., 1.]])",
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     compose: Some(|c, outs| {
-        let (x, i, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
+        let (x, i, s) = (c.t(put::INPUT)?, c.t(put::INDEX)?, c.t(put::SOURCE)?);
         if i.dtype() != DType::I64 {
             return Err(Error::runtime(format!("put_(): Expected a long tensor for index, but got {}", i.dtype())));
         }
@@ -64,7 +65,9 @@ Example::
             return give(outs, x.cloned()?);
         }
         let flat = x.reshape(&[-1])?;
-        let put = flat.index_put([Some(&i.reshape(&[-1])?)], &s.reshape(&[-1])?, c.bool(0))?.reshape(x.sizes())?;
+        let put = flat
+            .index_put([Some(&i.reshape(&[-1])?)], &s.reshape(&[-1])?, c.bool(put::ACCUMULATE))?
+            .reshape(x.sizes())?;
         // In the input's memory order.
         give(outs, if x.is_contiguous() { put } else { x.copy(&put, false)? })
     }),
@@ -90,14 +93,14 @@ Example::
             [4]])",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
+        let (x, i) = (c.t(take_along_dim::INPUT)?, c.t(take_along_dim::INDICES)?);
         if i.dtype() != DType::I64 {
             return Err(Error::runtime(format!(
                 "torch.take_along_dim(): dtype of indices should be Long but got {}",
                 i.dtype().scalar_type_name()
             )));
         }
-        let Some(dim) = c.arg(0).int() else {
+        let Some(dim) = c.arg(take_along_dim::DIM).int() else {
             return give(outs, x.view(&[-1])?.gather(0, &i.view(&[-1])?)?);
         };
         if x.ndim() != i.ndim() {
@@ -139,7 +142,7 @@ Example::
     tensor([1., 0., 2.])",
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     compose: Some(|c, outs| {
-        let (x, m, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
+        let (x, m, s) = (c.t(masked_scatter::INPUT)?, c.t(masked_scatter::MASK)?, c.t(masked_scatter::SOURCE)?);
         check_mask(m, "masked_scatter_ only supports boolean masks, but got mask with dtype")?;
         if x.dtype() != s.dtype() {
             return Err(Error::runtime(format!(
@@ -181,7 +184,7 @@ Example::
     tensor([[1]])",
     shape: ShapeOf::Data,
     grad: Grad::Never,
-    compose: Some(|c, outs| give(outs, c.t(0)?.nonzero()?)),
+    compose: Some(|c, outs| give(outs, c.t(argwhere::INPUT)?.nonzero()?)),
     sbp: SbpRule::of(Rows::OnlyB { why: "the shape of the result depends on all the data" }),
     traits: Traits::HOST_SYNC,
     samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4])])],
@@ -194,7 +197,7 @@ pub static WHERE: OpDef = OpDef {
     faces: Faces::FN,
     shape: ShapeOf::Data,
     grad: Grad::Never,
-    compose: Some(|c, outs| give_all(outs, c.t(0)?.nonzero_tuple()?)),
+    compose: Some(|c, outs| give_all(outs, c.t(where_places::CONDITION)?.nonzero_tuple()?)),
     sbp: SbpRule::of(Rows::OnlyB { why: "the shape of the result depends on all the data" }),
     traits: Traits::HOST_SYNC,
     samples: || vec![Sample::new(vec![SampleArg::bool(&[3, 4])])],
@@ -213,7 +216,7 @@ Example::
     faces: Faces::FN_METHOD_OUT,
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (x, n) = (c.t(0)?, c.int(0)?);
+        let (x, n) = (c.t(nonzero_static::INPUT)?, c.int(nonzero_static::SIZE)?);
         if n < 0 {
             return Err(Error::runtime(format!("nonzero_static: 'size' must be an non-negative integer, got {n}")));
         }
@@ -226,7 +229,7 @@ Example::
         let place = set.new_ones_with(&[total], Some(DType::I64), None, false)?.cumsum(0)?.sub(1i64)?;
         let mut columns = Vec::with_capacity(x.ndim());
         let mut below = 1;
-        let fill = place.new_full(&[n.saturating_add(1)], c.int(1)?)?;
+        let fill = place.new_full(&[n.saturating_add(1)], c.int(nonzero_static::FILL_VALUE)?)?;
         for &s in x.sizes().iter().rev() {
             let at = place.div_with(below, Some("floor"))?.remainder(s.max(1))?;
             columns.push(fill.scatter_src(0, &rank, &at)?.slice(0, Some(0), Some(n), 1)?);

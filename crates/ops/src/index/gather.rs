@@ -1,6 +1,7 @@
 //! Elements picked and scattered by an index of the result's shape.
 
 use super::{cast_index, check_index, only_wide};
+use crate::named::{gather, scatter_add, scatter_reduce, scatter_src, scatter_value, scatter_value_reduce};
 use crate::prelude::*;
 
 /// Sizes of `index` may not exceed those of `x`, except along `dim`.
@@ -34,25 +35,25 @@ fn nothing(x: &Tensor, index: &Tensor) -> Option<Dims> {
 }
 
 /// A 0-dim tensor seen with one dimension.
-fn push_input(l: &mut Lowered, i: usize, t: &Tensor) {
+fn push_input(l: &mut Lowered, at: In, t: &Tensor) {
     if t.ndim() == 0 {
-        l.input_as(i, Dims::from_slice(&[1]), Dims::from_slice(&[1]), t.offset());
+        l.input_as(at, Dims::from_slice(&[1]), Dims::from_slice(&[1]), t.offset());
     } else {
-        l.input(i);
+        l.input(at);
     }
 }
 
 fn push_output(l: &mut Lowered, t: &Tensor) {
     if t.ndim() == 0 {
-        l.output_as(0, Dims::from_slice(&[1]), Dims::from_slice(&[1]), t.offset());
+        l.output_as(gather::RESULT, Dims::from_slice(&[1]), Dims::from_slice(&[1]), t.offset());
     } else {
-        l.output(0);
+        l.output(gather::RESULT);
     }
 }
 
 pub fn rows(c: &Call<'_>, n_ins: usize, rows: &mut Vec<Row>) -> Result<()> {
-    let x = c.t(0)?;
-    let (dim, index) = (wrap_dim(c.int(0)?, x.ndim())?, c.t(1)?);
+    let x = c.t(gather::INPUT)?;
+    let (dim, index) = (wrap_dim(c.int(gather::DIM)?, x.ndim())?, c.t(gather::INDEX)?);
     for i in 0..x.ndim().min(index.ndim()) {
         if i != dim && x.sizes()[i] == index.sizes()[i] {
             let s = Sbp::S(i as u8);
@@ -73,38 +74,45 @@ Example::
             [4.]])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
-        check(c, x, i, wrap_dim(c.int(0)?, x.ndim())?)?;
+        let (x, i) = (c.t(gather::INPUT)?, c.t(gather::INDEX)?);
+        check(c, x, i, wrap_dim(c.int(gather::DIM)?, x.ndim())?)?;
         outs.push(x.dtype(), x.device(), i.sizes())
     },
     kernel: Kernel::Prim {
         prim: &GATHER,
         lower: |c, outs, l| {
-            only_wide(c, 1)?;
-            push_input(l, 0, c.t(0)?);
-            match nothing(c.t(0)?, c.t(1)?) {
+            only_wide(c, gather::INDEX)?;
+            push_input(l, gather::INPUT, c.t(gather::INPUT)?);
+            match nothing(c.t(gather::INPUT)?, c.t(gather::INDEX)?) {
                 Some(none) => {
-                    l.input_as(1, none.clone(), none.clone(), 0).output_as(0, none.clone(), none, 0);
+                    l.input_as(gather::INDEX, none.clone(), none.clone(), 0).output_as(
+                        gather::RESULT,
+                        none.clone(),
+                        none,
+                        0,
+                    );
                 }
                 None => {
-                    push_input(l, 1, c.t(1)?);
-                    push_output(l, &outs[0]);
+                    push_input(l, gather::INDEX, c.t(gather::INDEX)?);
+                    push_output(l, &outs[gather::RESULT]);
                 }
             }
-            l.param(wrap_dim(c.int(0)?, c.t(0)?.ndim())? as i64);
+            l.param(wrap_dim(c.int(gather::DIM)?, c.t(gather::INPUT)?.ndim())? as i64);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.gather(c.int(0)?, &cast_index(c, 1)?)?);
+        outs.give(c.t(gather::INPUT)?.gather(c.int(gather::DIM)?, &cast_index(c, gather::INDEX)?)?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(gather::INDEX, &[gather::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || c.g()?.new_zeros(&c.in_meta(0)?.sizes)?.scatter_add(d, c.x(1)?, c.g()?))
+            let d = c.arg(gather::DIM).int().unwrap_or(0);
+            out.set(gather::INPUT, || {
+                c.g()?.new_zeros(&c.in_meta(gather::INPUT)?.sizes)?.scatter_add(d, c.x(gather::INDEX)?, c.g()?)
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 2, r))),
@@ -118,9 +126,9 @@ Example::
 };
 
 pub fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (x, i) = (c.t(0)?, c.t(1)?);
-    check(c, x, i, wrap_dim(c.int(0)?, x.ndim())?)?;
-    if let Some(src) = c.opt(2) {
+    let (x, i) = (c.t(scatter_add::INPUT)?, c.t(scatter_add::INDEX)?);
+    check(c, x, i, wrap_dim(c.int(scatter_add::DIM)?, x.ndim())?)?;
+    if let Some(src) = c.opt(scatter_add::SRC) {
         if src.dtype() != x.dtype() {
             return Err(Error::runtime(format!(
                 "{}(): Expected self.dtype to be equal to src.dtype (self {}, src {})",
@@ -143,25 +151,30 @@ pub fn infer_scatter(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 pub fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKind) -> Result<()> {
-    only_wide(c, 1)?;
-    let (x, i, src) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    only_wide(c, scatter_add::INDEX)?;
+    let (x, i, src) = (c.t(scatter_add::INPUT)?, c.t(scatter_add::INDEX)?, c.t(scatter_add::SRC)?);
     super::moves_only(x.dtype(), kind)?;
-    l.init = Some(0);
+    l.starts_as(scatter_add::INPUT);
     if let Some(none) = nothing(x, i) {
-        l.input_as(1, none.clone(), none.clone(), i.offset()).input_as(2, none.clone(), none, src.offset());
-        push_output(l, &outs[0]);
-        l.param(wrap_dim(c.int(0)?, x.ndim())? as i64).param(kind as u64);
+        l.input_as(scatter_add::INDEX, none.clone(), none.clone(), i.offset()).input_as(
+            scatter_add::SRC,
+            none.clone(),
+            none,
+            src.offset(),
+        );
+        push_output(l, &outs[scatter_add::RESULT]);
+        l.param(wrap_dim(c.int(scatter_add::DIM)?, x.ndim())? as i64).param(kind as u64);
         return Ok(());
     }
-    push_input(l, 1, i);
+    push_input(l, scatter_src::INDEX, i);
     // Only the part of the source under the index counts.
     if src.ndim() == 0 {
-        push_input(l, 2, src);
+        push_input(l, scatter_src::SRC, src);
     } else {
-        l.input_as(2, Dims::from_slice(i.sizes()), Dims::from_slice(src.strides()), src.offset());
+        l.input_as(scatter_add::SRC, Dims::from_slice(i.sizes()), Dims::from_slice(src.strides()), src.offset());
     }
-    push_output(l, &outs[0]);
-    l.param(wrap_dim(c.int(0)?, x.ndim())? as i64).param(kind as u64);
+    push_output(l, &outs[scatter_add::RESULT]);
+    l.param(wrap_dim(c.int(scatter_add::DIM)?, x.ndim())? as i64).param(kind as u64);
     Ok(())
 }
 
@@ -187,16 +200,22 @@ Example::
         lower: |c, o, l| lower_scatter(c, o, l, ScatterKind::Add),
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.scatter_add(c.int(0)?, &cast_index(c, 1)?, c.t(2)?)?);
+        outs.give(c.t(scatter_add::INPUT)?.scatter_add(
+            c.int(scatter_add::DIM)?,
+            &cast_index(c, scatter_add::INDEX)?,
+            c.t(scatter_add::SRC)?,
+        )?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b100)],
+        save: &[Save::of(scatter_add::INDEX, &[scatter_add::SRC])],
         fix: Fix::None,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || Ok(c.g()?.clone()))?;
-            out.set(2, || under(c.g()?.gather(d, c.x(1)?)?, &c.in_meta(2)?.sizes))
+            let d = c.arg(scatter_add::DIM).int().unwrap_or(0);
+            out.set(scatter_add::INPUT, || Ok(c.g()?.clone()))?;
+            out.set(scatter_add::SRC, || {
+                under(c.g()?.gather(d, c.x(scatter_add::INDEX)?)?, &c.in_meta(scatter_add::SRC)?.sizes)
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
@@ -220,16 +239,22 @@ Example::
         lower: |c, o, l| lower_scatter(c, o, l, ScatterKind::Set),
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.scatter_src(c.int(0)?, &cast_index(c, 1)?, c.t(2)?)?);
+        outs.give(c.t(scatter_src::INPUT)?.scatter_src(
+            c.int(scatter_src::DIM)?,
+            &cast_index(c, scatter_src::INDEX)?,
+            c.t(scatter_src::SRC)?,
+        )?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b101)],
+        save: &[Save::of(scatter_src::INDEX, &[scatter_src::INPUT, scatter_src::SRC])],
         fix: Fix::None,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || c.g()?.scatter_value(d, c.x(1)?, 0.0))?;
-            out.set(2, || under(c.g()?.gather(d, c.x(1)?)?, &c.in_meta(2)?.sizes))
+            let d = c.arg(scatter_src::DIM).int().unwrap_or(0);
+            out.set(scatter_src::INPUT, || c.g()?.scatter_value(d, c.x(scatter_src::INDEX)?, 0.0))?;
+            out.set(scatter_src::SRC, || {
+                under(c.g()?.gather(d, c.x(scatter_src::INDEX)?)?, &c.in_meta(scatter_src::SRC)?.sizes)
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
@@ -249,11 +274,11 @@ Example::
     faces: Faces::ALL,
     infer: infer_scatter,
     compose: Some(|c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
-        let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+        let (x, i) = (c.t(scatter_value::INPUT)?, c.t(scatter_value::INDEX)?);
+        let value = c.arg(scatter_value::VALUE).scalar().unwrap_or(Scalar::Int(0));
         scalar_range::check(c, x.dtype(), value)?;
         let src = x.new_full(&[], value)?;
-        outs.give(x.scatter_src(c.int(0)?, i, &src.expand(i.sizes())?)?);
+        outs.give(x.scatter_src(c.int(scatter_value::DIM)?, i, &src.expand(i.sizes())?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -285,15 +310,20 @@ pub static SCATTER_REDUCE: OpDef = OpDef {
     doc: "With `reduce` \"add\" or \"multiply\", combined with what is there.",
     faces: Faces::ALL,
     infer: |c, outs| {
-        reduce_kind(c.str(1)?)?;
+        reduce_kind(c.str(scatter_reduce::REDUCE)?)?;
         infer_scatter(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::SCATTER,
-        lower: |c, o, l| lower_scatter(c, o, l, reduce_kind(c.str(1)?)?),
+        lower: |c, o, l| lower_scatter(c, o, l, reduce_kind(c.str(scatter_reduce::REDUCE)?)?),
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.scatter_reduce(c.int(0)?, &cast_index(c, 1)?, c.t(2)?, c.str(1)?)?);
+        outs.give(c.t(scatter_reduce::INPUT)?.scatter_reduce(
+            c.int(scatter_reduce::DIM)?,
+            &cast_index(c, scatter_reduce::INDEX)?,
+            c.t(scatter_reduce::SRC)?,
+            c.str(scatter_reduce::REDUCE)?,
+        )?);
         Ok(())
     }),
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, r))),
@@ -307,14 +337,19 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
     doc: "",
     faces: Faces::ALL,
     infer: |c, outs| {
-        reduce_kind(c.str(2)?)?;
+        reduce_kind(c.str(scatter_value_reduce::REDUCE)?)?;
         infer_scatter(c, outs)
     },
     compose: Some(|c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
-        let value = c.arg(1).scalar().unwrap_or(Scalar::Int(0));
+        let (x, i) = (c.t(scatter_value_reduce::INPUT)?, c.t(scatter_value_reduce::INDEX)?);
+        let value = c.arg(scatter_value_reduce::VALUE).scalar().unwrap_or(Scalar::Int(0));
         let src = x.new_full(&[], value)?;
-        outs.give(x.scatter_reduce(c.int(0)?, i, &src.expand(i.sizes())?, c.str(2)?)?);
+        outs.give(x.scatter_reduce(
+            c.int(scatter_value_reduce::DIM)?,
+            i,
+            &src.expand(i.sizes())?,
+            c.str(scatter_value_reduce::REDUCE)?,
+        )?);
         Ok(())
     }),
     samples: || {

@@ -2,6 +2,7 @@
 //!
 //! Basic indexing is the front end's work; masks have become indices before they come here.
 
+use crate::named::{index, index_put};
 use crate::prelude::*;
 
 /// Where the index dimensions stand in the result, their common shape, and the result's sizes.
@@ -12,7 +13,7 @@ struct Plan {
 }
 
 fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
-    let x = c.t(0)?;
+    let x = c.t(index::INPUT)?;
     if indices.len() > x.ndim() {
         return Err(Error::index(format!(
             "too many indices for tensor of dimension {} (got {})",
@@ -77,11 +78,11 @@ fn is_wide(indices: &[Option<&Tensor>]) -> bool {
 }
 
 /// Index operands: one a dimension of x, broadcast to the common shape.
-fn push_indices(l: &mut Lowered, first: usize, indices: &[Option<&Tensor>], ndim: usize, shape: &[i64]) {
+fn push_indices(l: &mut Lowered, at: Ins, c: &Call<'_>, indices: &[Option<&Tensor>], ndim: usize, shape: &[i64]) {
     for d in 0..ndim {
         match indices.get(d).copied().flatten() {
             Some(t) => {
-                l.input_expanded(first + d, t, shape);
+                l.input_expanded(at.nth(c.args, d), t, shape);
             }
             None => l.ins.push(None),
         }
@@ -93,28 +94,27 @@ pub static OP: OpDef = OpDef {
     doc: "Advanced indexing with int64 tensors, one (or none) a dimension.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let plan = plan(c, c.list(1, 0))?;
-        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &plan.sizes)
+        let plan = plan(c, c.list(index::INDICES))?;
+        outs.push(c.t(index::INPUT)?.dtype(), c.t(index::INPUT)?.device(), &plan.sizes)
     },
     kernel: Kernel::Prim {
         prim: &INDEX,
         lower: |c, _, l| {
-            let indices = c.list(1, 0);
+            let indices = c.list(index::INDICES);
             let plan = plan(c, indices)?;
-            l.input(0);
-            push_indices(l, 1, indices, c.t(0)?.ndim(), &plan.shape);
-            l.output(0).param(plan.position as i64).param(plan.shape.len() as i64);
+            l.input(index::INPUT);
+            push_indices(l, index::INDICES, c, indices, c.t(index::INPUT)?.ndim(), &plan.shape);
+            l.output(index::RESULT).param(plan.position as i64).param(plan.shape.len() as i64);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::InsFrom(1, 0b1)],
+        save: &[Save::from_list(index::INDICES, InMask::of(&[index::INPUT]))],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let zeros = c.g()?.new_zeros(&c.in_meta(0)?.sizes)?;
-                let indices = (1..c.in_metas.len()).map(|i| c.opt_x(i));
-                zeros.index_put(indices, c.g()?, true)
+            out.set(index::INPUT, || {
+                let zeros = c.g()?.new_zeros(&c.in_meta(index::INPUT)?.sizes)?;
+                zeros.index_put(c.xs(index::INDICES), c.g()?, true)
             })
         },
     },
@@ -146,9 +146,9 @@ Example::
     tensor([1., 0., 1.])",
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     infer: |c, outs| {
-        let (x, n) = (c.t(0)?, c.list(1, 0).len());
-        let indices = c.list(1, 0);
-        let v = c.t(1 + n)?;
+        let x = c.t(index_put::INPUT)?;
+        let indices = c.list(index_put::INDICES);
+        let v = c.t(c.place(index_put::VALUES))?;
         if v.dtype() != x.dtype() {
             return Err(Error::runtime(format!(
                 "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
@@ -175,56 +175,69 @@ Example::
     kernel: Kernel::Prim {
         prim: &INDEX_PUT,
         lower: |c, _, l| {
-            let indices = c.list(1, 0);
-            let n = indices.len();
+            let indices = c.list(index_put::INDICES);
             if !is_wide(indices) {
                 return Err(Error::not_implemented("index_put: masks become indices in the composition"));
             }
             let plan = plan(c, indices)?;
-            let v = c.t(1 + n)?;
-            super::moves_only(v.dtype(), if c.bool(1) { ScatterKind::Add } else { ScatterKind::Set })?;
-            l.init = Some(0);
+            let v = c.t(c.place(index_put::VALUES))?;
+            super::moves_only(
+                v.dtype(),
+                if c.bool(index_put::ACCUMULATE) { ScatterKind::Add } else { ScatterKind::Set },
+            )?;
+            l.starts_as(index_put::INPUT);
             if v.ndim() > plan.sizes.len() {
                 let lead = v.ndim() - plan.sizes.len();
-                l.input_as(1 + n, plan.sizes.clone(), Dims::from_slice(&v.strides()[lead..]), v.offset());
+                l.input_as(
+                    c.place(index_put::VALUES),
+                    plan.sizes.clone(),
+                    Dims::from_slice(&v.strides()[lead..]),
+                    v.offset(),
+                );
             } else {
-                l.input_expanded(1 + n, v, &plan.sizes);
+                l.input_expanded(c.place(index_put::VALUES), v, &plan.sizes);
             }
-            push_indices(l, 1, indices, c.t(0)?.ndim(), &plan.shape);
-            l.output(0).param(plan.position as i64).param(plan.shape.len() as i64).param(c.bool(1));
+            push_indices(l, index_put::INDICES, c, indices, c.t(index_put::INPUT)?.ndim(), &plan.shape);
+            l.output(index_put::RESULT)
+                .param(plan.position as i64)
+                .param(plan.shape.len() as i64)
+                .param(c.bool(index_put::ACCUMULATE));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let indices = c.list(1, 0);
+        let indices = c.list(index_put::INDICES);
         if is_wide(indices) {
             return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
         }
-        let list = widened(c.t(0)?, indices.iter().copied())?;
-        let values = c.t(1 + indices.len())?;
-        outs.give(c.t(0)?.index_put(list.iter().map(Option::as_ref), values, c.bool(1))?);
+        let list = widened(c.t(index_put::INPUT)?, indices.iter().copied())?;
+        let values = c.t(c.place(index_put::VALUES))?;
+        outs.give(c.t(index_put::INPUT)?.index_put(
+            list.iter().map(Option::as_ref),
+            values,
+            c.bool(index_put::ACCUMULATE),
+        )?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::InsFrom(1, u32::MAX)],
+        save: &[Save::from_list(index_put::INDICES, InMask::ALL)],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let last = c.in_metas.len() - 1;
-            out.set(0, || {
-                if c.arg(1).bool() {
+            out.set(index_put::INPUT, || {
+                if c.arg(index_put::ACCUMULATE).bool() {
                     return Ok(c.g()?.clone());
                 }
                 let zero = c.g()?.new_zeros(&[])?;
-                c.g()?.index_put((1..last).map(|i| c.opt_x(i)), &zero, false)
+                c.g()?.index_put(c.xs(index_put::INDICES), &zero, false)
             })?;
-            out.set(last, || {
-                let list = widened(c.g()?, (1..last).map(|i| c.opt_x(i)))?;
+            out.set(c.place(index_put::VALUES), || {
+                let list = widened(c.g()?, c.xs(index_put::INDICES))?;
                 c.g()?.index(list.iter().map(Option::as_ref))
             })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        if !c.bool(1) {
+        if !c.bool(index_put::ACCUMULATE) {
             return Ok(());
         }
         let n = c.ins.len();

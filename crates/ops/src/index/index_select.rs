@@ -1,5 +1,6 @@
 //! Rows of a tensor by index along one dimension, and adding to them.
 
+use crate::named::{index_add, index_select};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -12,7 +13,7 @@ Example::
     tensor([3., 1.])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let (x, i) = (c.t(0)?, c.t(1)?);
+        let (x, i) = (c.t(index_select::INPUT)?, c.t(index_select::INDEX)?);
         if i.ndim() > 1 {
             return Err(Error::index("index_select(): Index is supposed to be a vector"));
         }
@@ -22,7 +23,7 @@ Example::
                 i.dtype()
             )));
         }
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let d = wrap_dim(c.int(index_select::DIM)?, x.ndim())?;
         let mut sizes = Dims::from_slice(x.sizes());
         if x.ndim() > 0 {
             sizes[d] = i.numel();
@@ -32,37 +33,43 @@ Example::
     kernel: Kernel::Prim {
         prim: &INDEX_SELECT,
         lower: |c, outs, l| {
-            let (x, i) = (c.t(0)?, c.t(1)?);
-            let d = wrap_dim(c.int(0)?, x.ndim())?;
+            let (x, i) = (c.t(index_select::INPUT)?, c.t(index_select::INDEX)?);
+            let d = wrap_dim(c.int(index_select::DIM)?, x.ndim())?;
             let one = || Dims::from_slice(&[1]);
             if x.ndim() == 0 {
-                l.input_as(0, one(), one(), x.offset());
-                l.input_as(1, one(), one(), i.offset());
-                l.output_as(0, one(), one(), outs[0].offset());
+                l.input_as(index_select::INPUT, one(), one(), x.offset());
+                l.input_as(index_select::INDEX, one(), one(), i.offset());
+                l.output_as(index_select::RESULT, one(), one(), outs[index_select::RESULT].offset());
             } else {
-                l.input(0);
+                l.input(index_select::INPUT);
                 if i.ndim() == 0 {
-                    l.input_as(1, one(), one(), i.offset())
+                    l.input_as(index_select::INDEX, one(), one(), i.offset())
                 } else {
-                    l.input(1)
+                    l.input(index_select::INDEX)
                 };
-                l.output(0);
+                l.output(index_select::RESULT);
             }
             l.param(d as i64);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b1)],
+        save: &[Save::of(index_select::INDEX, &[index_select::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || c.g()?.new_zeros(&c.in_meta(0)?.sizes)?.index_add(d, c.x(1)?, c.g()?))
+            let d = c.arg(index_select::DIM).int().unwrap_or(0);
+            out.set(index_select::INPUT, || {
+                c.g()?.new_zeros(&c.in_meta(index_select::INPUT)?.sizes)?.index_add(
+                    d,
+                    c.x(index_select::INDEX)?,
+                    c.g()?,
+                )
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let x = c.t(0)?;
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(index_select::INPUT)?;
+        let d = wrap_dim(c.int(index_select::DIM)?, x.ndim())?;
         for i in (0..x.ndim()).filter(|i| *i != d) {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_slice(&[s, Sbp::B]), outs: SmallVec::from_slice(&[s]) });
@@ -90,7 +97,7 @@ Example::
     tensor([2., 0., 0.])",
     faces: Faces::ALL,
     infer: |c, outs| {
-        let (x, i, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
+        let (x, i, s) = (c.t(index_add::INPUT)?, c.t(index_add::INDEX)?, c.t(index_add::SOURCE)?);
         if i.dtype() != DType::I64 && i.dtype() != DType::I32 {
             return Err(Error::runtime(format!(
                 "index_add_(): Expected dtype int32/int64 for index but got: {}",
@@ -104,7 +111,7 @@ Example::
                 s.dtype()
             )));
         }
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let d = wrap_dim(c.int(index_add::DIM)?, x.ndim())?;
         let fits = s.ndim() == x.ndim()
             && (0..x.ndim()).all(|k| if k == d { s.sizes()[k] == i.numel() } else { s.sizes()[k] == x.sizes()[k] });
         if !fits || i.ndim() > 1 {
@@ -120,45 +127,45 @@ Example::
     kernel: Kernel::Prim {
         prim: &SCATTER,
         lower: |c, outs, l| {
-            if c.arg(1).scalar().is_some_and(|a| a.to_f64() != 1.0) {
+            if c.arg(index_add::ALPHA).scalar().is_some_and(|a| a.to_f64() != 1.0) {
                 return Err(Error::not_implemented("index_add: alpha is multiplied by the composition"));
             }
-            let (x, i, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
+            let (x, i, s) = (c.t(index_add::INPUT)?, c.t(index_add::INDEX)?, c.t(index_add::SOURCE)?);
             if i.dtype() != DType::I64 {
                 return Err(Error::not_implemented("index_add: int32 indices are cast by the composition"));
             }
-            let d = wrap_dim(c.int(0)?, x.ndim())?;
-            l.init = Some(0);
+            let d = wrap_dim(c.int(index_add::DIM)?, x.ndim())?;
+            l.starts_as(index_add::INPUT);
             // The index along `d`, repeated over every other dim of the source.
             let mut strides: Dims = SmallVec::from_elem(0, s.ndim());
             if x.ndim() > 0 {
                 strides[d] = i.strides().first().copied().unwrap_or(0);
             }
-            l.input_as(1, Dims::from_slice(s.sizes()), strides, i.offset());
+            l.input_as(index_add::INDEX, Dims::from_slice(s.sizes()), strides, i.offset());
             let _ = outs;
-            l.input(2).output(0).param(d as i64).param(ScatterKind::Add as u64);
+            l.input(index_add::SOURCE).output(index_add::RESULT).param(d as i64).param(ScatterKind::Add as u64);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (x, i, s) = (c.t(0)?, c.t(1)?, c.t(2)?);
-        let scaled = match c.arg(1).scalar() {
+        let (x, i, s) = (c.t(index_add::INPUT)?, c.t(index_add::INDEX)?, c.t(index_add::SOURCE)?);
+        let scaled = match c.arg(index_add::ALPHA).scalar() {
             Some(a) if a.to_f64() != 1.0 => s.mul(a)?,
             _ => s.clone(),
         };
         let i = if i.dtype() == DType::I64 { i.clone() } else { i.to_copy_with(Some(DType::I64), None)? };
-        outs.give(x.index_add(c.int(0)?, &i, &scaled)?);
+        outs.give(x.index_add(c.int(index_add::DIM)?, &i, &scaled)?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b100)],
+        save: &[Save::of(index_add::INDEX, &[index_add::SOURCE])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || Ok(c.g()?.clone()))?;
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(2, || {
-                let g = c.g()?.index_select(d, c.x(1)?)?;
-                match c.arg(1).scalar() {
+            out.set(index_add::INPUT, || Ok(c.g()?.clone()))?;
+            let d = c.arg(index_add::DIM).int().unwrap_or(0);
+            out.set(index_add::SOURCE, || {
+                let g = c.g()?.index_select(d, c.x(index_add::INDEX)?)?;
+                match c.arg(index_add::ALPHA).scalar() {
                     Some(a) if a.to_f64() != 1.0 => g.mul(a),
                     _ => Ok(g),
                 }
@@ -166,8 +173,8 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let x = c.t(0)?;
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(index_add::INPUT)?;
+        let d = wrap_dim(c.int(index_add::DIM)?, x.ndim())?;
         for i in (0..x.ndim()).filter(|i| *i != d) {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_slice(&[s, Sbp::B, s]), outs: SmallVec::from_slice(&[s]) });

@@ -47,16 +47,16 @@ pub fn moves_only(dtype: DType, kind: ScatterKind) -> Result<()> {
 }
 
 /// The index of a composition. One that is int64 already has no other way to go.
-pub fn cast_index(c: &Call<'_>, i: usize) -> Result<Tensor> {
-    if c.t(i)?.dtype() == DType::I64 {
+pub fn cast_index(c: &Call<'_>, at: In) -> Result<Tensor> {
+    if c.t(at)?.dtype() == DType::I64 {
         return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
     }
-    wide(c.t(i)?)
+    wide(c.t(at)?)
 }
 
 /// Kernels read int64; other indices go through the composition, which casts.
-pub fn only_wide(c: &Call<'_>, i: usize) -> Result<()> {
-    match c.t(i)?.dtype() {
+pub fn only_wide(c: &Call<'_>, at: In) -> Result<()> {
+    match c.t(at)?.dtype() {
         DType::I64 => Ok(()),
         d => Err(Error::not_implemented(format!("{}(): {d} indices are cast by the composition", c.name()))),
     }

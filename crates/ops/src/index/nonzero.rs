@@ -1,12 +1,13 @@
 //! Ops whose result's shape depends on the data: nonzero, masked_select.
 
 use crate::elementwise::where_::check_mask;
+use crate::named::{masked_select, nonzero, nonzero_tuple};
 use crate::prelude::*;
 
 fn count(x: &Tensor) -> Result<i64> {
     let n = Tensor::empty(DType::I64, x.device(), &[])?;
     let mut l = Lowered::new(&COUNT_NONZERO);
-    l.input(0).output(0);
+    l.input(nonzero::INPUT).output(nonzero::RESULT);
     run_lowered(&l, &[Some(x)], std::slice::from_ref(&n))?;
     let host = copy_to_host(&n)?;
     // SAFETY: the host copy holds one i64.
@@ -31,14 +32,14 @@ Example::
     },
     shape: ShapeOf::Data,
     kernel: Kernel::Host(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(nonzero::INPUT)?;
         // One column a dimension, each contiguous.
         let n = count(x)?;
         let (sizes, strides) = ([n, x.ndim() as i64], [1, n]);
         let out = Tensor::shell(DType::I64, x.device(), Dims::from_slice(&sizes), Dims::from_slice(&strides))?;
         out.materialize()?;
         let mut l = Lowered::new(&NONZERO);
-        l.input(0).output(0);
+        l.input(nonzero::INPUT).output(nonzero::RESULT);
         run_lowered(&l, &[Some(x)], std::slice::from_ref(&out))?;
         outs.give(out);
         Ok(())
@@ -54,7 +55,7 @@ pub static TUPLE: OpDef = OpDef {
     doc: "Indices of the non-zero elements, one tensor a dimension: what `nonzero(as_tuple=True)` gives.",
     faces: Faces::PRIVATE,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(nonzero_tuple::INPUT)?;
         // A number counts as one element of a vector.
         let set = if x.ndim() == 0 { x.reshape(&[1])?.nonzero()? } else { x.nonzero()? };
         for part in set.unbind(1)? {
@@ -83,7 +84,7 @@ Example::
     },
     shape: ShapeOf::Data,
     compose: Some(|c, outs| {
-        let (x, m) = (c.t(0)?, c.t(1)?);
+        let (x, m) = (c.t(masked_select::INPUT)?, c.t(masked_select::MASK)?);
         check_mask(m, "masked_select: expected BoolTensor for mask, but got mask with dtype")?;
         let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
         let (x, m) = (x.expand(&sizes)?.reshape(&[-1])?, m.expand(&sizes)?.reshape(&[-1])?);

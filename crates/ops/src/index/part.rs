@@ -1,11 +1,12 @@
 //! Entries along a dimension written by index: index_fill, index_copy, index_reduce.
 
 use super::{COMPOSED, give, wide};
+use crate::named::{index_copy, index_fill, index_reduce};
 use crate::prelude::*;
 
 /// A vector index of int64; `what` names the op as torch does.
-fn vector(c: &Call<'_>, i: usize) -> Result<Tensor> {
-    let t = c.t(i)?;
+fn vector(c: &Call<'_>, index: In) -> Result<Tensor> {
+    let t = c.t(index)?;
     if t.ndim() > 1 {
         return Err(Error::index(format!(
             "{}(): Index is supposed to be a vector, got shape {:?}",
@@ -44,10 +45,10 @@ Example::
     tensor([1., 0., 1.])",
     faces: Faces::FN_METHOD.or(Faces::INPLACE),
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
-        let index = vector(c, 1)?;
-        let value = match (c.opt(2), c.arg(1).scalar()) {
+        let x = c.t(index_fill::INPUT)?;
+        let d = wrap_dim(c.int(index_fill::DIM)?, x.ndim())?;
+        let index = vector(c, index_fill::INDEX)?;
+        let value = match (c.opt(index_fill::VALUE), c.arg(index_fill::VALUE_SCALAR).scalar()) {
             (Some(v), _) if v.ndim() > 0 => {
                 return Err(Error::runtime(format!(
                     "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
@@ -93,9 +94,9 @@ Example::
     tensor([0., 0., 1.])",
     faces: Faces::ALL,
     compose: Some(|c, outs| {
-        let (x, s) = (c.t(0)?, c.t(2)?);
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
-        let index = vector(c, 1)?;
+        let (x, s) = (c.t(index_copy::INPUT)?, c.t(index_copy::SOURCE)?);
+        let d = wrap_dim(c.int(index_copy::DIM)?, x.ndim())?;
+        let index = vector(c, index_copy::INDEX)?;
         if s.dtype() != x.dtype() {
             return Err(Error::runtime(format!(
                 "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
@@ -150,14 +151,14 @@ Example::
     tensor([6., 1.])",
     faces: Faces::ALL,
     compose: Some(|c, outs| {
-        let (x, s, how) = (c.t(0)?, c.t(2)?, c.str(1)?);
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let (x, s, how) = (c.t(index_reduce::INPUT)?, c.t(index_reduce::SOURCE)?, c.str(index_reduce::REDUCE)?);
+        let d = wrap_dim(c.int(index_reduce::DIM)?, x.ndim())?;
         if !["prod", "mean", "amax", "amin"].contains(&how) {
             return Err(Error::runtime(format!(
                 "reduce argument must be either prod, mean, amax or amin, got {how}."
             )));
         }
-        let index = vector(c, 1)?;
+        let index = vector(c, index_reduce::INDEX)?;
         if s.dtype() != x.dtype() {
             return Err(Error::runtime(format!(
                 "index_reduce_(): self ({}) and source ({}) must have the same scalar type",
@@ -173,7 +174,7 @@ Example::
         } else {
             (index.reshape(&own)?.expand(s.sizes())?, x.clone(), s.clone())
         };
-        give(outs, x1.scatter_reduce_two_with(d as i64, &line, &s1, how, c.bool(2))?.reshape(x.sizes())?)
+        give(outs, x1.scatter_reduce_two_with(d as i64, &line, &s1, how, c.bool(index_reduce::INCLUDE_SELF))?.reshape(x.sizes())?)
     }),
     samples: || {
         let t = |how| {

@@ -1,6 +1,7 @@
 //! scatter_reduce: sums, products, means and extremes at an index, with or without what was there.
 
 use super::{COMPOSED, give};
+use crate::named::{scatter_combine, scatter_reduce_two};
 use crate::prelude::*;
 
 /// The name that `scatter(reduce=)` knows the combination by, where there is one, and its identity.
@@ -40,7 +41,7 @@ pub static COMBINE: OpDef = OpDef {
                 c,
                 o,
                 l,
-                match c.str(1)? {
+                match c.str(scatter_combine::REDUCE)? {
                     "prod" => ScatterKind::Mul,
                     "amax" => ScatterKind::Max,
                     _ => ScatterKind::Min,
@@ -80,12 +81,12 @@ Example::
     tensor([3., 0.])",
     faces: Faces::ALL,
     infer: |c, outs| {
-        identity(c.str(1)?, c.t(0)?.dtype())?;
+        identity(c.str(scatter_reduce_two::REDUCE)?, c.t(scatter_reduce_two::INPUT)?.dtype())?;
         super::gather::infer_scatter(c, outs)
     },
     compose: Some(|c, outs| {
-        let (x, index, src, how, include) = (c.t(0)?, c.t(1)?, c.t(2)?, c.str(1)?, c.bool(2));
-        let dim = c.int(0)?;
+        let (x, index, src, how, include) = (c.t(scatter_reduce_two::INPUT)?, c.t(scatter_reduce_two::INDEX)?, c.t(scatter_reduce_two::SRC)?, c.str(scatter_reduce_two::REDUCE)?, c.bool(scatter_reduce_two::INCLUDE_SELF));
+        let dim = c.int(scatter_reduce_two::DIM)?;
         let none = identity(how, x.dtype())?;
         if index.numel() == 0 {
             return give(outs, x.cloned()?);
@@ -107,14 +108,14 @@ Example::
         give(outs, combined)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b101), Save::In(1, 0b101), Save::In(2, 0b101), Save::Out(0, 0b101)],
+        save: &[Save::of(scatter_reduce_two::INPUT, &[scatter_reduce_two::INPUT, scatter_reduce_two::SRC]), Save::of(scatter_reduce_two::INDEX, &[scatter_reduce_two::INPUT, scatter_reduce_two::SRC]), Save::of(scatter_reduce_two::SRC, &[scatter_reduce_two::INPUT, scatter_reduce_two::SRC]), Save::out(scatter_reduce_two::RESULT, &[scatter_reduce_two::INPUT, scatter_reduce_two::SRC])],
         fix: Fix::None,
         f: |c, out| {
-            let (x, index, src, y, g) = (c.x(0)?, c.x(1)?, c.x(2)?, c.y(0)?, c.g()?);
-            let (dim, how, include) = (c.arg(0).int().unwrap_or(0), c.arg(1).str().unwrap_or(""), c.arg(2).bool());
+            let (x, index, src, y, g) = (c.x(scatter_reduce_two::INPUT)?, c.x(scatter_reduce_two::INDEX)?, c.x(scatter_reduce_two::SRC)?, c.y(scatter_reduce_two::RESULT)?, c.g()?);
+            let (dim, how, include) = (c.arg(scatter_reduce_two::DIM).int().unwrap_or(0), c.arg(scatter_reduce_two::REDUCE).str().unwrap_or(""), c.arg(scatter_reduce_two::INCLUDE_SELF).bool());
             if index.numel() == 0 {
-                out.set(0, || Ok(g.clone()))?;
-                return out.set(2, || src.zeros_like());
+                out.set(scatter_reduce_two::INPUT, || Ok(g.clone()))?;
+                return out.set(scatter_reduce_two::SRC, || src.zeros_like());
             }
             // What was there has no part where a source came, unless it was included.
             let own = |t: Tensor| if include { Ok(t) } else { t.scatter_value(dim, index, 0.0) };
@@ -123,22 +124,22 @@ Example::
             let used = under_index(src, index)?;
             match how {
                 "sum" => {
-                    out.set(0, || own(g.clone()))?;
-                    out.set(2, || back(seen(g)?))
+                    out.set(scatter_reduce_two::INPUT, || own(g.clone()))?;
+                    out.set(scatter_reduce_two::SRC, || back(seen(g)?))
                 }
                 "mean" => {
                     let n = counts(x, index, dim, include)?.clamp(Some(Scalar::Int(1)), None)?;
                     let share = g.div(&n)?;
-                    out.set(0, || own(share.clone()))?;
-                    out.set(2, || back(seen(&share)?))
+                    out.set(scatter_reduce_two::INPUT, || own(share.clone()))?;
+                    out.set(scatter_reduce_two::SRC, || back(seen(&share)?))
                 }
                 "prod" => {
                     let masked = x.eq(0.0)?.r#where(1.0, x)?;
-                    out.set(0, || {
+                    out.set(scatter_reduce_two::INPUT, || {
                         let others = masked.scatter_reduce_two_with(dim, index, src, how, include)?;
                         own(g.mul(&others)?.div(&masked)?)
                     })?;
-                    out.set(2, || {
+                    out.set(scatter_reduce_two::SRC, || {
                         // Places that took a single zero owe its source the product of the others.
                         let zero = used.eq(0.0)?;
                         let ones = zero.to_copy_with(Some(src.dtype()), None)?;
@@ -161,8 +162,8 @@ Example::
                         // A place that no source reached passes its gradient on.
                         own(g.clone())?
                     };
-                    out.set(0, || Ok(touched))?;
-                    out.set(2, || back(hit.mul(&seen(&share)?)?))
+                    out.set(scatter_reduce_two::INPUT, || Ok(touched))?;
+                    out.set(scatter_reduce_two::SRC, || back(hit.mul(&seen(&share)?)?))
                 }
             }
         },

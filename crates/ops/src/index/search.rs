@@ -1,12 +1,15 @@
 //! Places in sorted sequences and membership: searchsorted, bucketize, isin.
 
 use super::{COMPOSED, give};
+use crate::named::{
+    bucketize, bucketize_scalar, is_member, isin, isin_element, isin_number, searchsorted, searchsorted_scalar,
+};
 use crate::prelude::*;
 
 /// Whether equal elements count as smaller: `right`, or `side` which must not contradict it.
 fn is_right(c: &Call<'_>) -> Result<bool> {
-    let right = c.bool(1);
-    match c.arg(2).str() {
+    let right = c.bool(searchsorted::RIGHT);
+    match c.arg(searchsorted::SIDE).str() {
         Some("right") => Ok(true),
         Some("left") if right => Err(Error::runtime(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
@@ -31,7 +34,7 @@ Example::
     tensor([1, 2])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let (s, v) = (c.t(0)?, c.t(1)?);
+        let (s, v) = (c.t(searchsorted::SORTED_SEQUENCE)?, c.t(searchsorted::INPUT)?);
         is_right(c)?;
         if s.ndim() == 0 {
             return Err(Error::runtime(
@@ -46,7 +49,7 @@ Example::
                 v.sizes()
             )));
         }
-        if let Some(o) = c.opt(2) {
+        if let Some(o) = c.opt(searchsorted::SORTER) {
             if o.sizes() != s.sizes() {
                 return Err(Error::runtime(format!(
                     "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {:?} and got sorter tensor {:?}",
@@ -61,28 +64,28 @@ Example::
                 )));
             }
         }
-        outs.push(if c.bool(0) { DType::I32 } else { DType::I64 }, v.device(), v.sizes())
+        outs.push(if c.bool(searchsorted::OUT_INT32) { DType::I32 } else { DType::I64 }, v.device(), v.sizes())
     },
     kernel: Kernel::Prim {
         prim: &SEARCHSORTED,
         lower: |c, _, l| {
-            if c.t(0)?.dtype() != c.t(1)?.dtype() {
+            if c.t(searchsorted::SORTED_SEQUENCE)?.dtype() != c.t(searchsorted::INPUT)?.dtype() {
                 return Err(Error::not_implemented("searchsorted: values of another dtype are cast first"));
             }
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0).param(is_right(c)?);
+            l.input(searchsorted::SORTED_SEQUENCE).input(searchsorted::INPUT).opt_input(searchsorted::SORTER, c.opt(searchsorted::SORTER).is_some()).output(searchsorted::RESULT).param(is_right(c)?);
             Ok(())
         },
     },
     // By counting the smaller elements.
     compose: Some(|c, outs| {
-        let (s, v) = (c.t(0)?, c.t(1)?);
+        let (s, v) = (c.t(searchsorted::SORTED_SEQUENCE)?, c.t(searchsorted::INPUT)?);
         let common = promote::result_type([s, v].into_iter(), None)?;
         if s.dtype() != v.dtype() {
             let cast = |t: &Tensor| if t.dtype() == common { Ok(t.clone()) } else { t.to_copy_with(Some(common), None) };
-            let found = cast(s)?.searchsorted_with(&cast(v)?, c.bool(0), c.bool(1), c.arg(2).str(), c.opt(2))?;
+            let found = cast(s)?.searchsorted_with(&cast(v)?, c.bool(searchsorted::OUT_INT32), c.bool(searchsorted::RIGHT), c.arg(searchsorted::SIDE).str(), c.opt(searchsorted::SORTER))?;
             return give(outs, found);
         }
-        let s = match c.opt(2) {
+        let s = match c.opt(searchsorted::SORTER) {
             Some(o) => s.gather(-1, o)?,
             None => s.clone(),
         };
@@ -90,11 +93,11 @@ Example::
         let v = v.unsqueeze(-1)?;
         let below = if is_right(c)? { s.le(&v)? } else { s.lt(&v)? };
         let n = below.sum(&[-1], false)?;
-        give(outs, if c.bool(0) { n.to_copy_with(Some(DType::I32), None)? } else { n })
+        give(outs, if c.bool(searchsorted::OUT_INT32) { n.to_copy_with(Some(DType::I32), None)? } else { n })
     }),
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let (s, v) = (c.t(0)?, c.t(1)?);
-        if c.opt(2).is_none() {
+        let (s, v) = (c.t(searchsorted::SORTED_SEQUENCE)?, c.t(searchsorted::INPUT)?);
+        if c.opt(searchsorted::SORTER).is_none() {
             for d in 0..v.ndim() {
                 let own = Sbp::S(d as u8);
                 let sequence = if s.ndim() > 1 && d + 1 < s.ndim() { own } else { Sbp::B };
@@ -132,8 +135,17 @@ pub static SORTED_NUMBER: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (s, v) = with_number(c.t(0)?, c.arg(0))?;
-        give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), c.arg(3).str(), c.opt(1))?)
+        let (s, v) = with_number(c.t(searchsorted_scalar::SORTED_SEQUENCE)?, c.arg(searchsorted_scalar::INPUT))?;
+        give(
+            outs,
+            s.searchsorted_with(
+                &v,
+                c.bool(searchsorted_scalar::OUT_INT32),
+                c.bool(searchsorted_scalar::RIGHT),
+                c.arg(searchsorted_scalar::SIDE).str(),
+                c.opt(searchsorted_scalar::SORTER),
+            )?,
+        )
     }),
     samples: || vec![Sample::new(vec![SampleArg::range(&[5], 0.5, 0.5), SampleArg::Float(1.0)])],
     traits: Traits::EXACT_OUT,
@@ -151,14 +163,14 @@ Example::
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (x, b) = (c.t(0)?, c.t(1)?);
+        let (x, b) = (c.t(bucketize::INPUT)?, c.t(bucketize::BOUNDARIES)?);
         if b.ndim() != 1 {
             return Err(Error::runtime(format!(
                 "bucketize(): boundaries tensor must be 1 dimension, but got dim({})",
                 b.ndim()
             )));
         }
-        give(outs, b.searchsorted_with(x, c.bool(0), c.bool(1), None, None)?)
+        give(outs, b.searchsorted_with(x, c.bool(bucketize::OUT_INT32), c.bool(bucketize::RIGHT), None, None)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::range(&[4], 0.5, 0.5)])],
     traits: Traits::EXACT_OUT,
@@ -172,8 +184,11 @@ pub static BUCKETIZE_NUMBER: OpDef = OpDef {
     faces: Faces::FN,
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (s, v) = with_number(c.t(0)?, c.arg(0))?;
-        give(outs, s.searchsorted_with(&v, c.bool(1), c.bool(2), None, None)?)
+        let (s, v) = with_number(c.t(bucketize_scalar::BOUNDARIES)?, c.arg(bucketize_scalar::INPUT))?;
+        give(
+            outs,
+            s.searchsorted_with(&v, c.bool(bucketize_scalar::OUT_INT32), c.bool(bucketize_scalar::RIGHT), None, None)?,
+        )
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(1.0), SampleArg::range(&[4], 0.5, 0.5)])],
     traits: Traits::EXACT_OUT,
@@ -194,16 +209,19 @@ pub static IS_MEMBER: OpDef = OpDef {
     sig: Sig::parse("is_member(Tensor input, Tensor others, bool invert) -> Tensor"),
     doc: "Whether each element is among others of its dtype; with `invert` whether it is not.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(DType::Bool, c.t(0)?.device(), c.t(0)?.sizes()),
+    infer: |c, outs| outs.push(DType::Bool, c.t(is_member::INPUT)?.device(), c.t(is_member::INPUT)?.sizes()),
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::IS_MEMBER,
         lower: |c, _, l| {
-            l.input(0).input(1).output(0).param(c.bool(0));
+            l.input(is_member::INPUT)
+                .input(is_member::OTHERS)
+                .output(is_member::RESULT)
+                .param(c.bool(is_member::INVERT));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (e, t) = (c.t(0)?, c.t(1)?.reshape(&[-1])?);
+        let (e, t) = (c.t(is_member::INPUT)?, c.t(is_member::OTHERS)?.reshape(&[-1])?);
         let n = t.numel();
         let found = if n < SEARCH_FROM {
             e.unsqueeze(-1)?.eq(&t)?.any(&[-1], false)?
@@ -212,10 +230,10 @@ pub static IS_MEMBER: OpDef = OpDef {
             let at = sorted.searchsorted(e)?.clamp(None, Some(Scalar::Int(n - 1)))?;
             sorted.index([Some(&at)])?.eq(e)?
         };
-        give(outs, if c.bool(0) { found.logical_not()? } else { found })
+        give(outs, if c.bool(is_member::INVERT) { found.logical_not()? } else { found })
     }),
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        for d in (0..c.t(0)?.ndim()).map(|d| Sbp::S(d as u8)) {
+        for d in (0..c.t(is_member::INPUT)?.ndim()).map(|d| Sbp::S(d as u8)) {
             rows.push(Row { ins: SmallVec::from_slice(&[d, Sbp::B]), outs: SmallVec::from_slice(&[d]) });
         }
         Ok(())
@@ -241,7 +259,7 @@ Example::
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        for t in [c.t(0)?, c.t(1)?] {
+        for t in [c.t(isin::ELEMENTS)?, c.t(isin::TEST_ELEMENTS)?] {
             if t.dtype() == DType::Bool || t.dtype().is_complex() {
                 return Err(Error::not_implemented(format!(
                     "Unsupported input type encountered for isin(): {}",
@@ -249,7 +267,7 @@ Example::
                 )));
             }
         }
-        give(outs, member(c.t(0)?, c.t(1)?, c.bool(1))?)
+        give(outs, member(c.t(isin::ELEMENTS)?, c.t(isin::TEST_ELEMENTS)?, c.bool(isin::INVERT))?)
     }),
     samples: || {
         let t = |n| Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::i64(&[n], 0, 9)]);
@@ -266,8 +284,8 @@ pub static ISIN_NUMBER: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (e, t) = with_number(c.t(0)?, c.arg(0))?;
-        give(outs, member(&e, &t, c.bool(2))?)
+        let (e, t) = with_number(c.t(isin_number::ELEMENTS)?, c.arg(isin_number::TEST_ELEMENT))?;
+        give(outs, member(&e, &t, c.bool(isin_number::INVERT))?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::i64(&[3, 4], 0, 9), SampleArg::Int(3)])],
     traits: Traits::EXACT_OUT,
@@ -281,8 +299,8 @@ pub static NUMBER_ISIN: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let (t, e) = with_number(c.t(0)?, c.arg(0))?;
-        give(outs, member(&e, &t, c.bool(2))?)
+        let (t, e) = with_number(c.t(isin_element::TEST_ELEMENTS)?, c.arg(isin_element::ELEMENT))?;
+        give(outs, member(&e, &t, c.bool(isin_element::INVERT))?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Int(3), SampleArg::i64(&[3, 4], 0, 9)])],
     traits: Traits::EXACT_OUT,

@@ -1,9 +1,10 @@
 //! Triangles of matrices.
 
+use crate::named::{tril, triu};
 use crate::prelude::*;
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(tril::INPUT)?;
     if x.ndim() < 2 {
         return Err(Error::runtime(format!(
             "{}(): input tensor must have at least 2 dimensions, got {:?}",
@@ -15,14 +16,16 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn lower(c: &Call<'_>, l: &mut Lowered, upper: bool) -> Result<()> {
-    l.input(0).output(0).param(c.int(0)?).param(upper);
+    l.input(tril::INPUT).output(tril::RESULT).param(c.int(tril::DIAGONAL)?).param(upper);
     Ok(())
 }
 
 const TRI: OpDef = OpDef {
     faces: Faces::ALL,
     infer,
-    sbp: SbpRule::of(Rows::Batch { not_axes: |c| c.t(0).map_or(u32::MAX, |t| 3 << t.ndim().saturating_sub(2)) }),
+    sbp: SbpRule::of(Rows::Batch {
+        not_axes: |c| c.t(tril::INPUT).map_or(u32::MAX, |t| 3 << t.ndim().saturating_sub(2)),
+    }),
     batch: Batching::Leading,
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
@@ -41,7 +44,11 @@ Example::
     tensor([[1., 0.],
             [1., 1.]])",
     kernel: Kernel::Prim { prim: &TRIANGLE, lower: |c, _, l| lower(c, l, false) },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.tril(c.arg(0).int().unwrap_or(0))) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(tril::INPUT, || c.g()?.tril(c.arg(tril::DIAGONAL).int().unwrap_or(0))),
+    },
     traits: Traits::EXACT_OUT,
     ..TRI
 };
@@ -56,7 +63,11 @@ Example::
     tensor([[1., 1.],
             [0., 1.]])",
     kernel: Kernel::Prim { prim: &TRIANGLE, lower: |c, _, l| lower(c, l, true) },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.triu(c.arg(0).int().unwrap_or(0))) },
+    grad: Grad::Rule {
+        save: &[],
+        fix: Fix::None,
+        f: |c, out| out.set(triu::INPUT, || c.g()?.triu(c.arg(triu::DIAGONAL).int().unwrap_or(0))),
+    },
     traits: Traits::EXACT_OUT,
     ..TRI
 };

@@ -1,6 +1,7 @@
 //! Cholesky factors.
 
 use super::*;
+use crate::named::linalg_cholesky_ex as at;
 
 pub static EX: OpDef = OpDef {
     sig: Sig::parse(
@@ -8,7 +9,7 @@ pub static EX: OpDef = OpDef {
     ),
     doc: "The Cholesky factor of symmetric positive-definite matrices, and where the factorisation failed.",
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(at::INPUT)?;
         square("linalg.cholesky", a)?;
         push_columns(outs, a, a.dtype(), Dims::from_slice(a.sizes()))?;
         outs.push(DType::I32, a.device(), lead(a))
@@ -16,20 +17,20 @@ pub static EX: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &CHOLESKY,
         lower: |c, _, l| {
-            l.input(0).output(0).output(1).param(c.bool(0)).param(c.bool(1));
+            l.input(at::INPUT).output(at::L).output(at::INFO).param(c.bool(at::UPPER)).param(c.bool(at::CHECK_ERRORS));
             Ok(())
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[at::L]),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(at::L, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let upper = c.arg(0).bool();
+            out.set(at::INPUT, || {
+                let upper = c.arg(at::UPPER).bool();
                 let (g, l) = match upper {
-                    true => (c.g()?.adjoint()?, c.y(0)?.adjoint()?),
-                    false => (c.g()?.clone(), c.y(0)?.clone()),
+                    true => (c.g()?.adjoint()?, c.y(at::L)?.adjoint()?),
+                    false => (c.g()?.clone(), c.y(at::L)?.clone()),
                 };
                 let lh = l.adjoint()?;
                 let phi = lh.matmul(&g)?.tril(0)?;

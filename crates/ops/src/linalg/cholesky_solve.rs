@@ -1,6 +1,7 @@
 //! Systems and inverses from a Cholesky factor.
 
 use super::*;
+use crate::named::{cholesky_inverse, cholesky_solve};
 
 fn solve(b: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor> {
     let h = factor.adjoint()?;
@@ -22,7 +23,7 @@ Example::
     tensor([[1.]])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let (b, l) = (c.t(0)?, c.t(1)?);
+        let (b, l) = (c.t(cholesky_solve::INPUT)?, c.t(cholesky_solve::L)?);
         if b.ndim() < 2 {
             let text = format!("b should have at least 2 dimensions, but has {} dimensions instead", b.ndim());
             return Err(Error::runtime(text));
@@ -44,20 +45,23 @@ Example::
     },
     compose: Some(|c, outs| {
         (c.op.infer)(c, &mut Outs::new())?;
-        outs.give(solve(c.t(0)?, c.t(1)?, c.bool(0))?);
+        outs.give(solve(c.t(cholesky_solve::INPUT)?, c.t(cholesky_solve::L)?, c.bool(cholesky_solve::UPPER))?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b11), Save::Out(0, 0b10)],
+        save: &[
+            Save::of(cholesky_solve::L, &[cholesky_solve::INPUT, cholesky_solve::L]),
+            Save::out(cholesky_solve::RESULT, &[cholesky_solve::L]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (l, upper) = (c.x(1)?, c.arg(0).bool());
+            let (l, upper) = (c.x(cholesky_solve::L)?, c.arg(cholesky_solve::UPPER).bool());
             let gb = c.g()?.cholesky_solve(l, upper)?;
-            out.set(1, || {
-                let common = gb.matmul(&c.y(0)?.adjoint()?)?;
+            out.set(cholesky_solve::L, || {
+                let common = gb.matmul(&c.y(cholesky_solve::RESULT)?.adjoint()?)?;
                 negated_product(l, &common.add(&common.adjoint()?)?, upper)
             })?;
-            out.set(0, || Ok(gb))
+            out.set(cholesky_solve::INPUT, || Ok(gb))
         },
     },
     sbp: SbpRule::of(Rows::Compose),
@@ -76,25 +80,28 @@ Example::
     tensor([[0.2500]])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let l = c.t(0)?;
+        let l = c.t(cholesky_inverse::INPUT)?;
         square("cholesky_inverse", l)?;
         push_columns(outs, l, l.dtype(), Dims::from_slice(l.sizes()))
     },
     compose: Some(|c, outs| {
-        let l = c.t(0)?;
+        let l = c.t(cholesky_inverse::INPUT)?;
         let n = square("cholesky_inverse", l)?;
         let unit = diag_embed(&l.new_ones(&[n])?)?.expand(l.sizes())?;
-        outs.give(solve(&unit, l, c.bool(0))?);
+        outs.give(solve(&unit, l, c.bool(cholesky_inverse::UPPER))?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[
+            Save::of(cholesky_inverse::INPUT, &[cholesky_inverse::INPUT]),
+            Save::out(cholesky_inverse::RESULT, &[cholesky_inverse::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (g, l, inverse) = (c.g()?, c.x(0)?, c.y(0)?);
+            out.set(cholesky_inverse::INPUT, || {
+                let (g, l, inverse) = (c.g()?, c.x(cholesky_inverse::INPUT)?, c.y(cholesky_inverse::RESULT)?);
                 let common = inverse.matmul(&g.add(&g.adjoint()?)?)?.matmul(inverse)?;
-                negated_product(l, &common, c.arg(0).bool())
+                negated_product(l, &common, c.arg(cholesky_inverse::UPPER).bool())
             })
         },
     },

@@ -1,16 +1,17 @@
 //! Eigenvalues of general matrices.
 
 use super::*;
+use crate::named::linalg_eig as at;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("linalg_eig(Tensor input, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"),
     doc: "Eigenvalues and, unless turned off, eigenvectors of square matrices, complex.",
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(at::INPUT)?;
         let n = square("linalg.eig", a)?;
         let dtype = complex_dtype(a.dtype());
         outs.push(dtype, a.device(), &joined(lead(a), &[n]))?;
-        match c.bool(0) {
+        match c.bool(at::COMPUTE_V) {
             true => push_columns(outs, a, dtype, Dims::from_slice(a.sizes())),
             false => outs.push(dtype, a.device(), &[0]),
         }
@@ -18,9 +19,9 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &EIG,
         lower: |c, _, l| {
-            l.input(0).output(0);
-            if c.bool(0) {
-                l.output(1);
+            l.input(at::INPUT).output(at::EIGENVALUES);
+            if c.bool(at::COMPUTE_V) {
+                l.output(at::EIGENVECTORS);
             } else {
                 l.no_output();
             }
@@ -28,12 +29,12 @@ pub static OP: OpDef = OpDef {
         },
     },
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1), Save::Out(1, 1)],
+        save: &[Save::out(at::EIGENVALUES, &[at::INPUT]), Save::out(at::EIGENVECTORS, &[at::INPUT])],
         // A real matrix takes the real part.
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let (w, v) = (c.y(0)?, c.y(1)?);
+            out.set(at::INPUT, || {
+                let (w, v) = (c.y(at::EIGENVALUES)?, c.y(at::EIGENVECTORS)?);
                 let vh = v.adjoint()?;
                 let Some(gv) = gradient(c, 1) else {
                     let [x, _] = vh.linalg_solve_ex_with(&c.g()?.unsqueeze(-1)?.mul(&vh)?, true, 0)?;
@@ -56,6 +57,6 @@ pub static OP: OpDef = OpDef {
             })
         },
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(0) { batch_rows(c, 2, rows) } else { Ok(()) })),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(at::COMPUTE_V) { batch_rows(c, 2, rows) } else { Ok(()) })),
     ..LINALG
 };

@@ -1,6 +1,7 @@
 //! Eigenvalues of symmetric matrices.
 
 use super::*;
+use crate::named::linalg_eigh as at;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
@@ -8,11 +9,11 @@ pub static OP: OpDef = OpDef {
     ),
     doc: "Eigenvalues in ascending order and, unless turned off, eigenvectors of symmetric (Hermitian) matrices.",
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(at::INPUT)?;
         let n = square("linalg.eigh", a)?;
         uplo(c)?;
         outs.push(real_dtype(a.dtype()), a.device(), &joined(lead(a), &[n]))?;
-        match c.bool(1) {
+        match c.bool(at::COMPUTE_V) {
             true => push_columns(outs, a, a.dtype(), Dims::from_slice(a.sizes())),
             false => outs.push(a.dtype(), a.device(), &[0]),
         }
@@ -20,9 +21,9 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &EIGH,
         lower: |c, _, l| {
-            l.input(0).output(0);
-            if c.bool(1) {
-                l.output(1);
+            l.input(at::INPUT).output(at::EIGENVALUES);
+            if c.bool(at::COMPUTE_V) {
+                l.output(at::EIGENVECTORS);
             } else {
                 l.no_output();
             }
@@ -31,11 +32,11 @@ pub static OP: OpDef = OpDef {
         },
     },
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1), Save::Out(1, 1)],
+        save: &[Save::out(at::EIGENVALUES, &[at::INPUT]), Save::out(at::EIGENVECTORS, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (w, v) = (c.y(0)?, c.y(1)?);
+            out.set(at::INPUT, || {
+                let (w, v) = (c.y(at::EIGENVALUES)?, c.y(at::EIGENVECTORS)?);
                 let vh = v.adjoint()?;
                 let Some(gv) = gradient(c, 1) else {
                     return v.mul(&c.g()?.unsqueeze(-2)?)?.matmul(&vh);
@@ -53,7 +54,7 @@ pub static OP: OpDef = OpDef {
             })
         },
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(1) { batch_rows(c, 2, rows) } else { Ok(()) })),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(at::COMPUTE_V) { batch_rows(c, 2, rows) } else { Ok(()) })),
     // The gradient is that of a symmetric matrix: only with one element is every matrix one.
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 1, 1])])],
     ..LINALG
@@ -61,7 +62,7 @@ pub static OP: OpDef = OpDef {
 
 /// Whether the upper triangle is read.
 fn uplo(c: &Call<'_>) -> Result<bool> {
-    match c.str(0)? {
+    match c.str(at::UPLO)? {
         "L" | "l" => Ok(false),
         "U" | "u" => Ok(true),
         other => Err(Error::runtime(format!("Expected UPLO argument to be 'L' or 'U', but got {other}"))),

@@ -1,6 +1,7 @@
 //! Systems of equations and inverses.
 
 use super::*;
+use crate::named::{linalg_inv_ex, linalg_solve_ex};
 
 /// Whether `b` is a batch of vectors for the matrices `a`.
 fn is_vector(a: &[i64], b: &[i64]) -> bool {
@@ -10,7 +11,7 @@ fn is_vector(a: &[i64], b: &[i64]) -> bool {
 /// The batch dimensions of the result, and whether B holds vectors.
 fn check(c: &Call<'_>) -> Result<(Dims, bool)> {
     const NAME: &str = "linalg.solve";
-    let (a, b, left) = (c.t(0)?, c.t(1)?, c.bool(0));
+    let (a, b, left) = (c.t(linalg_solve_ex::A)?, c.t(linalg_solve_ex::B)?, c.bool(linalg_solve_ex::LEFT));
     let n = square(NAME, a)?;
     if a.dtype() != b.dtype() {
         return Err(Error::runtime(format!(
@@ -62,7 +63,7 @@ pub static SOLVE: OpDef = OpDef {
     doc: "The solution of a system of equations, and where the factorisation met a zero.",
     infer: |c, outs| {
         let (batch, vector) = check(c)?;
-        let (a, b, left) = (c.t(0)?, c.t(1)?, c.bool(0));
+        let (a, b, left) = (c.t(linalg_solve_ex::A)?, c.t(linalg_solve_ex::B)?, c.bool(linalg_solve_ex::LEFT));
         let b = b.sizes();
         let vectors = joined(&batch, &b[b.len() - 1..]);
         if vector && vectors.len() == 1 {
@@ -78,10 +79,10 @@ pub static SOLVE: OpDef = OpDef {
     },
     compose: Some(|c, outs| {
         let (_, vector) = check(c)?;
-        let (a, b, left) = (c.t(0)?, c.t(1)?, c.bool(0));
+        let (a, b, left) = (c.t(linalg_solve_ex::A)?, c.t(linalg_solve_ex::B)?, c.bool(linalg_solve_ex::LEFT));
         let n = a.sizes()[a.ndim() - 1];
         let solve = |a: &Tensor, b: &Tensor| -> Result<(Tensor, Tensor)> {
-            let [lu, pivots, info] = a.linalg_lu_factor_ex_with(true, c.int(1)?)?;
+            let [lu, pivots, info] = a.linalg_lu_factor_ex_with(true, c.int(linalg_solve_ex::CHECK)?)?;
             Ok((lu::solve(&lu, &pivots.linalg_lu_permutation(n)?, b, false)?, info))
         };
         let (x, info) = match (vector, left) {
@@ -101,21 +102,28 @@ pub static SOLVE: OpDef = OpDef {
         outs.give(info);
         Ok(())
     }),
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[linalg_solve_ex::RESULT]),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::Out(0, 0b01)],
+        save: &[
+            Save::of(linalg_solve_ex::A, &[linalg_solve_ex::A, linalg_solve_ex::B]),
+            Save::out(linalg_solve_ex::RESULT, &[linalg_solve_ex::A]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (a, left) = (c.x(0)?, c.arg(0).bool());
-            let vector = is_vector(a.sizes(), &c.in_meta(1)?.sizes);
+            let (a, left) = (c.x(linalg_solve_ex::A)?, c.arg(linalg_solve_ex::LEFT).bool());
+            let vector = is_vector(a.sizes(), &c.in_meta(linalg_solve_ex::B)?.sizes);
             let g = if vector { c.g()?.unsqueeze(-1)? } else { c.g()?.clone() };
             let [gb, _] = a.adjoint()?.linalg_solve_ex_with(&g, left, 0)?;
-            out.set(0, || {
-                let x = if vector { c.y(0)?.unsqueeze(-1)? } else { c.y(0)?.clone() };
+            out.set(linalg_solve_ex::A, || {
+                let x = if vector {
+                    c.y(linalg_solve_ex::RESULT)?.unsqueeze(-1)?
+                } else {
+                    c.y(linalg_solve_ex::RESULT)?.clone()
+                };
                 let xh = x.adjoint()?;
                 if left { gb.matmul(&xh)? } else { xh.matmul(&gb)? }.neg()
             })?;
-            out.set(1, || if vector { gb.squeeze_dim(&[-1]) } else { Ok(gb.clone()) })
+            out.set(linalg_solve_ex::B, || if vector { gb.squeeze_dim(&[-1]) } else { Ok(gb.clone()) })
         },
     },
     sbp: SbpRule::of(Rows::Compose),
@@ -130,27 +138,27 @@ pub static INV: OpDef = OpDef {
     sig: Sig::parse("linalg_inv_ex(Tensor input, *, int check=0) -> (Tensor inverse, Tensor info)"),
     doc: "Inverse matrices, and where the factorisation met a zero.",
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(linalg_inv_ex::INPUT)?;
         square("linalg.inv", a)?;
         push_columns(outs, a, a.dtype(), Dims::from_slice(a.sizes()))?;
         outs.push(DType::I32, a.device(), lead(a))
     },
     compose: Some(|c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(linalg_inv_ex::INPUT)?;
         let n = square("linalg.inv", a)?;
-        let [lu, pivots, info] = a.linalg_lu_factor_ex_with(true, c.int(0)?)?;
+        let [lu, pivots, info] = a.linalg_lu_factor_ex_with(true, c.int(linalg_inv_ex::CHECK)?)?;
         let unit = diag_embed(&a.new_ones(&[n])?)?.expand(a.sizes())?;
         outs.give(lu::solve(&lu, &pivots.linalg_lu_permutation(n)?, &unit, false)?);
         outs.give(info);
         Ok(())
     }),
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[linalg_inv_ex::INVERSE]),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1)],
+        save: &[Save::out(linalg_inv_ex::INVERSE, &[linalg_inv_ex::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let h = c.y(0)?.adjoint()?;
+            out.set(linalg_inv_ex::INPUT, || {
+                let h = c.y(linalg_inv_ex::INVERSE)?.adjoint()?;
                 h.matmul(&c.g()?.matmul(&h)?)?.neg()
             })
         },

@@ -1,6 +1,7 @@
 //! LU factorisation with partial pivoting.
 
 use super::*;
+use crate::named::{linalg_lu_factor_ex, linalg_lu_permutation};
 
 pub static EX: OpDef = OpDef {
     sig: Sig::parse(
@@ -8,8 +9,8 @@ pub static EX: OpDef = OpDef {
     ),
     doc: "Unit lower and upper triangular factors in one matrix, the exchanges of rows, and the first zero of the diagonal. `check` says in whose words a zero raises (0: nobody's).",
     infer: |c, outs| {
-        let a = c.t(0)?;
-        let name = match c.int(1)? {
+        let a = c.t(linalg_lu_factor_ex::INPUT)?;
+        let name = match c.int(linalg_lu_factor_ex::CHECK)? {
             2 => "linalg.inv",
             3 => "linalg.solve",
             _ => "linalg.lu_factor",
@@ -22,15 +23,27 @@ pub static EX: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &LU_FACTOR,
         lower: |c, _, l| {
-            l.input(0).output(0).output(1).output(2).param(c.bool(0)).param(c.int(1)?);
+            l.input(linalg_lu_factor_ex::INPUT)
+                .output(linalg_lu_factor_ex::LU)
+                .output(linalg_lu_factor_ex::PIVOTS)
+                .output(linalg_lu_factor_ex::INFO)
+                .param(c.bool(linalg_lu_factor_ex::PIVOT))
+                .param(c.int(linalg_lu_factor_ex::CHECK)?);
             Ok(())
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[linalg_lu_factor_ex::LU]),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1), Save::Out(1, 1)],
+        save: &[
+            Save::out(linalg_lu_factor_ex::LU, &[linalg_lu_factor_ex::INPUT]),
+            Save::out(linalg_lu_factor_ex::PIVOTS, &[linalg_lu_factor_ex::INPUT]),
+        ],
         fix: Fix::None,
-        f: |c, out| out.set(0, || backward(c.g()?, c.y(0)?, c.y(1)?)),
+        f: |c, out| {
+            out.set(linalg_lu_factor_ex::INPUT, || {
+                backward(c.g()?, c.y(linalg_lu_factor_ex::LU)?, c.y(linalg_lu_factor_ex::PIVOTS)?)
+            })
+        },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| batch_rows(c, 3, rows))),
     samples: || {
@@ -107,7 +120,7 @@ pub static PERMUTATION: OpDef = OpDef {
     sig: Sig::parse("linalg_lu_permutation(Tensor input, int rows) -> Tensor"),
     doc: "The order of rows that pivots bring about.",
     infer: |c, outs| {
-        let p = c.t(0)?;
+        let p = c.t(linalg_lu_permutation::INPUT)?;
         let Some((_, batch)) = p.sizes().split_last() else {
             return Err(Error::runtime("torch.lu_unpack: LU_pivots needs at least one dimension"));
         };
@@ -116,12 +129,12 @@ pub static PERMUTATION: OpDef = OpDef {
                 "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to be used with the output produced by torch.linalg.lu_factor",
             ));
         }
-        outs.push(DType::I64, p.device(), &joined(batch, &[c.int(0)?]))
+        outs.push(DType::I64, p.device(), &joined(batch, &[c.int(linalg_lu_permutation::ROWS)?]))
     },
     kernel: Kernel::Prim {
         prim: &LU_PERMUTATION,
         lower: |_, _, l| {
-            l.input(0).output(0);
+            l.input(linalg_lu_permutation::INPUT).output(linalg_lu_permutation::RESULT);
             Ok(())
         },
     },

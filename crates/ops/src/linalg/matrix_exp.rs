@@ -1,6 +1,7 @@
 //! The exponential of matrices.
 
 use super::*;
+use crate::named::matrix_exp as at;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("matrix_exp(Tensor input) -> Tensor"),
@@ -13,24 +14,24 @@ Example::
             [0., 1.]])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(at::INPUT)?;
         square("linalg.matrix_exp", a)?;
         outs.push(a.dtype(), a.device(), a.sizes())
     },
     kernel: Kernel::Prim {
         prim: &MATRIX_EXP,
         lower: |_, _, l| {
-            l.input(0).output(0);
+            l.input(at::INPUT).output(at::RESULT);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
             // The exponential of [[A^H, G], [0, A^H]] holds the gradient beside exp(A^H).
-            out.set(0, || {
-                let (h, g) = (c.x(0)?.adjoint()?, c.g()?);
+            out.set(at::INPUT, || {
+                let (h, g) = (c.x(at::INPUT)?.adjoint()?, c.g()?);
                 let n = h.sizes()[h.ndim() - 1];
                 let top = f::cat([&h, g], -1)?;
                 let bottom = f::cat([&h.zeros_like()?, &h], -1)?;

@@ -16,6 +16,7 @@ pub mod solve_triangular;
 pub mod svd;
 pub mod vector_norm;
 
+use crate::named::linalg_lu_factor_ex as at;
 use crate::prelude::*;
 
 /// Checks that a tensor holds matrices of a dtype with decompositions; `(rows, columns)`.
@@ -93,7 +94,7 @@ pub fn complex_dtype(d: DType) -> DType {
 
 /// Any batch dimension may be split, where all inputs and outputs have the same ones.
 pub fn batch_rows(c: &Call<'_>, n_outs: usize, rows: &mut Vec<Row>) -> Result<()> {
-    let batch = lead(c.t(0)?);
+    let batch = lead(c.t(at::INPUT)?);
     if c.ins.iter().flatten().any(|t| t.ndim() < batch.len() || !t.sizes().starts_with(batch)) {
         return Ok(());
     }
@@ -149,7 +150,7 @@ pub const LINALG: OpDef = OpDef { faces: Faces::PRIVATE, amp: Amp::Float32, cost
 /// A few multiply-adds for each element and column.
 fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {
     let mut cost = Cost::bytes_only(c, outs);
-    let n = c.opt(0).and_then(|a| a.sizes().last().copied()).unwrap_or(0);
-    cost.flops = 2.0 * n as f64 * c.opt(0).map_or(0.0, |a| a.numel() as f64);
+    let n = c.opt(at::INPUT).and_then(|a| a.sizes().last().copied()).unwrap_or(0);
+    cost.flops = 2.0 * n as f64 * c.opt(at::INPUT).map_or(0.0, |a| a.numel() as f64);
     cost
 }

@@ -1,13 +1,14 @@
 //! Distances of all pairs of rows. What calls mean for users is checked by the function above this op.
 
 use super::*;
+use crate::named::pair_distances as at;
 
 fn p(c: &Call<'_>) -> Result<f64> {
-    c.float(0)
+    c.float(at::P)
 }
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (a, b) = (c.t(0)?, c.t(1)?);
+    let (a, b) = (c.t(at::X1)?, c.t(at::X2)?);
     let n = a.ndim();
     if n < 2 || b.ndim() != n || a.sizes()[..n - 2] != b.sizes()[..n - 2] || a.sizes()[n - 1] != b.sizes()[n - 1] {
         return Err(Error::runtime(format!(
@@ -59,18 +60,18 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::PAIR_DISTANCES,
         lower: |c, _, l| {
-            l.input(0).input(1).output(0).param(p(c)?);
+            l.input(at::X1).input(at::X2).output(at::RESULT).param(p(c)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
         infer(c, &mut Outs::new())?;
-        outs.give(norm(&c.t(0)?.unsqueeze(-2)?.sub(&c.t(1)?.unsqueeze(-3)?)?, p(c)?)?);
+        outs.give(norm(&c.t(at::X1)?.unsqueeze(-2)?.sub(&c.t(at::X2)?.unsqueeze(-3)?)?, p(c)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let n = c.t(0)?.ndim() as u8;
+        let n = c.t(at::X1)?.ndim() as u8;
         let row = |a: Sbp, b: Sbp, o: Sbp| Row { ins: SmallVec::from_slice(&[a, b]), outs: SmallVec::from_slice(&[o]) };
         rows.extend((0..n - 2).map(|d| row(Sbp::S(d), Sbp::S(d), Sbp::S(d))));
         rows.push(row(Sbp::S(n - 2), Sbp::B, Sbp::S(n - 2)));

@@ -1,24 +1,25 @@
 //! Pseudo-inverses: the gradient of one that is known.
 
 use super::*;
+use crate::named::linalg_pinv_of as at;
 
 pub static OF: OpDef = OpDef {
     sig: Sig::parse("linalg_pinv_of(Tensor input, Tensor inverse) -> Tensor"),
     doc: "The pseudo-inverse of `input`, which `inverse` holds, as a function of `input`.",
     infer: |c, outs| {
-        let p = c.t(1)?;
+        let p = c.t(at::INVERSE)?;
         outs.push(p.dtype(), p.device(), p.sizes())
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(1)?.clone_contiguous()?);
+        outs.give(c.t(at::INVERSE)?.clone_contiguous()?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT]), Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (g, a, p) = (c.g()?.adjoint()?, c.x(0)?, c.y(0)?);
+            out.set(at::INPUT, || {
+                let (g, a, p) = (c.g()?.adjoint()?, c.x(at::INPUT)?, c.y(at::RESULT)?);
                 let ph = p.adjoint()?;
                 let (m, n) = (a.sizes()[a.ndim() - 2], a.sizes()[a.ndim() - 1]);
                 if m <= n {

@@ -1,6 +1,7 @@
 //! QR factorisation, and its Householder form.
 
 use super::*;
+use crate::named::{geqrf, linalg_householder_product, linalg_qr};
 
 pub static GEQRF_OP: OpDef = OpDef {
     sig: Sig::parse("geqrf(Tensor input) -> (Tensor a, Tensor tau)"),
@@ -13,7 +14,7 @@ Example::
             [ 0.5000]])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(geqrf::INPUT)?;
         let (m, n) = matrix("geqrf", a)?;
         push_columns(outs, a, a.dtype(), Dims::from_slice(a.sizes()))?;
         outs.push(a.dtype(), a.device(), &joined(lead(a), &[m.min(n)]))
@@ -21,7 +22,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &GEQRF,
         lower: |_, _, l| {
-            l.input(0).output(0).output(1);
+            l.input(geqrf::INPUT).output(geqrf::A).output(geqrf::TAU);
             Ok(())
         },
     },
@@ -35,11 +36,15 @@ pub static PRODUCT: OpDef = OpDef {
     doc: "The first columns of a product of Householder reflections.",
     infer: |c, outs| {
         const NAME: &str = "torch.linalg.householder_product";
-        let (a, tau) = (c.t(0)?, c.t(1)?);
+        let (a, tau) = (c.t(linalg_householder_product::INPUT)?, c.t(linalg_householder_product::TAU)?);
         let (m, n) = matrix(NAME, a)?;
-        let n = if c.int(0)? < 0 { n } else { c.int(0)? };
+        let n = if c.int(linalg_householder_product::COLUMNS)? < 0 {
+            n
+        } else {
+            c.int(linalg_householder_product::COLUMNS)?
+        };
         let k = tau.sizes().last().copied().unwrap_or(0);
-        if c.int(0)? < 0 && m < n {
+        if c.int(linalg_householder_product::COLUMNS)? < 0 && m < n {
             return Err(Error::runtime(format!(
                 "{NAME}: input.shape[-2] must be greater than or equal to input.shape[-1]"
             )));
@@ -74,7 +79,9 @@ pub static PRODUCT: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &HOUSEHOLDER_PRODUCT,
         lower: |_, _, l| {
-            l.input(0).input(1).output(0);
+            l.input(linalg_householder_product::INPUT)
+                .input(linalg_householder_product::TAU)
+                .output(linalg_householder_product::RESULT);
             Ok(())
         },
     },
@@ -85,8 +92,8 @@ pub static PRODUCT: OpDef = OpDef {
 
 /// Columns of Q; of none with "r".
 fn mode(c: &Call<'_>) -> Result<(i64, bool)> {
-    let (m, n) = matrix("linalg.qr", c.t(0)?)?;
-    match c.str(0)? {
+    let (m, n) = matrix("linalg.qr", c.t(linalg_qr::A)?)?;
+    match c.str(linalg_qr::MODE)? {
         "reduced" => Ok((m.min(n), true)),
         "complete" => Ok((m, true)),
         "r" => Ok((m.min(n), false)),
@@ -101,7 +108,7 @@ pub static OP: OpDef = OpDef {
     doc: "Matrices with orthonormal columns times upper triangular ones.",
     infer: |c, outs| {
         let (columns, with_q) = mode(c)?;
-        let a = c.t(0)?;
+        let a = c.t(linalg_qr::A)?;
         let (m, n) = matrix("linalg.qr", a)?;
         match with_q {
             true => push_columns(outs, a, a.dtype(), joined(lead(a), &[m, columns]))?,
@@ -111,7 +118,7 @@ pub static OP: OpDef = OpDef {
     },
     compose: Some(|c, outs| {
         let (columns, with_q) = mode(c)?;
-        let a = c.t(0)?;
+        let a = c.t(linalg_qr::A)?;
         let (m, n) = matrix("linalg.qr", a)?;
         let [packed, tau] = a.geqrf()?;
         outs.give(match with_q {
@@ -124,14 +131,14 @@ pub static OP: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1), Save::Out(1, 1)],
+        save: &[Save::out(linalg_qr::Q, &[linalg_qr::A]), Save::out(linalg_qr::R, &[linalg_qr::A])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (q, r) = (c.y(0)?, c.y(1)?);
-                let sizes = &c.in_meta(0)?.sizes;
+            out.set(linalg_qr::A, || {
+                let (q, r) = (c.y(linalg_qr::Q)?, c.y(linalg_qr::R)?);
+                let sizes = &c.in_meta(linalg_qr::A)?.sizes;
                 let (m, n) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
-                match c.arg(0).str() {
+                match c.arg(linalg_qr::MODE).str() {
                     Some("r") => {
                         return Err(Error::runtime(
                             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are going to require gradients.",

@@ -1,6 +1,7 @@
 //! Determinants.
 
 use super::*;
+use crate::named::{det, logdet, slogdet};
 
 /// The diagonal of U, and the sign of the permutation of rows.
 fn factored(a: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -32,21 +33,21 @@ Example::
     tensor(6.)",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(det::INPUT)?;
         square("linalg.det", a)?;
         outs.push(a.dtype(), a.device(), lead(a))
     },
     compose: Some(|c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(det::INPUT)?;
         square("linalg.det", a)?;
         let (u, sign) = factored(a)?;
         outs.give(u.prod(Some(-1), false)?.mul(&sign)?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(det::INPUT, &[det::INPUT]), Save::out(det::RESULT, &[det::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || solve_adjoint(c.x(0)?, &c.g()?.mul(&c.y(0)?.conj()?)?)),
+        f: |c, out| out.set(det::INPUT, || solve_adjoint(c.x(det::INPUT)?, &c.g()?.mul(&c.y(det::RESULT)?.conj()?)?)),
     },
     sbp: SbpRule::of(Rows::Compose),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 3])]), Sample::new(vec![SampleArg::f32(&[2, 2, 2])])],
@@ -63,13 +64,13 @@ Example::
     tensor(-1.)",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(slogdet::INPUT)?;
         square("linalg.slogdet", a)?;
         outs.push(a.dtype(), a.device(), lead(a))?;
         outs.push(real_dtype(a.dtype()), a.device(), lead(a))
     },
     compose: Some(|c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(slogdet::INPUT)?;
         square("linalg.slogdet", a)?;
         let (u, sign) = factored(a)?;
         outs.give(u.sgn()?.prod(Some(-1), false)?.mul(&sign)?);
@@ -77,11 +78,11 @@ Example::
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(slogdet::INPUT, &[slogdet::INPUT]), Save::out(slogdet::SIGN, &[slogdet::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let (a, sign) = (c.x(0)?, c.y(0)?);
+            out.set(slogdet::INPUT, || {
+                let (a, sign) = (c.x(slogdet::INPUT)?, c.y(slogdet::SIGN)?);
                 let mut g = match gradient(c, 1) {
                     Some(g) => g.to_copy_with(Some(a.dtype()), None)?,
                     None => sign.zeros_like()?,
@@ -110,7 +111,7 @@ Example::
     tensor(0.)",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(logdet::INPUT)?;
         let [sign, log] = a.slogdet()?;
         outs.give(match a.dtype().is_complex() {
             true => sign.log()?.add(&log)?,

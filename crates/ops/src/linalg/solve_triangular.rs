@@ -1,11 +1,12 @@
 //! Systems with a triangular matrix.
 
 use super::*;
+use crate::named::linalg_solve_triangular as at;
 
 /// Common batch dimensions, after every check that metas allow.
 fn batch(c: &Call<'_>) -> Result<Dims> {
     const NAME: &str = "linalg.solve_triangular";
-    let (a, b, left) = (c.t(0)?, c.t(1)?, c.bool(1));
+    let (a, b, left) = (c.t(at::INPUT)?, c.t(at::B)?, c.bool(at::LEFT));
     if b.ndim() < 2 {
         matrix(NAME, a)?;
         return Err(Error::runtime(format!(
@@ -39,17 +40,17 @@ pub static OP: OpDef = OpDef {
     ),
     doc: "The solution of a system with a triangular matrix.",
     infer: |c, outs| {
-        let b = c.t(1)?;
+        let b = c.t(at::B)?;
         let sizes = joined(&batch(c)?, &b.sizes()[b.ndim() - 2..]);
         push_columns(outs, b, b.dtype(), sizes)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::TRIANGULAR_SOLVE,
         lower: |c, outs, l| {
-            let (a, b, batch) = (c.t(0)?, c.t(1)?, batch(c)?);
-            let left = c.bool(1);
+            let (a, b, batch) = (c.t(at::INPUT)?, c.t(at::B)?, batch(c)?);
+            let left = c.bool(at::LEFT);
             // X A = B is A^T X^T = B^T.
-            let mut seen = |t: &Tensor, slot: usize| {
+            let mut seen = |t: &Tensor, input: In| {
                 let d = t.ndim();
                 let sizes = joined(&batch, &t.sizes()[d - 2..]);
                 let mut strides: Dims = SmallVec::from_elem(0, batch.len());
@@ -59,28 +60,31 @@ pub static OP: OpDef = OpDef {
                     strides[at] = if t.sizes()[i] == batch[at] { t.strides()[i] } else { 0 };
                 }
                 strides.extend_from_slice(&t.strides()[d - 2..]);
-                turn(l, left, slot, sizes, strides, t.offset());
+                let (sizes, strides) = turned(left, sizes, strides);
+                l.input_as(input, sizes, strides, t.offset());
             };
-            seen(a, 0);
-            seen(b, 1);
-            let out = &outs[0];
-            turn(l, left, 2, Dims::from_slice(out.sizes()), Dims::from_slice(out.strides()), out.offset());
-            l.param(c.bool(0) == left).param(c.bool(2));
+            seen(a, at::INPUT);
+            seen(b, at::B);
+            let out = &outs[at::RESULT];
+            let (sizes, strides) = turned(left, Dims::from_slice(out.sizes()), Dims::from_slice(out.strides()));
+            l.output_as(at::RESULT, sizes, strides, out.offset());
+            l.param(c.bool(at::UPPER) == left).param(c.bool(at::UNITRIANGULAR));
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::Out(0, 0b01)],
+        save: &[Save::of(at::INPUT, &[at::INPUT, at::B]), Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (upper, left, unit) = (c.arg(0).bool(), c.arg(1).bool(), c.arg(2).bool());
-            let gb = c.x(0)?.adjoint()?.linalg_solve_triangular_with(c.g()?, !upper, left, unit)?;
-            out.set(0, || {
-                let xh = c.y(0)?.adjoint()?;
+            let (upper, left, unit) =
+                (c.arg(at::UPPER).bool(), c.arg(at::LEFT).bool(), c.arg(at::UNITRIANGULAR).bool());
+            let gb = c.x(at::INPUT)?.adjoint()?.linalg_solve_triangular_with(c.g()?, !upper, left, unit)?;
+            out.set(at::INPUT, || {
+                let xh = c.y(at::RESULT)?.adjoint()?;
                 let ga = if left { gb.matmul(&xh)? } else { xh.matmul(&gb)? }.neg()?;
                 if upper { ga.triu(unit as i64) } else { ga.tril(-(unit as i64)) }
             })?;
-            out.set(1, || Ok(gb))
+            out.set(at::B, || Ok(gb))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| batch_rows(c, 1, rows))),
@@ -100,14 +104,12 @@ pub static OP: OpDef = OpDef {
     ..LINALG
 };
 
-fn turn(l: &mut Lowered, left: bool, slot: usize, mut sizes: Dims, mut strides: Dims, offset: i64) {
+/// The layout as it is, or of the transposed matrices.
+fn turned(left: bool, mut sizes: Dims, mut strides: Dims) -> (Dims, Dims) {
     let n = sizes.len();
     if !left {
         sizes.swap(n - 2, n - 1);
         strides.swap(n - 2, n - 1);
     }
-    match slot {
-        2 => l.output_as(0, sizes, strides, offset),
-        _ => l.input_as(slot, sizes, strides, offset),
-    };
+    (sizes, strides)
 }

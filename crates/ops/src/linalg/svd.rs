@@ -1,6 +1,7 @@
 //! Singular values.
 
 use super::*;
+use crate::named::linalg_svd as at;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
@@ -8,9 +9,9 @@ pub static OP: OpDef = OpDef {
     ),
     doc: "Singular values in descending order and, unless turned off, singular vectors.",
     infer: |c, outs| {
-        let a = c.t(0)?;
+        let a = c.t(at::INPUT)?;
         let (m, n) = matrix("linalg.svd", a)?;
-        let (full, vectors, k) = (c.bool(0), c.bool(1), m.min(n));
+        let (full, vectors, k) = (c.bool(at::FULL_MATRICES), c.bool(at::COMPUTE_UV), m.min(n));
         let real = real_dtype(a.dtype());
         if !vectors {
             outs.push(a.dtype(), a.device(), &[0])?;
@@ -24,19 +25,19 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &SVD,
         lower: |c, _, l| {
-            match c.bool(1) {
-                true => l.input(0).output(0).output(1).output(2),
-                false => l.input(0).no_output().output(1).no_output(),
+            match c.bool(at::COMPUTE_UV) {
+                true => l.input(at::INPUT).output(at::U).output(at::S).output(at::VH),
+                false => l.input(at::INPUT).no_output().output(at::S).no_output(),
             };
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::Out(0, 1), Save::Out(1, 1), Save::Out(2, 1)],
+        save: &[Save::out(at::U, &[at::INPUT]), Save::out(at::S, &[at::INPUT]), Save::out(at::VH, &[at::INPUT])],
         fix: Fix::None,
-        f: |c, out| out.set(0, || backward(c)),
+        f: |c, out| out.set(at::INPUT, || backward(c)),
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(1) { batch_rows(c, 3, rows) } else { Ok(()) })),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| if c.bool(at::COMPUTE_UV) { batch_rows(c, 3, rows) } else { Ok(()) })),
     samples: || {
         let t = |s: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Bool(false)]);
         vec![t(&[3, 3]), t(&[2, 4, 2]), t(&[2, 3])]
@@ -45,7 +46,7 @@ pub static OP: OpDef = OpDef {
 };
 
 fn backward(c: &GradCall<'_>) -> Result<Tensor> {
-    let (u, s, vh) = (c.y(0)?, c.y(1)?, c.y(2)?);
+    let (u, s, vh) = (c.y(at::U)?, c.y(at::S)?, c.y(at::VH)?);
     let k = s.sizes()[s.ndim() - 1];
     let (m, n) = (u.sizes()[u.ndim() - 2], vh.sizes()[vh.ndim() - 1]);
     // Columns beyond the k-th belong to no singular value.

@@ -1,6 +1,7 @@
 //! Norms of vectors, with torch's subgradients.
 
 use super::*;
+use crate::named::linalg_vector_norm as at;
 use crate::reduce::{dim_mask, push, unreduce};
 
 fn ord(arg: Arg<'_>) -> f64 {
@@ -9,14 +10,14 @@ fn ord(arg: Arg<'_>) -> f64 {
 
 fn out_dtype(c: &Call<'_>) -> Result<DType> {
     const NAME: &str = "linalg.vector_norm";
-    let x = c.t(0)?;
+    let x = c.t(at::INPUT)?;
     if !x.dtype().is_differentiable() {
         return Err(Error::not_implemented(format!(
             "{NAME}: Expected a floating point or complex tensor as input. Got {}",
             x.dtype().scalar_type_name()
         )));
     }
-    let Some(d) = c.arg(3).dtype() else { return Ok(real_dtype(x.dtype())) };
+    let Some(d) = c.arg(at::DTYPE).dtype() else { return Ok(real_dtype(x.dtype())) };
     if !d.is_differentiable() {
         return Err(Error::runtime(format!(
             "{NAME}: dtype should be floating point or complex. Got {}",
@@ -46,26 +47,26 @@ pub static OP: OpDef = OpDef {
     ),
     doc: "The norm of a tensor's elements, or of those along dimension(s).",
     infer: |c, outs| {
-        let (x, dtype) = (c.t(0)?, out_dtype(c)?);
-        let mask = dim_mask("linalg.vector_norm", c.arg(1), x.ndim())?;
-        let p = ord(c.arg(0));
+        let (x, dtype) = (c.t(at::INPUT)?, out_dtype(c)?);
+        let mask = dim_mask("linalg.vector_norm", c.arg(at::DIM), x.ndim())?;
+        let p = ord(c.arg(at::ORD));
         let empty = x.sizes().iter().enumerate().any(|(i, &s)| mask >> i & 1 == 1 && s == 0);
         if empty && (p < 0.0 || p == f64::INFINITY) {
             return Err(Error::runtime(format!(
                 "linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity"
             )));
         }
-        push(c, dtype, mask, c.bool(2), outs)
+        push(c, dtype, mask, c.bool(at::KEEPDIM), outs)
     },
     compose: Some(|c, outs| {
-        let (x, dtype) = (c.t(0)?, out_dtype(c)?);
+        let (x, dtype) = (c.t(at::INPUT)?, out_dtype(c)?);
         (c.op.infer)(c, &mut Outs::new())?;
-        let (p, keep) = (ord(c.arg(0)), c.bool(2));
+        let (p, keep) = (ord(c.arg(at::ORD)), c.bool(at::KEEPDIM));
         // Half types are summed as they are stored in a wider type.
         let wide = if dtype.compute() != dtype { dtype.compute() } else { dtype };
         let wide = if x.dtype().is_complex() { complex_dtype(wide) } else { wide };
         let x = if x.dtype() == wide { x.clone() } else { x.to_copy_with(Some(wide), None)? };
-        let dims = c.arg(1).ints();
+        let dims = c.arg(at::DIM).ints();
         let out = match p {
             2.0 if x.dtype().is_complex() => {
                 let (re, im) = (x.real()?, x.imag()?);
@@ -82,9 +83,9 @@ pub static OP: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(at::INPUT, &[at::INPUT]), Save::out(at::RESULT, &[at::INPUT])],
         fix: Fix::Broadcast,
-        f: |c, out| out.set(0, || backward(c)),
+        f: |c, out| out.set(at::INPUT, || backward(c)),
     },
     sbp: SbpRule::of(Rows::Compose),
     samples: || {
@@ -102,10 +103,10 @@ pub static OP: OpDef = OpDef {
 };
 
 fn backward(c: &GradCall<'_>) -> Result<Tensor> {
-    let p = ord(c.arg(0));
-    let (x, keep) = (c.x(0)?, c.arg(2).bool());
-    let mask = dim_mask("linalg.vector_norm", c.arg(1), x.ndim())?;
-    let (g, y) = (unreduce(c.g()?, mask, keep)?, unreduce(c.y(0)?, mask, keep)?);
+    let p = ord(c.arg(at::ORD));
+    let (x, keep) = (c.x(at::INPUT)?, c.arg(at::KEEPDIM).bool());
+    let mask = dim_mask("linalg.vector_norm", c.arg(at::DIM), x.ndim())?;
+    let (g, y) = (unreduce(c.g()?, mask, keep)?, unreduce(c.y(at::RESULT)?, mask, keep)?);
     let or_zero = |t: Tensor, at: Tensor| t.masked_fill(&at, 0.0);
     match p {
         0.0 => x.zeros_like(),

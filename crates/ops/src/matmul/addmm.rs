@@ -1,10 +1,11 @@
 //! Products with an added term: addmm, baddbmm. The term rides in the product's epilogue, so half types round once.
 
 use super::*;
+use crate::named::addmm as at;
 
 /// Sizes of the product, after every check that metas allow.
 fn sizes(c: &Call<'_>, rank: usize) -> Result<(Dims, Dims)> {
-    let (x, a, b) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    let (x, a, b) = (c.t(at::INPUT)?, c.t(at::MAT1)?, c.t(at::MAT2)?);
     if a.ndim() != rank || b.ndim() != rank {
         return Err(Error::runtime(format!(
             "{}(): mat1 and mat2 must be {rank}-D tensors, got {:?} and {:?}",
@@ -39,8 +40,8 @@ fn sizes(c: &Call<'_>, rank: usize) -> Result<(Dims, Dims)> {
 }
 
 /// A factor. Those of integers are integers; one is left out.
-pub(super) fn factor(c: &[Arg<'_>], i: usize, dtype: DType) -> Option<Scalar> {
-    let s = c.get(i).and_then(|a| a.scalar())?;
+pub(super) fn factor(arg: Arg<'_>, dtype: DType) -> Option<Scalar> {
+    let s = arg.scalar()?;
     let s = if dtype.is_differentiable() { s } else { Scalar::Int(s.to_i64()) };
     (s.to_f64() != 1.0).then_some(s)
 }
@@ -54,38 +55,38 @@ pub(super) fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
 
 fn infer(c: &Call<'_>, rank: usize, outs: &mut Outs) -> Result<()> {
     let (s, _) = sizes(c, rank)?;
-    outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &s)
+    outs.push(c.t(at::INPUT)?.dtype(), c.t(at::INPUT)?.device(), &s)
 }
 
 fn lower(c: &Call<'_>, rank: usize, outs: &Outs, l: &mut Lowered) -> Result<()> {
-    let (x, a, b) = (c.t(0)?, c.t(1)?, c.t(2)?);
-    if !x.dtype().is_float() || factor(c.args, 0, x.dtype()).is_some() || a.sizes().ends_with(&[0]) {
+    let (x, a, b) = (c.t(at::INPUT)?, c.t(at::MAT1)?, c.t(at::MAT2)?);
+    if !x.dtype().is_float() || factor(c.arg(at::BETA), x.dtype()).is_some() || a.sizes().ends_with(&[0]) {
         return Err(Error::not_implemented(format!("{}: other factors of the input run the composition", c.name())));
     }
     let (s, batch) = sizes(c, rank)?;
-    lower_product(l, a, b, &outs[0], &batch)?;
+    lower_product(l, a, b, &outs[at::RESULT], &batch)?;
     for o in l.ins.iter_mut().flatten() {
         // The product's operands stand one later among the inputs than those of matmul.
         if let Slot::In(i) = &mut o.slot {
             *i += 1;
         }
     }
-    l.input_expanded(0, x, &s);
+    l.input_expanded(at::INPUT, x, &s);
     l.ins.push(None);
-    l.param(Activation::None as u64).param(factor(c.args, 1, x.dtype()).map_or(1.0, Scalar::to_f64));
+    l.param(Activation::None as u64).param(factor(c.arg(at::ALPHA), x.dtype()).map_or(1.0, Scalar::to_f64));
     Ok(())
 }
 
 fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
     let (s, _) = sizes(c, rank)?;
-    let (x, a, b) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    let (x, a, b) = (c.t(at::INPUT)?, c.t(at::MAT1)?, c.t(at::MAT2)?);
     let dtype = x.dtype();
     let wide = |t: &Tensor| match dtype.compute() {
         d if d != dtype && dtype.is_float() => t.to_copy_with(Some(d), None),
         _ => Ok(t.clone()),
     };
-    let out = times(&wide(a)?.matmul(&wide(b)?)?, factor(c.args, 1, dtype))?;
-    let out = match factor(c.args, 0, dtype) {
+    let out = times(&wide(a)?.matmul(&wide(b)?)?, factor(c.arg(at::ALPHA), dtype))?;
+    let out = match factor(c.arg(at::BETA), dtype) {
         // A term without weight is not read: it may hold anything.
         Some(beta) if beta.to_f64() == 0.0 => out,
         beta => out.add(&times(&wide(x)?.expand(&s)?, beta)?)?,
@@ -96,18 +97,18 @@ fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
 const AFFINE: OpDef = OpDef {
     faces: Faces::ALL,
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b100), Save::In(2, 0b010)],
+        save: &[Save::of(at::MAT1, &[at::MAT2]), Save::of(at::MAT2, &[at::MAT1])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (g, dtype) = (c.g()?, c.out_metas[0].dtype);
-            let alpha = factor(c.args, 1, dtype);
-            out.set(0, || times(g, factor(c.args, 0, dtype)))?;
-            out.set(1, || times(&g.matmul(&conj(c.x(2)?)?.transpose(-2, -1)?)?, alpha))?;
-            out.set(2, || times(&conj(c.x(1)?)?.transpose(-2, -1)?.matmul(g)?, alpha))
+            let (g, dtype) = (c.g()?, c.out_meta(at::RESULT).dtype);
+            let alpha = factor(c.arg(at::ALPHA), dtype);
+            out.set(at::INPUT, || times(g, factor(c.arg(at::BETA), dtype)))?;
+            out.set(at::MAT1, || times(&g.matmul(&conj(c.x(at::MAT2)?)?.transpose(-2, -1)?)?, alpha))?;
+            out.set(at::MAT2, || times(&conj(c.x(at::MAT1)?)?.transpose(-2, -1)?.matmul(g)?, alpha))
         },
     },
     sbp: SbpRule::of(Rows::Compose),
-    cost: |c, outs| product_cost(c, 1, outs),
+    cost: |c, outs| product_cost(c, at::MAT1, outs),
     amp: Amp::Lower,
     ..OpDef::BASE
 };

@@ -1,6 +1,7 @@
 //! Products of bytes, summed in 32 bits: what quantised layers are made of.
 
 use super::*;
+use crate::named::_int_mm as at;
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("_int_mm(Tensor input, Tensor mat2) -> Tensor"),
@@ -13,7 +14,7 @@ Example::
     tensor([[20000]], dtype=oneflow.int32)",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(at::INPUT)?, c.t(at::MAT2)?);
         for (name, t) in [("self", a), ("mat2", b)] {
             if t.ndim() != 2 {
                 return Err(Error::runtime(format!(
@@ -34,15 +35,15 @@ Example::
     kernel: Kernel::Prim {
         prim: &MATMUL,
         lower: |c, outs, l| {
-            lower_product(l, c.t(0)?, c.t(1)?, &outs[0], &[])?;
+            lower_product(l, c.t(at::INPUT)?, c.t(at::MAT2)?, &outs[at::RESULT], &[])?;
             l.ins.extend([None, None]);
             l.param(Activation::None as u64).param(1.0);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let wide = |i: usize| c.t(i)?.to_copy_with(Some(DType::I32), None);
-        outs.give(wide(0)?.matmul(&wide(1)?)?);
+        let wide = |at: In| c.t(at)?.to_copy_with(Some(DType::I32), None);
+        outs.give(wide(at::INPUT)?.matmul(&wide(at::MAT2)?)?);
         Ok(())
     }),
     grad: Grad::Never,

@@ -1,10 +1,11 @@
 //! Affine maps, with the bias (and in the fused form an activation) in the product's epilogue.
 
 use super::*;
+use crate::named::{fused_linear, fused_linear_add, fused_linear_keep, linear};
 
 /// Output sizes of `x @ weight.T`.
 fn sizes(c: &Call<'_>) -> Result<Dims> {
-    let (x, w) = (c.t(0)?, c.t(1)?);
+    let (x, w) = (c.t(linear::INPUT)?, c.t(linear::WEIGHT)?);
     let bad = || {
         Error::runtime(format!(
             "linear(): mat1 and mat2 shapes cannot be multiplied (input {:?}, weight {:?} transposed)",
@@ -26,7 +27,7 @@ fn sizes(c: &Call<'_>) -> Result<Dims> {
     if w.ndim() == 2 {
         out.push(w.sizes()[0]);
     }
-    if let Some(b) = c.opt(2) {
+    if let Some(b) = c.opt(linear::BIAS) {
         let fits = b.ndim() == 0 || b.sizes() == &out[out.len() - b.ndim().min(out.len())..] || b.sizes() == [1];
         if !fits {
             return Err(Error::runtime(format!(
@@ -41,13 +42,19 @@ fn sizes(c: &Call<'_>) -> Result<Dims> {
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let s = sizes(c)?;
-    outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &s)
+    outs.push(c.t(linear::INPUT)?.dtype(), c.t(linear::INPUT)?.device(), &s)
 }
+
+/// What the four ops give: the product, and what it was before its activation where that is kept.
+const RESULTS: [Out; 2] = [fused_linear_keep::OUTPUT, fused_linear_keep::BEFORE];
 
 /// Rows of `x` against the transposed weight; leading dims of a contiguous `x` are rows.
 fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, act: Activation) -> Result<()> {
-    let (x, w) = (c.t(0)?, c.t(1)?);
-    if w.ndim() != 2 || (x.ndim() > 2 && !x.is_contiguous()) || c.opt(2).is_some_and(|b| b.dtype() != x.dtype()) {
+    let (x, w) = (c.t(linear::INPUT)?, c.t(linear::WEIGHT)?);
+    if w.ndim() != 2
+        || (x.ndim() > 2 && !x.is_contiguous())
+        || c.opt(linear::BIAS).is_some_and(|b| b.dtype() != x.dtype())
+    {
         return Err(Error::not_implemented("linear: layouts without rows run the composition"));
     }
     let (n, k) = (w.sizes()[0], w.sizes()[1]);
@@ -56,27 +63,32 @@ fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, act: Activation) -> Result<
         2 => (x.strides()[0], x.strides()[1]),
         _ => (k, *x.strides().last().unwrap_or(&1)),
     };
-    l.input_as(0, Dims::from_slice(&[rows, k]), Dims::from_slice(&[rs, cs]), x.offset());
-    l.input_as(1, Dims::from_slice(&[k, n]), Dims::from_slice(&[w.strides()[1], w.strides()[0]]), w.offset());
-    match c.opt(2) {
+    l.input_as(linear::INPUT, Dims::from_slice(&[rows, k]), Dims::from_slice(&[rs, cs]), x.offset());
+    l.input_as(
+        linear::WEIGHT,
+        Dims::from_slice(&[k, n]),
+        Dims::from_slice(&[w.strides()[1], w.strides()[0]]),
+        w.offset(),
+    );
+    match c.opt(linear::BIAS) {
         None => l.ins.push(None),
         Some(b) => {
             let s = if b.numel() == 1 { 0 } else { b.strides()[0] };
-            l.input_as(2, Dims::from_slice(&[rows, n]), Dims::from_slice(&[0, s]), b.offset());
+            l.input_as(linear::BIAS, Dims::from_slice(&[rows, n]), Dims::from_slice(&[0, s]), b.offset());
         }
     }
     l.ins.push(None);
-    for (i, out) in outs.tensors().iter().enumerate() {
-        l.output_as(i, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
+    for (at, out) in RESULTS.into_iter().zip(outs.tensors()) {
+        l.output_as(at, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
     }
     l.param(act as u64).param(1.0);
     Ok(())
 }
 
 fn compose(c: &Call<'_>) -> Result<Tensor> {
-    let (x, w) = (c.t(0)?, c.t(1)?);
+    let (x, w) = (c.t(linear::INPUT)?, c.t(linear::WEIGHT)?);
     let out = x.matmul(&w.t()?)?;
-    match c.opt(2) {
+    match c.opt(linear::BIAS) {
         Some(b) => out.add(b),
         None => Ok(out),
     }
@@ -84,15 +96,15 @@ fn compose(c: &Call<'_>) -> Result<Tensor> {
 
 /// Gradients of x, weight and bias from the gradient before the activation.
 fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
-    let wm = c.in_meta(1)?;
+    let wm = c.in_meta(linear::WEIGHT)?;
     if wm.sizes.len() == 1 {
-        out.set(0, || g.unsqueeze(-1)?.mul(&conj(c.x(1)?)?))?;
-        out.set(1, || g.unsqueeze(-1)?.mul(&conj(c.x(0)?)?))?;
-        return out.set(2, || Ok(g.clone()));
+        out.set(linear::INPUT, || g.unsqueeze(-1)?.mul(&conj(c.x(linear::WEIGHT)?)?))?;
+        out.set(linear::WEIGHT, || g.unsqueeze(-1)?.mul(&conj(c.x(linear::INPUT)?)?))?;
+        return out.set(linear::BIAS, || Ok(g.clone()));
     }
-    out.set(0, || g.matmul(&conj(c.x(1)?)?))?;
-    out.set(1, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(&conj(c.x(0)?)?)?))?;
-    out.set(2, || Ok(g.clone()))
+    out.set(linear::INPUT, || g.matmul(&conj(c.x(linear::WEIGHT)?)?))?;
+    out.set(linear::WEIGHT, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(&conj(c.x(linear::INPUT)?)?)?))?;
+    out.set(linear::BIAS, || Ok(g.clone()))
 }
 
 fn samples() -> Vec<Sample> {
@@ -110,7 +122,7 @@ fn samples() -> Vec<Sample> {
 }
 
 fn linear_rows(c: &Call<'_>, with_bias: bool, rows: &mut Vec<Row>) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(linear::INPUT)?;
     let last = x.ndim() - 1;
     let mut row = |x: Sbp, w: Sbp, b: Sbp, out: Sbp| {
         let mut ins: SmallVec<[Sbp; 4]> = SmallVec::from_slice(&[x, w]);
@@ -123,7 +135,7 @@ fn linear_rows(c: &Call<'_>, with_bias: bool, rows: &mut Vec<Row>) -> Result<()>
     for i in 0..last {
         row(Sbp::S(i as u8), b, b, Sbp::S(i as u8));
     }
-    if c.t(1)?.ndim() == 2 {
+    if c.t(linear::WEIGHT)?.ndim() == 2 {
         row(b, Sbp::S(0), Sbp::S(0), Sbp::S(last as u8));
         row(Sbp::S(last as u8), Sbp::S(1), p, p);
     }
@@ -151,11 +163,11 @@ Example::
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b001), Save::In(0, 0b010)],
+        save: &[Save::of(linear::WEIGHT, &[linear::INPUT]), Save::of(linear::INPUT, &[linear::WEIGHT])],
         fix: Fix::Broadcast,
         f: |c, out| grads(c, c.g()?, out),
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| linear_rows(c, c.opt(2).is_some(), rows))),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| linear_rows(c, c.opt(linear::BIAS).is_some(), rows))),
     cost,
     amp: Amp::Lower,
     samples,
@@ -164,7 +176,7 @@ Example::
 };
 
 fn activation(c: &Call<'_>) -> Result<Activation> {
-    match c.str(0)? {
+    match c.str(fused_linear::ACTIVATION)? {
         "gelu" => Ok(Activation::Gelu),
         "gelu_tanh" => Ok(Activation::GeluTanh),
         "relu" => Ok(Activation::Relu),
@@ -190,7 +202,7 @@ pub static FUSED: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         activation(c)?;
-        let dtype = c.t(0)?.dtype();
+        let dtype = c.t(fused_linear::INPUT)?.dtype();
         if !dtype.is_float() {
             return Err(Error::not_implemented(format!(
                 "\"fused_linear\" not implemented for '{}'",
@@ -201,12 +213,15 @@ pub static FUSED: OpDef = OpDef {
     },
     kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },
     compose: Some(|c, outs| {
-        outs.give(activate(c, &c.t(0)?.linear(c.t(1)?, c.opt(2))?)?);
+        outs.give(activate(
+            c,
+            &c.t(fused_linear::INPUT)?.linear(c.t(fused_linear::WEIGHT)?, c.opt(fused_linear::BIAS))?,
+        )?);
         Ok(())
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        linear_rows(c, c.opt(2).is_some(), rows)?;
+        linear_rows(c, c.opt(fused_linear::BIAS).is_some(), rows)?;
         // An activation is not linear: no partial sums through it.
         rows.retain(|r| !r.outs[0].is_partial());
         Ok(())
@@ -239,14 +254,15 @@ pub static FUSED_KEEP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &MATMUL,
         lower: |c, outs, l| {
-            if !c.t(0)?.device().is_cpu() {
+            if !c.t(fused_linear_keep::INPUT)?.device().is_cpu() {
                 return Err(Error::not_implemented("fused_linear_keep: this device's products keep one result"));
             }
             lower(c, outs, l, activation(c)?)
         },
     },
     compose: Some(|c, outs| {
-        let before = c.t(0)?.linear(c.t(1)?, c.opt(2))?;
+        let before =
+            c.t(fused_linear_keep::INPUT)?.linear(c.t(fused_linear_keep::WEIGHT)?, c.opt(fused_linear_keep::BIAS))?;
         outs.give(activate(c, &before)?);
         outs.give(before);
         Ok(())
@@ -266,18 +282,22 @@ pub static FUSED_ADD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         infer(c, outs)?;
-        check_residual(c, c.t(3)?, &outs[0])
+        check_residual(c, c.t(fused_linear_add::RESIDUAL)?, &outs[fused_linear_add::RESULT])
     },
     kernel: Kernel::Prim {
         prim: &MATMUL,
         lower: |c, outs, l| {
             lower(c, outs, l, Activation::None)?;
             l.ins.pop();
-            lower_residual(l, 3, c.t(3)?)
+            lower_residual(l, fused_linear_add::RESIDUAL, c.t(fused_linear_add::RESIDUAL)?)
         },
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.linear(c.t(1)?, c.opt(2))?.add(c.t(3)?)?);
+        outs.give(
+            c.t(fused_linear_add::INPUT)?
+                .linear(c.t(fused_linear_add::WEIGHT)?, c.opt(fused_linear_add::BIAS))?
+                .add(c.t(fused_linear_add::RESIDUAL)?)?,
+        );
         Ok(())
     }),
     grad: Grad::Compose,

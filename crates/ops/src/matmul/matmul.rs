@@ -1,6 +1,7 @@
 //! Matrix product with torch's rules for vectors and batches.
 
 use super::*;
+use crate::named::{fused_matmul_add, matmul};
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("matmul(Tensor input, Tensor other) -> Tensor"),
@@ -12,16 +13,16 @@ Example::
     tensor([[11.]])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(matmul::INPUT)?, c.t(matmul::OTHER)?);
         let (sizes, _) = product_sizes("matmul", a, b)?;
         outs.push(a.dtype(), a.device(), &sizes)
     },
     kernel: Kernel::Prim {
         prim: &MATMUL,
         lower: |c, outs, l| {
-            let (a, b) = (c.t(0)?, c.t(1)?);
+            let (a, b) = (c.t(matmul::INPUT)?, c.t(matmul::OTHER)?);
             let (_, batch) = product_sizes("matmul", a, b)?;
-            lower_product(l, a, b, &outs[0], &batch)?;
+            lower_product(l, a, b, &outs[matmul::RESULT], &batch)?;
             l.ins.extend([None, None]);
             l.param(Activation::None as u64).param(1.0);
             Ok(())
@@ -29,7 +30,7 @@ Example::
     },
     // Complex products are four real ones.
     compose: Some(|c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(matmul::INPUT)?, c.t(matmul::OTHER)?);
         if !a.dtype().is_complex() || a.dtype() == DType::C32 {
             return Err(Error::not_implemented(format!(
                 "\"addmm_impl_{}_\" not implemented for '{}'",
@@ -46,10 +47,10 @@ Example::
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(1, 0b01), Save::In(0, 0b10)],
+        save: &[Save::of(matmul::OTHER, &[matmul::INPUT]), Save::of(matmul::INPUT, &[matmul::OTHER])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (na, nb) = (c.in_meta(0)?.sizes.len(), c.in_meta(1)?.sizes.len());
+            let (na, nb) = (c.in_meta(matmul::INPUT)?.sizes.len(), c.in_meta(matmul::OTHER)?.sizes.len());
             // The gradient as a matrix even where an operand was a vector.
             let g = match (na, nb) {
                 (1, 1) => c.g()?.reshape(&[1, 1])?,
@@ -57,8 +58,8 @@ Example::
                 (_, 1) => c.g()?.unsqueeze(-1)?,
                 _ => c.g()?.clone(),
             };
-            out.set(0, || {
-                let b = &conj(c.x(1)?)?;
+            out.set(matmul::INPUT, || {
+                let b = &conj(c.x(matmul::OTHER)?)?;
                 if na <= 2 && nb > 2 {
                     // One product over all batches instead of a batch that is summed.
                     let columns = |t: &Tensor| as_rows(&t.transpose(-1, -2)?);
@@ -69,8 +70,8 @@ Example::
                 let ga = g.matmul(&bt)?;
                 if na == 1 { flat(&ga) } else { Ok(ga) }
             })?;
-            out.set(1, || {
-                let a = &conj(c.x(0)?)?;
+            out.set(matmul::OTHER, || {
+                let a = &conj(c.x(matmul::INPUT)?)?;
                 if na > 2 && nb <= 2 {
                     // One product over all rows instead of a batch that is summed.
                     let gb = as_rows(a)?.transpose(0, 1)?.matmul(&as_rows(&g)?)?;
@@ -118,21 +119,25 @@ pub static FUSED_ADD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         (OP.infer)(c, outs)?;
-        check_residual(c, c.t(2)?, &outs[0])
+        check_residual(c, c.t(fused_matmul_add::RESIDUAL)?, &outs[fused_matmul_add::RESULT])
     },
     kernel: Kernel::Prim {
         prim: &MATMUL,
         lower: |c, outs, l| {
-            let (a, b) = (c.t(0)?, c.t(1)?);
+            let (a, b) = (c.t(fused_matmul_add::INPUT)?, c.t(fused_matmul_add::OTHER)?);
             let (_, batch) = product_sizes("matmul", a, b)?;
-            lower_product(l, a, b, &outs[0], &batch)?;
+            lower_product(l, a, b, &outs[fused_matmul_add::RESULT], &batch)?;
             l.ins.push(None);
             l.param(Activation::None as u64).param(1.0);
-            lower_residual(l, 2, c.t(2)?)
+            lower_residual(l, fused_matmul_add::RESIDUAL, c.t(fused_matmul_add::RESIDUAL)?)
         },
     },
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.matmul(c.t(1)?)?.add(c.t(2)?)?);
+        outs.give(
+            c.t(fused_matmul_add::INPUT)?
+                .matmul(c.t(fused_matmul_add::OTHER)?)?
+                .add(c.t(fused_matmul_add::RESIDUAL)?)?,
+        );
         Ok(())
     }),
     grad: Grad::Compose,

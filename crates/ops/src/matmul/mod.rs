@@ -8,6 +8,7 @@ pub mod matmul;
 pub mod products;
 pub mod vectors;
 
+use crate::named::matmul as at;
 use crate::prelude::*;
 
 /// Sizes of `a @ b` with torch's rules for vectors and batches, and the common batch sizes.
@@ -56,9 +57,9 @@ pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batc
     // Many rows against one matrix are one product: leading dims of a contiguous `a` are rows.
     if b.ndim() == 2 && a.ndim() > 2 && a.is_contiguous() && out.is_contiguous() {
         let rows = batch.iter().product::<i64>() * m;
-        l.input_as(0, Dims::from_slice(&[rows, k]), Dims::from_slice(&[k, 1]), a.offset());
-        l.input(1);
-        l.output_as(0, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
+        l.input_as(at::INPUT, Dims::from_slice(&[rows, k]), Dims::from_slice(&[k, 1]), a.offset());
+        l.input(at::OTHER);
+        l.output_as(at::RESULT, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
         return Ok(());
     }
     let lead = |t: &Tensor, rows: i64, cols: i64, rs: i64, cs: i64| -> (Dims, Dims) {
@@ -79,16 +80,16 @@ pub fn lower_product(l: &mut Lowered, a: &Tensor, b: &Tensor, out: &Tensor, batc
         1 => lead(a, 1, k, 0, a.strides()[0]),
         d => lead(a, m, k, a.strides()[d - 2], a.strides()[d - 1]),
     };
-    l.input_as(0, s, t, a.offset());
+    l.input_as(at::INPUT, s, t, a.offset());
     let (s, t) = match b.ndim() {
         1 => lead(b, k, 1, b.strides()[0], 0),
         d => lead(b, k, n, b.strides()[d - 2], b.strides()[d - 1]),
     };
-    l.input_as(1, s, t, b.offset());
+    l.input_as(at::OTHER, s, t, b.offset());
     let mut sizes = Dims::from_slice(batch);
     sizes.extend([m, n]);
     let strides = contiguous_strides(&sizes);
-    l.output_as(0, sizes, strides, out.offset());
+    l.output_as(at::RESULT, sizes, strides, out.offset());
     Ok(())
 }
 
@@ -107,8 +108,8 @@ pub fn check_residual(c: &Call<'_>, residual: &Tensor, out: &Tensor) -> Result<(
     )))
 }
 
-/// Input `k` as what MATMUL's epilogue adds: in the layout of the lowered output.
-pub fn lower_residual(l: &mut Lowered, k: usize, residual: &Tensor) -> Result<()> {
+/// An input as what MATMUL's epilogue adds: in the layout of the lowered output.
+pub fn lower_residual(l: &mut Lowered, at: In, residual: &Tensor) -> Result<()> {
     if !residual.is_contiguous() || residual.dtype().is_complex() || !residual.dtype().is_float() {
         return Err(Error::not_implemented("an epilogue adds contiguous floats"));
     }
@@ -116,7 +117,7 @@ pub fn lower_residual(l: &mut Lowered, k: usize, residual: &Tensor) -> Result<()
     let Some((sizes, strides, _)) = layout else {
         return Err(Error::not_implemented("an epilogue adds in the output's layout"));
     };
-    l.input_as(k, sizes, strides, residual.offset());
+    l.input_as(at, sizes, strides, residual.offset());
     Ok(())
 }
 
@@ -133,11 +134,11 @@ pub fn as_rows(t: &Tensor) -> Result<Tensor> {
 
 /// Two operations a multiply-add.
 pub fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {
-    product_cost(c, 0, outs)
+    product_cost(c, at::INPUT, outs)
 }
 
-/// The cost where the left factor is input `left`.
-pub fn product_cost(c: &Call<'_>, left: usize, outs: &[Meta]) -> Cost {
+/// The cost of a product by its left factor.
+pub fn product_cost(c: &Call<'_>, left: In, outs: &[Meta]) -> Cost {
     let k = c.opt(left).and_then(|t| t.sizes().last().copied()).unwrap_or(0);
     let mut cost = Cost::bytes_only(c, outs);
     cost.flops = 2.0 * k as f64 * outs.first().map_or(0.0, |m| m.numel() as f64);

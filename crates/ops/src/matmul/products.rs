@@ -1,9 +1,10 @@
 //! Products with fixed ranks: mm, bmm, mv, dot, outer.
 
 use super::*;
+use crate::named::mm as at;
 
 fn ranks<'a>(c: &Call<'a>, a: usize, b: usize) -> Result<(&'a Tensor, &'a Tensor)> {
-    let (x, y) = (c.t(0)?, c.t(1)?);
+    let (x, y) = (c.t(at::INPUT)?, c.t(at::MAT2)?);
     if x.ndim() != a || y.ndim() != b {
         return Err(Error::runtime(format!(
             "{}(): expected a {a}D and a {b}D tensor, got {:?} and {:?}",

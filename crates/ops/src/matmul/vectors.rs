@@ -2,6 +2,7 @@
 
 use super::addmm::{factor, times};
 use super::*;
+use crate::named::{addbmm, addmv, addr, inner, kron, linalg_cross, vdot};
 
 const COMPOSED: OpDef = OpDef {
     faces: Faces::FN_METHOD_OUT,
@@ -15,7 +16,7 @@ const COMPOSED: OpDef = OpDef {
 
 /// `beta * input + alpha * product`, rounded once where the dtype is a half type.
 fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let (x, a, b) = (c.t(0)?, c.t(1)?, c.t(2)?);
+    let (x, a, b) = (c.t(addmv::INPUT)?, c.t(addmv::MAT)?, c.t(addmv::VEC)?);
     if a.dtype() != b.dtype() {
         return Err(Error::runtime(format!(
             "{}(): expected both factors to have the same dtype, but got {} and {}",
@@ -27,7 +28,7 @@ fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>
     let dtype = promote::result_type([x, a].into_iter(), None)?;
     let wide = if dtype.is_float() { dtype.compute() } else { dtype };
     let cast = |t: &Tensor| if t.dtype() == wide { Ok(t.clone()) } else { t.to_copy_with(Some(wide), None) };
-    let out = times(&product(&cast(a)?, &cast(b)?)?, factor(c.args, 1, dtype))?;
+    let out = times(&product(&cast(a)?, &cast(b)?)?, factor(c.arg(addmv::ALPHA), dtype))?;
     let shape = Dims::from_slice(out.sizes());
     if broadcast_shapes(x.sizes(), &shape).map_or(true, |s| s != shape) {
         return Err(Error::runtime(format!(
@@ -37,7 +38,7 @@ fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>
             shape.as_slice()
         )));
     }
-    let out = match factor(c.args, 0, dtype) {
+    let out = match factor(c.arg(addmv::BETA), dtype) {
         // A term without weight is not read: it may hold anything.
         Some(beta) if beta.to_f64() == 0.0 => out,
         beta => times(&cast(x)?.expand(&shape)?, beta)?.add(&out)?,
@@ -47,8 +48,8 @@ fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>
 
 #[cold]
 fn mismatch(c: &Call<'_>, what: &str) -> Error {
-    let sizes = |i: usize| c.opt(i).map_or(&[][..], |t| t.sizes());
-    Error::runtime(format!("{}(): {what}, got {:?} and {:?}", c.name(), sizes(1), sizes(2)))
+    let sizes = |at: In| c.opt(at).map_or(&[][..], |t| t.sizes());
+    Error::runtime(format!("{}(): {what}, got {:?} and {:?}", c.name(), sizes(addmv::MAT), sizes(addmv::VEC)))
 }
 
 pub static ADDMV: OpDef = OpDef {
@@ -61,7 +62,7 @@ Example::
     tensor([3.])",
     faces: Faces::ALL,
     compose: Some(|c, outs| {
-        let (m, v) = (c.t(1)?, c.t(2)?);
+        let (m, v) = (c.t(addmv::MAT)?, c.t(addmv::VEC)?);
         if m.ndim() != 2 || v.ndim() != 1 || m.sizes()[1] != v.sizes()[0] {
             return Err(mismatch(c, "expected a matrix and a vector of as many elements as it has columns"));
         }
@@ -87,12 +88,14 @@ Example::
             [7.]])",
     faces: Faces::ALL,
     compose: Some(|c, outs| {
-        if c.t(1)?.ndim() != 1 || c.t(2)?.ndim() != 1 {
+        if c.t(addr::VEC1)?.ndim() != 1 || c.t(addr::VEC2)?.ndim() != 1 {
             return Err(mismatch(c, "Expected 1-D arguments vec1 and vec2"));
         }
-        if !promote::result_type([c.t(0)?, c.t(1)?, c.t(2)?].into_iter(), None)?.is_differentiable() {
-            for (i, name) in ["beta", "alpha"].into_iter().enumerate() {
-                if matches!(c.arg(i).scalar(), Some(Scalar::Float(_) | Scalar::Complex(..))) {
+        if !promote::result_type([c.t(addr::INPUT)?, c.t(addr::VEC1)?, c.t(addr::VEC2)?].into_iter(), None)?
+            .is_differentiable()
+        {
+            for (at, name) in [(addr::BETA, "beta"), (addr::ALPHA, "alpha")] {
+                if matches!(c.arg(at).scalar(), Some(Scalar::Float(_) | Scalar::Complex(..))) {
                     return Err(Error::runtime(format!(
                         "For integral input tensors, argument {name} must not be a floating point number."
                     )));
@@ -119,7 +122,7 @@ Example::
     tensor([[6.]])",
     faces: Faces::ALL,
     compose: Some(|c, outs| {
-        let (a, b) = (c.t(1)?, c.t(2)?);
+        let (a, b) = (c.t(addbmm::BATCH1)?, c.t(addbmm::BATCH2)?);
         if a.ndim() != 3 || b.ndim() != 3 || a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1] {
             return Err(mismatch(
                 c,
@@ -153,7 +156,7 @@ Example::
     >>> oneflow.vdot(oneflow.tensor([1., 2.]), oneflow.tensor([3., 4.]))
     tensor(11.)",
     compose: Some(|c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(vdot::INPUT)?, c.t(vdot::OTHER)?);
         if a.ndim() != 1 || b.ndim() != 1 {
             return Err(Error::runtime(format!(
                 "vdot(): 1D tensors expected, but got {}D and {}D tensors",
@@ -194,7 +197,7 @@ Example::
     >>> oneflow.inner(oneflow.tensor([1., 2.]), oneflow.tensor([3., 4.]))
     tensor(11.)",
     compose: Some(|c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(inner::INPUT)?, c.t(inner::OTHER)?);
         let (Some(&k), Some(&k2)) = (a.sizes().last(), b.sizes().last()) else {
             outs.give(a.mul(b)?);
             return Ok(());
@@ -227,7 +230,7 @@ Example::
     >>> oneflow.kron(oneflow.tensor([1., 2.]), oneflow.tensor([1., 1.]))
     tensor([1., 1., 2., 2.])",
     compose: Some(|c, outs| {
-        let (a, b) = (c.t(0)?, c.t(1)?);
+        let (a, b) = (c.t(kron::INPUT)?, c.t(kron::OTHER)?);
         let n = a.ndim().max(b.ndim());
         let size = |t: &Tensor, d: usize| if d + t.ndim() < n { 1 } else { t.sizes()[d + t.ndim() - n] };
         let (mut left, mut right, mut shape) = (Dims::new(), Dims::new(), Dims::new());
@@ -257,7 +260,7 @@ pub static CROSS: OpDef = OpDef {
     doc: "Cross products of vectors of three components along a dimension.",
     faces: Faces::PRIVATE,
     compose: Some(|c, outs| {
-        let (a, b, dim) = (c.t(0)?, c.t(1)?, c.int(0)?);
+        let (a, b, dim) = (c.t(linalg_cross::INPUT)?, c.t(linalg_cross::OTHER)?, c.int(linalg_cross::DIM)?);
         if a.ndim() != b.ndim() {
             return Err(Error::runtime("linalg.cross: inputs must have the same number of dimensions."));
         }

@@ -3,6 +3,7 @@
 //! New running statistics are results; who holds the old ones writes them back, so that a trace sees an ordinary write.
 
 use super::{formatted, narrow, wide};
+use crate::named::{batch_norm_backward, batch_norm_inference, batch_norm_training};
 use crate::prelude::*;
 
 /// All dims but the channels'.
@@ -18,7 +19,7 @@ fn channels(t: &Tensor, x: &Tensor) -> Result<Tensor> {
 }
 
 /// The checks of every normalisation by channels: a float input with channels, parameters of their number.
-pub(super) fn check(c: &Call<'_>, x: &Tensor, of: &[(usize, &str)]) -> Result<()> {
+pub(super) fn check(c: &Call<'_>, x: &Tensor, of: &[(In, &str)]) -> Result<()> {
     if x.ndim() < 2 {
         return Err(Error::runtime(format!(
             "{}(): expected an input with channels in dimension 1, got {:?}",
@@ -44,7 +45,12 @@ pub(super) fn check(c: &Call<'_>, x: &Tensor, of: &[(usize, &str)]) -> Result<()
     Ok(())
 }
 
-const PARAMETERS: [(usize, &str); 4] = [(1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var")];
+const PARAMETERS: [(In, &str); 4] = [
+    (batch_norm_training::WEIGHT, "weight"),
+    (batch_norm_training::BIAS, "bias"),
+    (batch_norm_training::RUNNING_MEAN, "running_mean"),
+    (batch_norm_training::RUNNING_VAR, "running_var"),
+];
 
 /// `(x - mean) rstd`, scaled and shifted, in the dtype of `x`.
 fn normalised(
@@ -66,7 +72,7 @@ fn normalised(
 
 /// The running statistics where there are both.
 fn running<'a>(c: &Call<'a>) -> Option<(&'a Tensor, &'a Tensor)> {
-    c.opt(3).zip(c.opt(4))
+    c.opt(batch_norm_training::RUNNING_MEAN).zip(c.opt(batch_norm_training::RUNNING_VAR))
 }
 
 fn parameter(c: &[i64], wanted: bool, low: f64) -> SampleArg {
@@ -80,7 +86,7 @@ pub static TRAINING: OpDef = OpDef {
     doc: "Batch norm by the batch's statistics, those of each channel, and the new running mean and variance [2, c].",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(batch_norm_training::INPUT)?;
         check(c, x, &PARAMETERS)?;
         super::push_format(x, x.sizes(), outs)?;
         let n = x.sizes()[1];
@@ -94,32 +100,41 @@ pub static TRAINING: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &BATCH_NORM,
         lower: |c, outs, l| {
-            l.input(0);
-            for i in 1..5 {
-                l.opt_input(i, c.opt(i).is_some());
+            l.input(batch_norm_training::INPUT);
+            for (at, _) in PARAMETERS {
+                l.opt_input(at, c.opt(at).is_some());
             }
-            l.output(0).output(1).output(2);
+            l.output(batch_norm_training::OUTPUT).output(batch_norm_training::MEAN).output(batch_norm_training::RSTD);
             for i in 0..2 {
-                let n = c.t(0)?.sizes()[1];
+                let n = c.t(batch_norm_training::INPUT)?.sizes()[1];
                 let (sizes, strides) = (Dims::from_slice(&[n]), Dims::from_slice(&[1]));
                 match running(c) {
-                    Some(_) => l.output_as(3, sizes, strides, outs[3].offset() + i * n),
+                    Some(_) => l.output_as(
+                        batch_norm_training::RUNNING,
+                        sizes,
+                        strides,
+                        outs[batch_norm_training::RUNNING].offset() + i * n,
+                    ),
                     None => l.no_output(),
                 };
             }
-            l.param(true).param(c.float(0)?).param(c.float(1)?);
+            l.param(true).param(c.float(batch_norm_training::MOMENTUM)?).param(c.float(batch_norm_training::EPS)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (x, momentum, eps) = (c.t(0)?, c.float(0)?, c.float(1)?);
+        let (x, momentum, eps) = (
+            c.t(batch_norm_training::INPUT)?,
+            c.float(batch_norm_training::MOMENTUM)?,
+            c.float(batch_norm_training::EPS)?,
+        );
         check(c, x, &PARAMETERS)?;
         let (xw, dims) = (wide(x)?, others(x));
         let mean = xw.mean(&dims, false)?;
         let d = xw.sub(&channels(&mean, x)?)?;
         let var = d.mul(&d)?.mean(&dims, false)?;
         let rstd = var.add(eps)?.rsqrt()?;
-        outs.give(normalised(x, &mean, &rstd, c.opt(1), c.opt(2))?);
+        outs.give(normalised(x, &mean, &rstd, c.opt(batch_norm_training::WEIGHT), c.opt(batch_norm_training::BIAS))?);
         let n = (x.numel() / x.sizes()[1].max(1)) as f64;
         let unbiased = var.mul(n / (n - 1.0))?;
         let mixed = |old: &Tensor, new: &Tensor| {
@@ -136,17 +151,42 @@ pub static TRAINING: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b111), Save::In(1, 0b1), Save::Out(1, 0b111), Save::Out(2, 0b111)],
+        save: &[
+            Save::of(
+                batch_norm_training::INPUT,
+                &[batch_norm_training::INPUT, batch_norm_training::WEIGHT, batch_norm_training::BIAS],
+            ),
+            Save::of(batch_norm_training::WEIGHT, &[batch_norm_training::INPUT]),
+            Save::out(
+                batch_norm_training::MEAN,
+                &[batch_norm_training::INPUT, batch_norm_training::WEIGHT, batch_norm_training::BIAS],
+            ),
+            Save::out(
+                batch_norm_training::RSTD,
+                &[batch_norm_training::INPUT, batch_norm_training::WEIGHT, batch_norm_training::BIAS],
+            ),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (affine, eps) = (out.needs(1) || out.needs(2), c.arg(1).float().unwrap_or(1e-5));
-            let [gx, gw, gb] = c.g()?.batch_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), true, affine, eps)?;
-            out.set(0, || Ok(gx))?;
-            out.set(1, || Ok(gw))?;
-            out.set(2, || Ok(gb))
+            let (affine, eps) = (
+                out.needs(batch_norm_training::WEIGHT) || out.needs(batch_norm_training::BIAS),
+                c.arg(batch_norm_training::EPS).float().unwrap_or(1e-5),
+            );
+            let [gx, gw, gb] = c.g()?.batch_norm_backward(
+                c.x(batch_norm_training::INPUT)?,
+                c.y(batch_norm_training::MEAN)?,
+                c.y(batch_norm_training::RSTD)?,
+                c.opt_x(batch_norm_training::WEIGHT),
+                true,
+                affine,
+                eps,
+            )?;
+            out.set(batch_norm_training::INPUT, || Ok(gx))?;
+            out.set(batch_norm_training::WEIGHT, || Ok(gw))?;
+            out.set(batch_norm_training::BIAS, || Ok(gb))
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[batch_norm_training::OUTPUT]),
     // By the composition the statistics of a split batch are those of the whole one.
     sbp: SbpRule::of(Rows::Compose),
     samples: || {
@@ -174,50 +214,104 @@ pub static INFERENCE: OpDef = OpDef {
     doc: "Batch norm by given statistics.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(batch_norm_inference::INPUT)?;
         check(c, x, &PARAMETERS)?;
         super::push_format(x, x.sizes(), outs)
     },
     kernel: Kernel::Prim {
         prim: &BATCH_NORM,
         lower: |c, _, l| {
-            l.input(0).opt_input(1, c.opt(1).is_some()).opt_input(2, c.opt(2).is_some()).input(3).input(4);
-            l.output(0).no_output().no_output().no_output().no_output();
-            l.param(false).param(0.0).param(c.float(0)?);
+            l.input(batch_norm_inference::INPUT)
+                .opt_input(batch_norm_inference::WEIGHT, c.opt(batch_norm_inference::WEIGHT).is_some())
+                .opt_input(batch_norm_inference::BIAS, c.opt(batch_norm_inference::BIAS).is_some())
+                .input(batch_norm_inference::MEAN)
+                .input(batch_norm_inference::VAR);
+            l.output(batch_norm_inference::RESULT).no_output().no_output().no_output().no_output();
+            l.param(false).param(0.0).param(c.float(batch_norm_inference::EPS)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(batch_norm_inference::INPUT)?;
         check(c, x, &PARAMETERS)?;
-        let rstd = wide(c.t(4)?)?.add(c.float(0)?)?.rsqrt()?;
-        outs.give(normalised(x, &wide(c.t(3)?)?, &rstd, c.opt(1), c.opt(2))?);
+        let rstd = wide(c.t(batch_norm_inference::VAR)?)?.add(c.float(batch_norm_inference::EPS)?)?.rsqrt()?;
+        outs.give(normalised(
+            x,
+            &wide(c.t(batch_norm_inference::MEAN)?)?,
+            &rstd,
+            c.opt(batch_norm_inference::WEIGHT),
+            c.opt(batch_norm_inference::BIAS),
+        )?);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11011), Save::In(1, 0b11001), Save::In(3, 0b11011), Save::In(4, 0b11011)],
+        save: &[
+            Save::of(
+                batch_norm_inference::INPUT,
+                &[
+                    batch_norm_inference::INPUT,
+                    batch_norm_inference::WEIGHT,
+                    batch_norm_inference::MEAN,
+                    batch_norm_inference::VAR,
+                ],
+            ),
+            Save::of(
+                batch_norm_inference::WEIGHT,
+                &[batch_norm_inference::INPUT, batch_norm_inference::MEAN, batch_norm_inference::VAR],
+            ),
+            Save::of(
+                batch_norm_inference::MEAN,
+                &[
+                    batch_norm_inference::INPUT,
+                    batch_norm_inference::WEIGHT,
+                    batch_norm_inference::MEAN,
+                    batch_norm_inference::VAR,
+                ],
+            ),
+            Save::of(
+                batch_norm_inference::VAR,
+                &[
+                    batch_norm_inference::INPUT,
+                    batch_norm_inference::WEIGHT,
+                    batch_norm_inference::MEAN,
+                    batch_norm_inference::VAR,
+                ],
+            ),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let eps = c.arg(0).float().unwrap_or(1e-5);
-            if !(0..5).any(|i| i != 2 && out.needs(i)) {
+            let eps = c.arg(batch_norm_inference::EPS).float().unwrap_or(1e-5);
+            use batch_norm_inference as at;
+            if ![at::INPUT, at::WEIGHT, at::MEAN, at::VAR].into_iter().any(|input| out.needs(input)) {
                 let g = wide(c.g()?)?;
-                return out.set(2, || narrow(g.sum(&others(&g), false)?, c.in_meta(2)?.dtype));
+                return out.set(batch_norm_inference::BIAS, || {
+                    narrow(g.sum(&others(&g), false)?, c.in_meta(batch_norm_inference::BIAS)?.dtype)
+                });
             }
-            let statistics = out.needs(3) || out.needs(4);
-            let (mean, rstd) = (wide(c.x(3)?)?, wide(c.x(4)?)?.add(eps)?.rsqrt()?);
-            let affine = out.needs(1) || out.needs(2) || statistics;
-            let [gx, gw, gb] = c.g()?.batch_norm_backward(c.x(0)?, &mean, &rstd, c.opt_x(1), false, affine, eps)?;
+            let statistics = out.needs(batch_norm_inference::MEAN) || out.needs(batch_norm_inference::VAR);
+            let (mean, rstd) =
+                (wide(c.x(batch_norm_inference::MEAN)?)?, wide(c.x(batch_norm_inference::VAR)?)?.add(eps)?.rsqrt()?);
+            let affine = out.needs(batch_norm_inference::WEIGHT) || out.needs(batch_norm_inference::BIAS) || statistics;
+            let [gx, gw, gb] = c.g()?.batch_norm_backward(
+                c.x(batch_norm_inference::INPUT)?,
+                &mean,
+                &rstd,
+                c.opt_x(batch_norm_inference::WEIGHT),
+                false,
+                affine,
+                eps,
+            )?;
             if statistics {
-                let scale = match c.opt_x(1) {
+                let scale = match c.opt_x(batch_norm_inference::WEIGHT) {
                     Some(w) => rstd.mul(w)?,
                     None => rstd.clone(),
                 };
-                out.set(3, || gb.mul(&scale)?.neg())?;
-                out.set(4, || gw.mul(&scale)?.mul(&rstd)?.mul(-0.5))?;
+                out.set(batch_norm_inference::MEAN, || gb.mul(&scale)?.neg())?;
+                out.set(batch_norm_inference::VAR, || gw.mul(&scale)?.mul(&rstd)?.mul(-0.5))?;
             }
-            out.set(0, || Ok(gx))?;
-            out.set(1, || Ok(gw))?;
-            out.set(2, || Ok(gb))
+            out.set(batch_norm_inference::INPUT, || Ok(gx))?;
+            out.set(batch_norm_inference::WEIGHT, || Ok(gw))?;
+            out.set(batch_norm_inference::BIAS, || Ok(gb))
         },
     },
     sbp: SbpRule::of(Rows::Compose),
@@ -245,41 +339,58 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradients of batch norm; those of weight and bias are empty unless `affine`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(1)?;
-        check(c, x, &[(2, "mean"), (3, "rstd"), (4, "weight")])?;
-        fits::alike(c, &[0], 1)?;
-        let w = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        let x = c.t(batch_norm_backward::INPUT)?;
+        check(
+            c,
+            x,
+            &[
+                (batch_norm_backward::MEAN, "mean"),
+                (batch_norm_backward::RSTD, "rstd"),
+                (batch_norm_backward::WEIGHT, "weight"),
+            ],
+        )?;
+        fits::alike(c, &[batch_norm_backward::GRAD_OUTPUT], batch_norm_backward::INPUT)?;
+        let w = c.opt(batch_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         super::push_format(x, x.sizes(), outs)?;
-        let n = if c.bool(1) { x.sizes()[1] } else { 0 };
+        let n = if c.bool(batch_norm_backward::AFFINE) { x.sizes()[1] } else { 0 };
         outs.push(w, x.device(), &[n])?;
         outs.push(w, x.device(), &[n])
     },
     kernel: Kernel::Prim {
         prim: &BATCH_NORM_BACKWARD,
         lower: |c, _, l| {
-            l.input(0).input(1).input(2).input(3).opt_input(4, c.opt(4).is_some()).output(0);
-            if c.bool(1) {
-                l.output(1).output(2)
+            l.input(batch_norm_backward::GRAD_OUTPUT)
+                .input(batch_norm_backward::INPUT)
+                .input(batch_norm_backward::MEAN)
+                .input(batch_norm_backward::RSTD)
+                .opt_input(batch_norm_backward::WEIGHT, c.opt(batch_norm_backward::WEIGHT).is_some())
+                .output(batch_norm_backward::GRAD_INPUT);
+            if c.bool(batch_norm_backward::AFFINE) {
+                l.output(batch_norm_backward::GRAD_WEIGHT).output(batch_norm_backward::GRAD_BIAS)
             } else {
                 l.no_output().no_output()
             };
-            l.param(c.bool(0));
+            l.param(c.bool(batch_norm_backward::TRAINING));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, training) = (c.t(0)?, c.t(1)?, c.bool(0));
+        let (g, x, training) = (
+            c.t(batch_norm_backward::GRAD_OUTPUT)?,
+            c.t(batch_norm_backward::INPUT)?,
+            c.bool(batch_norm_backward::TRAINING),
+        );
         let (gw, xw, dims) = (wide(g)?, wide(x)?, others(x));
         // In training the statistics again, by ops of x: their gradients are part of a second derivative.
         let (d, rstd) = if training {
             let d = xw.sub(&xw.mean(&dims, true)?)?;
-            let rstd = d.mul(&d)?.mean(&dims, true)?.add(c.float(2)?)?.rsqrt()?;
+            let rstd = d.mul(&d)?.mean(&dims, true)?.add(c.float(batch_norm_backward::EPS)?)?.rsqrt()?;
             (d, rstd)
         } else {
-            (xw.sub(&channels(c.t(2)?, x)?)?, channels(c.t(3)?, x)?)
+            (xw.sub(&channels(c.t(batch_norm_backward::MEAN)?, x)?)?, channels(c.t(batch_norm_backward::RSTD)?, x)?)
         };
         let normed = d.mul(&rstd)?;
-        let gy = match c.opt(4) {
+        let gy = match c.opt(batch_norm_backward::WEIGHT) {
             Some(w) => gw.mul(&channels(w, x)?)?,
             None => gw.clone(),
         };
@@ -288,9 +399,13 @@ pub static BACKWARD: OpDef = OpDef {
             false => gy,
         };
         outs.give(formatted(narrow(inner.mul(&rstd)?, x.dtype())?, x)?);
-        let dtype = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        let dtype = c.opt(batch_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         for t in [gw.mul(&normed)?, gw] {
-            outs.give(if c.bool(1) { narrow(t.sum(&dims, false)?, dtype)? } else { x.new_empty(&[0])? });
+            outs.give(if c.bool(batch_norm_backward::AFFINE) {
+                narrow(t.sum(&dims, false)?, dtype)?
+            } else {
+                x.new_empty(&[0])?
+            });
         }
         Ok(())
     }),

@@ -1,5 +1,6 @@
 //! Cross entropy of rows of logits with class indices, without holding the probabilities.
 
+use crate::named::{cross_entropy_backward, native_cross_entropy, native_cross_entropy_reduced};
 use crate::prelude::*;
 
 fn check(c: &Call<'_>, logits: &Tensor, target: &Tensor) -> Result<()> {
@@ -24,7 +25,7 @@ fn check(c: &Call<'_>, logits: &Tensor, target: &Tensor) -> Result<()> {
             logits.dtype().scalar_type_name()
         )));
     }
-    match c.opt(2) {
+    match c.opt(native_cross_entropy::WEIGHT) {
         Some(w) if w.sizes() != &logits.sizes()[1..] => Err(Error::runtime(format!(
             "cross_entropy(): weight tensor should be defined either for all {} classes or no classes but got weight tensor of shape: {:?}",
             logits.sizes()[1],
@@ -49,7 +50,7 @@ pub static OP: OpDef = OpDef {
     doc: "Cross entropy of every row of logits [n, c] with its class; also the logsumexp its backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, t) = (c.t(0)?, c.t(1)?);
+        let (x, t) = (c.t(native_cross_entropy::INPUT)?, c.t(native_cross_entropy::TARGET)?);
         check(c, x, t)?;
         outs.push(x.dtype(), x.device(), &x.sizes()[..1])?;
         outs.push(x.dtype().compute(), x.device(), &x.sizes()[..1])
@@ -57,20 +58,41 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &CROSS_ENTROPY,
         lower: |c, _, l| {
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0).output(1);
-            l.param(c.int(0)?).param(c.float(1)?);
+            l.input(native_cross_entropy::INPUT)
+                .input(native_cross_entropy::TARGET)
+                .opt_input(native_cross_entropy::WEIGHT, c.opt(native_cross_entropy::WEIGHT).is_some())
+                .output(native_cross_entropy::LOSS)
+                .output(native_cross_entropy::LOGSUMEXP);
+            l.param(c.int(native_cross_entropy::IGNORE_INDEX)?).param(c.float(native_cross_entropy::LABEL_SMOOTHING)?);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::In(1, 1), Save::In(2, 1), Save::Out(1, 1)],
+        save: &[
+            Save::of(native_cross_entropy::INPUT, &[native_cross_entropy::INPUT]),
+            Save::of(native_cross_entropy::TARGET, &[native_cross_entropy::INPUT]),
+            Save::of(native_cross_entropy::WEIGHT, &[native_cross_entropy::INPUT]),
+            Save::out(native_cross_entropy::LOGSUMEXP, &[native_cross_entropy::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (ignore, smoothing) = (c.arg(0).int().unwrap_or(-100), c.arg(1).float().unwrap_or(0.0));
-            out.set(0, || c.g()?.cross_entropy_backward(c.x(0)?, c.x(1)?, c.opt_x(2), c.y(1)?, ignore, smoothing))
+            let (ignore, smoothing) = (
+                c.arg(native_cross_entropy::IGNORE_INDEX).int().unwrap_or(-100),
+                c.arg(native_cross_entropy::LABEL_SMOOTHING).float().unwrap_or(0.0),
+            );
+            out.set(native_cross_entropy::INPUT, || {
+                c.g()?.cross_entropy_backward(
+                    c.x(native_cross_entropy::INPUT)?,
+                    c.x(native_cross_entropy::TARGET)?,
+                    c.opt_x(native_cross_entropy::WEIGHT),
+                    c.y(native_cross_entropy::LOGSUMEXP)?,
+                    ignore,
+                    smoothing,
+                )
+            })
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[native_cross_entropy::LOSS]),
     sbp: SbpRule::of(Rows::Custom(|c, rows| split_rows(c, &[true, true, false], 2, rows))),
     amp: Amp::Float32,
     samples: || {
@@ -102,7 +124,7 @@ pub static REDUCED: OpDef = OpDef {
     doc: "Sum (or weighted mean) of the rows' cross entropy; also what its backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, t) = (c.t(0)?, c.t(1)?);
+        let (x, t) = (c.t(native_cross_entropy_reduced::INPUT)?, c.t(native_cross_entropy_reduced::TARGET)?);
         check(c, x, t)?;
         outs.push(x.dtype(), x.device(), &[])?;
         outs.push(x.dtype().compute(), x.device(), &x.sizes()[..1])?;
@@ -111,43 +133,79 @@ pub static REDUCED: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &CROSS_ENTROPY_REDUCED,
         lower: |c, _, l| {
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).output(0).output(1).output(2);
-            l.param(c.int(0)?).param(c.float(1)?).param(c.bool(2));
+            l.input(native_cross_entropy_reduced::INPUT)
+                .input(native_cross_entropy_reduced::TARGET)
+                .opt_input(native_cross_entropy_reduced::WEIGHT, c.opt(native_cross_entropy_reduced::WEIGHT).is_some())
+                .output(native_cross_entropy_reduced::LOSS)
+                .output(native_cross_entropy_reduced::LOGSUMEXP)
+                .output(native_cross_entropy_reduced::TOTAL_WEIGHT);
+            l.param(c.int(native_cross_entropy_reduced::IGNORE_INDEX)?)
+                .param(c.float(native_cross_entropy_reduced::LABEL_SMOOTHING)?)
+                .param(c.bool(native_cross_entropy_reduced::MEAN));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (x, t, ignore) = (c.t(0)?, c.t(1)?, c.int(0)?);
-        let [losses, lse] = x.native_cross_entropy(t, c.opt(2), ignore, c.float(1)?)?;
+        let (x, t, ignore) = (
+            c.t(native_cross_entropy_reduced::INPUT)?,
+            c.t(native_cross_entropy_reduced::TARGET)?,
+            c.int(native_cross_entropy_reduced::IGNORE_INDEX)?,
+        );
+        let [losses, lse] = x.native_cross_entropy(
+            t,
+            c.opt(native_cross_entropy_reduced::WEIGHT),
+            ignore,
+            c.float(native_cross_entropy_reduced::LABEL_SMOOTHING)?,
+        )?;
         let (kept, compute) = (t.ne(ignore)?, x.dtype().compute());
         let total =
-            match c.opt(2) {
+            match c.opt(native_cross_entropy_reduced::WEIGHT) {
                 Some(w) => kept
                     .r#where(&w.index_select(0, &t.masked_fill(&kept.logical_not()?, 0i64)?)?, 0.0)?
                     .sum_with(&[0], false, Some(compute))?,
                 None => kept.sum_with(&[0], false, Some(compute))?,
             };
         let sum = losses.sum_with(&[0], false, Some(compute))?;
-        let loss = if c.bool(2) { sum.div(&total)? } else { sum };
+        let loss = if c.bool(native_cross_entropy_reduced::MEAN) { sum.div(&total)? } else { sum };
         outs.give(if loss.dtype() == x.dtype() { loss } else { loss.to_copy_with(Some(x.dtype()), None)? });
         outs.give(lse);
         outs.give(total);
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::In(1, 1), Save::In(2, 1), Save::Out(1, 1), Save::Out(2, 1)],
+        save: &[
+            Save::of(native_cross_entropy_reduced::INPUT, &[native_cross_entropy_reduced::INPUT]),
+            Save::of(native_cross_entropy_reduced::TARGET, &[native_cross_entropy_reduced::INPUT]),
+            Save::of(native_cross_entropy_reduced::WEIGHT, &[native_cross_entropy_reduced::INPUT]),
+            Save::out(native_cross_entropy_reduced::LOGSUMEXP, &[native_cross_entropy_reduced::INPUT]),
+            Save::out(native_cross_entropy_reduced::TOTAL_WEIGHT, &[native_cross_entropy_reduced::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (ignore, smoothing) = (c.arg(0).int().unwrap_or(-100), c.arg(1).float().unwrap_or(0.0));
-            out.set(0, || {
-                let (g, x) = (c.g()?, c.x(0)?);
-                let g = if c.arg(2).bool() { &g.div(c.y(2)?)? } else { g };
+            let (ignore, smoothing) = (
+                c.arg(native_cross_entropy_reduced::IGNORE_INDEX).int().unwrap_or(-100),
+                c.arg(native_cross_entropy_reduced::LABEL_SMOOTHING).float().unwrap_or(0.0),
+            );
+            out.set(native_cross_entropy_reduced::INPUT, || {
+                let (g, x) = (c.g()?, c.x(native_cross_entropy_reduced::INPUT)?);
+                let g = if c.arg(native_cross_entropy_reduced::MEAN).bool() {
+                    &g.div(c.y(native_cross_entropy_reduced::TOTAL_WEIGHT)?)?
+                } else {
+                    g
+                };
                 let g = if g.dtype() == x.dtype() { g } else { &g.to_copy_with(Some(x.dtype()), None)? };
-                g.cross_entropy_backward(x, c.x(1)?, c.opt_x(2), c.y(1)?, ignore, smoothing)
+                g.cross_entropy_backward(
+                    x,
+                    c.x(native_cross_entropy_reduced::TARGET)?,
+                    c.opt_x(native_cross_entropy_reduced::WEIGHT),
+                    c.y(native_cross_entropy_reduced::LOGSUMEXP)?,
+                    ignore,
+                    smoothing,
+                )
             })
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[native_cross_entropy_reduced::LOSS]),
     sbp: SbpRule::of(Rows::Compose),
     samples: || {
         let s = |ignore, smoothing, mean| {
@@ -172,26 +230,46 @@ pub static BACKWARD: OpDef = OpDef {
     ),
     doc: "Gradient of the logits; one gradient of all losses may be given as a 0-dim tensor.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes()),
+    infer: |c, outs| {
+        outs.push(
+            c.t(cross_entropy_backward::INPUT)?.dtype(),
+            c.t(cross_entropy_backward::INPUT)?.device(),
+            c.t(cross_entropy_backward::INPUT)?.sizes(),
+        )
+    },
     kernel: Kernel::Prim {
         prim: &CROSS_ENTROPY_BACKWARD,
         lower: |c, _, l| {
-            l.input_expanded(0, c.t(0)?, &c.t(1)?.sizes()[..1]);
-            l.input(1).input(2).opt_input(3, c.opt(3).is_some()).input(4).output(0);
-            l.param(c.int(0)?).param(c.float(1)?);
+            l.input_expanded(
+                cross_entropy_backward::GRAD_LOSS,
+                c.t(cross_entropy_backward::GRAD_LOSS)?,
+                &c.t(cross_entropy_backward::INPUT)?.sizes()[..1],
+            );
+            l.input(cross_entropy_backward::INPUT)
+                .input(cross_entropy_backward::TARGET)
+                .opt_input(cross_entropy_backward::WEIGHT, c.opt(cross_entropy_backward::WEIGHT).is_some())
+                .input(cross_entropy_backward::LOGSUMEXP)
+                .output(cross_entropy_backward::RESULT);
+            l.param(c.int(cross_entropy_backward::IGNORE_INDEX)?)
+                .param(c.float(cross_entropy_backward::LABEL_SMOOTHING)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, t) = (c.t(0)?, c.t(1)?, c.t(2)?);
-        let (ignore, smoothing) = (c.int(0)?, c.float(1)?);
+        let (g, x, t) = (
+            c.t(cross_entropy_backward::GRAD_LOSS)?,
+            c.t(cross_entropy_backward::INPUT)?,
+            c.t(cross_entropy_backward::TARGET)?,
+        );
+        let (ignore, smoothing) =
+            (c.int(cross_entropy_backward::IGNORE_INDEX)?, c.float(cross_entropy_backward::LABEL_SMOOTHING)?);
         let classes = x.sizes()[1];
         let kept = t.ne(ignore)?;
         let safe = t.masked_fill(&t.eq(ignore)?, 0i64)?.unsqueeze(1)?;
         let hot = x.new_zeros(x.sizes())?.scatter_value(1, &safe, 1.0)?;
         // Every class's share of the target, weighted.
         let share = hot.mul(1.0 - smoothing)?.add(smoothing / classes as f64)?;
-        let share = match c.opt(3) {
+        let share = match c.opt(cross_entropy_backward::WEIGHT) {
             Some(w) => share.mul(w)?,
             None => share,
         };
@@ -202,7 +280,7 @@ pub static BACKWARD: OpDef = OpDef {
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let each = c.t(0)?.ndim() == 1;
+        let each = c.t(cross_entropy_backward::GRAD_LOSS)?.ndim() == 1;
         split_rows(c, &[each, true, true, false, true], 1, rows)
     })),
     // Row by row: each is read before it is written.

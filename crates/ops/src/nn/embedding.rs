@@ -1,5 +1,6 @@
 //! Rows of a table by index, and the gradient of the table.
 
+use crate::named::{embedding, embedding_backward};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -16,7 +17,7 @@ Example::
             [1., 2.]])",
     faces: Faces::NN,
     infer: |c, outs| {
-        let (w, i) = (c.t(0)?, c.t(1)?);
+        let (w, i) = (c.t(embedding::WEIGHT)?, c.t(embedding::INDICES)?);
         if w.ndim() != 2 {
             return Err(Error::runtime(format!("embedding(): 'weight' must be 2-D, got {:?}", w.sizes())));
         }
@@ -33,24 +34,24 @@ Example::
     kernel: Kernel::Prim {
         prim: &EMBEDDING,
         lower: |c, _, l| {
-            let total = if c.int(4)? < 0 { c.t(0)?.sizes()[0] } else { c.int(4)? };
-            l.input(0).input(1).output(0).param(c.int(3)?).param(total);
+            let total = if c.int(embedding::TOTAL)? < 0 { c.t(embedding::WEIGHT)?.sizes()[0] } else { c.int(embedding::TOTAL)? };
+            l.input(embedding::WEIGHT).input(embedding::INDICES).output(embedding::RESULT).param(c.int(embedding::START)?).param(total);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(1, 1)],
+        save: &[Save::of(embedding::INDICES, &[embedding::WEIGHT])],
         fix: Fix::None,
         f: |c, out| {
-            let rows = c.in_meta(0)?.sizes[0];
-            let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
-            let total = if int(4, -1) < 0 { rows } else { int(4, -1) };
-            out.set(0, || {
-                let g = if c.arg(1).bool() { by_frequency(c.g()?, c.x(1)?, total)? } else { c.g()?.clone() };
-                if c.arg(2).bool() {
-                    return sparse_gradient(&g, c.x(1)?, &c.in_meta(0)?.sizes, int(0, -1));
+            let rows = c.in_meta(embedding::WEIGHT)?.sizes[0];
+            let int = |at: At<i64>, default| c.arg(at).int().unwrap_or(default);
+            let total = if int(embedding::TOTAL, -1) < 0 { rows } else { int(embedding::TOTAL, -1) };
+            out.set(embedding::WEIGHT, || {
+                let g = if c.arg(embedding::SCALE_GRAD_BY_FREQ).bool() { by_frequency(c.g()?, c.x(embedding::INDICES)?, total)? } else { c.g()?.clone() };
+                if c.arg(embedding::SPARSE).bool() {
+                    return sparse_gradient(&g, c.x(embedding::INDICES)?, &c.in_meta(embedding::WEIGHT)?.sizes, int(embedding::PADDING_IDX, -1));
                 }
-                g.embedding_backward(c.x(1)?, rows, int(0, -1), int(3, 0), total)
+                g.embedding_backward(c.x(embedding::INDICES)?, rows, int(embedding::PADDING_IDX, -1), int(embedding::START, 0), total)
             })
         },
     },
@@ -58,7 +59,7 @@ Example::
         let mut row = |w: Sbp, i: Sbp, out: Sbp| {
             rows.push(Row { ins: SmallVec::from_slice(&[w, i]), outs: SmallVec::from_slice(&[out]) })
         };
-        let n = c.t(1)?.ndim();
+        let n = c.t(embedding::INDICES)?.ndim();
         for k in 0..n {
             row(Sbp::B, Sbp::S(k as u8), Sbp::S(k as u8));
         }
@@ -68,10 +69,10 @@ Example::
         Ok(())
     }))
     .with(Localize::Custom(|c, mesh, attrs| {
-        let (start, _, rows) = window(mesh, 0, c.t(0)?.sizes()[0]);
-        let whole = c.t(0)?.sizes()[0];
+        let (start, _, rows) = window(mesh, embedding::WEIGHT, c.t(embedding::WEIGHT)?.sizes()[0]);
+        let whole = c.t(embedding::WEIGHT)?.sizes()[0];
         if rows != whole {
-            *attrs = attrs.with(3, Arg::Int(start)).with(4, Arg::Int(whole));
+            *attrs = attrs.with(embedding::START.index(), Arg::Int(start)).with(embedding::TOTAL.index(), Arg::Int(whole));
         }
         Ok(())
     })),
@@ -102,10 +103,10 @@ pub(super) fn sparse_gradient(g: &Tensor, indices: &Tensor, sizes: &[i64], paddi
     make_sparse(&at.unsqueeze(0)?, &rows, sizes)
 }
 
-/// This rank's part (start, end, length) of dimension 0 of input `i`, which has `n` rows in all.
-pub(super) fn window(mesh: &Mesh<'_>, i: usize, n: i64) -> (i64, i64, i64) {
+/// This rank's part (start, end, length) of dimension 0 of an input, which has `n` rows in all.
+pub(super) fn window(mesh: &Mesh<'_>, at: In, n: i64) -> (i64, i64, i64) {
     let (mut start, mut len) = (0, n);
-    if let Some(Some(sbp)) = mesh.ins.get(i) {
+    if let Some(Some(sbp)) = mesh.ins.get(at.index()) {
         for (axis, s) in sbp.iter().enumerate() {
             if *s == Sbp::S(0) {
                 let (s, l) = balanced_split(len, mesh.sizes[axis], mesh.coords[axis]);
@@ -124,28 +125,40 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradient of the table: rows of the gradient added up by index.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let g = c.t(0)?;
+        let g = c.t(embedding_backward::GRAD_OUTPUT)?;
         let (d, rows) = g.sizes().split_last().unwrap_or((&1, &[]));
-        fits::sized(c, 1, rows)?;
-        outs.push(g.dtype(), g.device(), &[c.int(0)?, *d])
+        fits::sized(c, embedding_backward::INDICES, rows)?;
+        outs.push(g.dtype(), g.device(), &[c.int(embedding_backward::NUM_ROWS)?, *d])
     },
     kernel: Kernel::Prim {
         prim: &EMBEDDING_BACKWARD,
         lower: |c, _, l| {
-            l.input(0).input(1).output(0).param(c.int(2)?).param(c.int(3)?).param(c.int(1)?);
+            l.input(embedding_backward::GRAD_OUTPUT)
+                .input(embedding_backward::INDICES)
+                .output(embedding_backward::RESULT)
+                .param(c.int(embedding_backward::START)?)
+                .param(c.int(embedding_backward::TOTAL)?)
+                .param(c.int(embedding_backward::PADDING_IDX)?);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(1, 1)],
+        save: &[Save::of(embedding_backward::INDICES, &[embedding_backward::GRAD_OUTPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
-            out.set(0, || {
-                let rows = c.g()?.embedding(c.x(1)?, -1, false, false, int(2, 0), int(3, -1))?;
-                match int(1, -1) {
+            let int = |at: At<i64>, default| c.arg(at).int().unwrap_or(default);
+            out.set(embedding_backward::GRAD_OUTPUT, || {
+                let rows = c.g()?.embedding(
+                    c.x(embedding_backward::INDICES)?,
+                    -1,
+                    false,
+                    false,
+                    int(embedding_backward::START, 0),
+                    int(embedding_backward::TOTAL, -1),
+                )?;
+                match int(embedding_backward::PADDING_IDX, -1) {
                     p if p < 0 => Ok(rows),
-                    p => rows.masked_fill(&c.x(1)?.eq(p)?.unsqueeze(-1)?, 0.0),
+                    p => rows.masked_fill(&c.x(embedding_backward::INDICES)?.eq(p)?.unsqueeze(-1)?, 0.0),
                 }
             })
         },
@@ -154,7 +167,7 @@ pub static BACKWARD: OpDef = OpDef {
         let mut row = |g: Sbp, i: Sbp, out: Sbp| {
             rows.push(Row { ins: SmallVec::from_slice(&[g, i]), outs: SmallVec::from_slice(&[out]) })
         };
-        let n = c.t(1)?.ndim();
+        let n = c.t(embedding_backward::INDICES)?.ndim();
         for k in 0..n {
             row(Sbp::S(k as u8), Sbp::S(k as u8), Sbp::P_SUM);
         }
@@ -165,7 +178,7 @@ pub static BACKWARD: OpDef = OpDef {
     }))
     .with(Localize::Custom(|c, mesh, attrs| {
         // A table split by rows: this rank's rows only.
-        let total = c.int(3)?;
+        let total = c.int(embedding_backward::TOTAL)?;
         let (mut start, mut len, mut split) = (0, total, false);
         for (axis, s) in mesh.outs.first().copied().unwrap_or(&[]).iter().enumerate() {
             if *s == Sbp::S(0) {
@@ -176,7 +189,9 @@ pub static BACKWARD: OpDef = OpDef {
             }
         }
         if split {
-            *attrs = attrs.with(0, Arg::Int(len)).with(2, Arg::Int(start));
+            *attrs = attrs
+                .with(embedding_backward::NUM_ROWS.index(), Arg::Int(len))
+                .with(embedding_backward::START.index(), Arg::Int(start));
         }
         Ok(())
     })),

@@ -2,10 +2,11 @@
 
 use super::embedding::{by_frequency, sparse_gradient, window};
 use super::{narrow, wide};
+use crate::named::native_embedding_bag as at;
 use crate::prelude::*;
 
 fn mode_of(c: &Call<'_>) -> Result<BagMode> {
-    match c.str(0)? {
+    match c.str(at::MODE)? {
         "sum" => Ok(BagMode::Sum),
         "mean" => Ok(BagMode::Mean),
         "max" => Ok(BagMode::Max),
@@ -14,14 +15,14 @@ fn mode_of(c: &Call<'_>) -> Result<BagMode> {
 }
 
 fn check(c: &Call<'_>) -> Result<()> {
-    let (weight, index, mode) = (c.t(0)?, c.t(1)?, mode_of(c)?);
+    let (weight, index, mode) = (c.t(at::WEIGHT)?, c.t(at::INDICES)?, mode_of(c)?);
     if weight.ndim() != 2 {
         return Err(Error::value(format!(
             "weight has to be a 2D Tensor, but got Tensor of dimension {}",
             weight.ndim()
         )));
     }
-    for (what, t) in [("indices", Some(index)), ("offsets", c.opt(2))] {
+    for (what, t) in [("indices", Some(index)), ("offsets", c.opt(at::OFFSETS))] {
         if let Some(t) = t.filter(|t| t.dtype() != DType::I64 && t.dtype() != DType::I32) {
             return Err(Error::runtime(format!(
                 "embedding_bag(): Expected tensor for argument '{what}' to have one of the following scalar types: Long, Int; but got {} instead",
@@ -29,7 +30,7 @@ fn check(c: &Call<'_>) -> Result<()> {
             )));
         }
     }
-    match (index.ndim(), c.opt(2)) {
+    match (index.ndim(), c.opt(at::OFFSETS)) {
         (2, None) => {}
         (2, Some(_)) => {
             return Err(Error::value(
@@ -43,14 +44,14 @@ fn check(c: &Call<'_>) -> Result<()> {
             return Err(Error::value(format!("input has to be 1D or 2D Tensor, but got Tensor of dimension {n}")));
         }
     }
-    if c.opt(2).is_some_and(|o| c.bool(3) && o.numel() == 0) {
+    if c.opt(at::OFFSETS).is_some_and(|o| c.bool(at::INCLUDE_LAST_OFFSET) && o.numel() == 0) {
         return Err(Error::runtime("include_last_offset: number of offsets should be at least 1"));
     }
-    if let Some(w) = c.opt(3) {
+    if let Some(w) = c.opt(at::PER_SAMPLE_WEIGHTS) {
         if mode != BagMode::Sum {
             return Err(Error::not_implemented(format!(
                 "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{}'). Please open a feature request on GitHub.",
-                c.str(0)?
+                c.str(at::MODE)?
             )));
         }
         if w.sizes() != index.sizes() {
@@ -68,13 +69,13 @@ fn check(c: &Call<'_>) -> Result<()> {
             )));
         }
     }
-    if mode == BagMode::Max && (c.bool(1) || c.bool(2)) {
-        let what = if c.bool(2) { "sparse weights" } else { "scaling the gradient by the frequency" };
+    if mode == BagMode::Max && (c.bool(at::SCALE_GRAD_BY_FREQ) || c.bool(at::SPARSE)) {
+        let what = if c.bool(at::SPARSE) { "sparse weights" } else { "scaling the gradient by the frequency" };
         return Err(Error::value(format!("max mode does not support {what}")));
     }
     let rows = weight.sizes()[0];
-    match c.int(4)? {
-        p if p >= rows.max(c.int(6)?) || p < -1 => Err(Error::runtime(format!(
+    match c.int(at::PADDING_IDX)? {
+        p if p >= rows.max(c.int(at::TOTAL)?) || p < -1 => Err(Error::runtime(format!(
             "padding_idx must be within the number of embeddings, -{rows} through {}, but got {p}",
             rows - 1
         ))),
@@ -96,8 +97,8 @@ pub static OP: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         check(c)?;
-        let (w, d) = (c.t(0)?, c.t(0)?.sizes()[1]);
-        let n = n_bags(c.t(1)?.sizes(), c.opt(2).map(|o| o.numel()), c.bool(3));
+        let (w, d) = (c.t(at::WEIGHT)?, c.t(at::WEIGHT)?.sizes()[1]);
+        let n = n_bags(c.t(at::INDICES)?.sizes(), c.opt(at::OFFSETS).map(|o| o.numel()), c.bool(at::INCLUDE_LAST_OFFSET));
         outs.push(w.dtype(), w.device(), &[n, d])?;
         let chosen: &[i64] = if mode_of(c)? == BagMode::Max { &[n, d] } else { &[0] };
         outs.push(DType::I64, w.device(), chosen)
@@ -106,15 +107,15 @@ pub static OP: OpDef = OpDef {
         prim: &EMBEDDING_BAG,
         lower: |c, _, l| {
             let (start, total) = part(c)?;
-            l.input(0).input(1).opt_input(2, c.opt(2).is_some()).opt_input(3, c.opt(3).is_some()).output(0).output(1);
-            l.param(mode_of(c)? as u64).param(c.int(4)?).param(c.bool(3)).param(start).param(total);
+            l.input(at::WEIGHT).input(at::INDICES).opt_input(at::OFFSETS, c.opt(at::OFFSETS).is_some()).opt_input(at::PER_SAMPLE_WEIGHTS, c.opt(at::PER_SAMPLE_WEIGHTS).is_some()).output(at::OUTPUT).output(at::CHOSEN);
+            l.param(mode_of(c)? as u64).param(c.int(at::PADDING_IDX)?).param(c.bool(at::INCLUDE_LAST_OFFSET)).param(start).param(total);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (weight, index, mode) = (c.t(0)?, c.t(1)?, mode_of(c)?);
+        let (weight, index, mode) = (c.t(at::WEIGHT)?, c.t(at::INDICES)?, mode_of(c)?);
         let (start, total) = part(c)?;
-        let bags = Bags { index, offsets: c.opt(2), last_is_end: c.bool(3), padding: c.int(4)? };
+        let bags = Bags { index, offsets: c.opt(at::OFFSETS), last_is_end: c.bool(at::INCLUDE_LAST_OFFSET), padding: c.int(at::PADDING_IDX)? };
         let rows = weight.embedding(index, -1, false, false, start, total)?;
         if mode == BagMode::Max {
             let (out, chosen) = bags.max(&rows)?;
@@ -123,7 +124,7 @@ pub static OP: OpDef = OpDef {
             return Ok(());
         }
         let mut rows = wide(&rows)?;
-        if let Some(w) = c.opt(3) {
+        if let Some(w) = c.opt(at::PER_SAMPLE_WEIGHTS) {
             rows = rows.mul(&wide(w)?.unsqueeze(-1)?)?;
         }
         let mut sum = bags.sum(&bags.without_padding(rows, 0.0)?)?;
@@ -136,46 +137,46 @@ pub static OP: OpDef = OpDef {
     }),
     grad: Grad::Rule {
         save: &[
-            Save::In(0, 0b1000),
-            Save::In(1, 0b1001),
-            Save::In(2, 0b1001),
-            Save::In(3, 0b0001),
-            Save::Out(1, 0b0001),
+            Save::of(at::WEIGHT, &[at::PER_SAMPLE_WEIGHTS]),
+            Save::of(at::INDICES, &[at::WEIGHT, at::PER_SAMPLE_WEIGHTS]),
+            Save::of(at::OFFSETS, &[at::WEIGHT, at::PER_SAMPLE_WEIGHTS]),
+            Save::of(at::PER_SAMPLE_WEIGHTS, &[at::WEIGHT]),
+            Save::out(at::CHOSEN, &[at::WEIGHT]),
         ],
         fix: Fix::None,
         f: |c, out| {
-            let (g, index, sizes) = (c.g()?, c.x(1)?, &c.in_meta(0)?.sizes);
-            let int = |i: usize, default| c.arg(i).int().unwrap_or(default);
-            let (mode, padding, start) = (c.arg(0).str().unwrap_or(""), int(4, -1), int(5, 0));
-            let total = if int(6, -1) < 0 { sizes[0] } else { int(6, -1) };
-            let bags = Bags { index, offsets: c.opt_x(2), last_is_end: c.arg(3).bool(), padding };
-            out.set(0, || {
+            let (g, index, sizes) = (c.g()?, c.x(at::INDICES)?, &c.in_meta(at::WEIGHT)?.sizes);
+            let int = |at: At<i64>, default| c.arg(at).int().unwrap_or(default);
+            let (mode, padding, start) = (c.arg(at::MODE).str().unwrap_or(""), int(at::PADDING_IDX, -1), int(at::START, 0));
+            let total = if int(at::TOTAL, -1) < 0 { sizes[0] } else { int(at::TOTAL, -1) };
+            let bags = Bags { index, offsets: c.opt_x(at::OFFSETS), last_is_end: c.arg(at::INCLUDE_LAST_OFFSET).bool(), padding };
+            out.set(at::WEIGHT, || {
                 if mode == "max" {
-                    let (chosen, zeros) = (c.y(1)?, g.new_zeros(sizes)?);
+                    let (chosen, zeros) = (c.y(at::CHOSEN)?, g.new_zeros(sizes)?);
                     let empty = chosen.lt(0)?;
                     return zeros.scatter_add(0, &chosen.masked_fill(&empty, 0)?, &g.masked_fill(&empty, 0.0)?);
                 }
                 let g = if mode == "mean" { g.div(&bags.counts(g)?)? } else { g.clone() };
                 let mut rows = bags.spread(&g)?;
-                if let Some(w) = c.opt_x(3) {
+                if let Some(w) = c.opt_x(at::PER_SAMPLE_WEIGHTS) {
                     rows = rows.mul(&w.unsqueeze(-1)?)?;
                 }
-                if c.arg(1).bool() {
+                if c.arg(at::SCALE_GRAD_BY_FREQ).bool() {
                     rows = by_frequency(&rows, index, total)?;
                 }
-                if c.arg(2).bool() {
+                if c.arg(at::SPARSE).bool() {
                     return sparse_gradient(&rows, index, sizes, padding);
                 }
                 rows.embedding_backward(index, sizes[0], padding, start, total)
             })?;
-            out.set(3, || {
-                let rows = c.x(0)?.embedding(index, -1, false, false, start, total)?;
+            out.set(at::PER_SAMPLE_WEIGHTS, || {
+                let rows = c.x(at::WEIGHT)?.embedding(index, -1, false, false, start, total)?;
                 let each = bags.spread(g)?.mul(&rows)?.sum(&[-1], false)?;
                 if padding < 0 { Ok(each) } else { each.masked_fill(&index.eq(padding)?, 0.0) }
             })
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[at::OUTPUT]),
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let max = mode_of(c)? == BagMode::Max;
         let mut row = |ins: [Sbp; 4], out: Sbp| {
@@ -183,7 +184,7 @@ pub static OP: OpDef = OpDef {
             rows.push(Row { ins: present, outs: SmallVec::from_slice(&[out, if max { out } else { Sbp::B }]) })
         };
         row([Sbp::S(1), Sbp::B, Sbp::B, Sbp::B], Sbp::S(1));
-        if c.opt(2).is_none() {
+        if c.opt(at::OFFSETS).is_none() {
             row([Sbp::B, Sbp::S(0), Sbp::B, Sbp::S(0)], Sbp::S(0));
         }
         if !max {
@@ -193,10 +194,10 @@ pub static OP: OpDef = OpDef {
         Ok(())
     }))
     .with(Localize::Custom(|c, mesh, attrs| {
-        let whole = c.t(0)?.sizes()[0];
-        let (start, _, rows) = window(mesh, 0, whole);
+        let whole = c.t(at::WEIGHT)?.sizes()[0];
+        let (start, _, rows) = window(mesh, at::WEIGHT, whole);
         if rows != whole {
-            *attrs = attrs.with(5, Arg::Int(start)).with(6, Arg::Int(whole));
+            *attrs = attrs.with(at::START.index(), Arg::Int(start)).with(at::TOTAL.index(), Arg::Int(whole));
         }
         Ok(())
     })),
@@ -221,7 +222,7 @@ pub static OP: OpDef = OpDef {
 
 /// The first row of this part of the table, and how many rows the whole has.
 fn part(c: &Call<'_>) -> Result<(i64, i64)> {
-    Ok((c.int(5)?, if c.int(6)? < 0 { c.t(0)?.sizes()[0] } else { c.int(6)? }))
+    Ok((c.int(at::START)?, if c.int(at::TOTAL)? < 0 { c.t(at::WEIGHT)?.sizes()[0] } else { c.int(at::TOTAL)? }))
 }
 
 /// Bags as ops see them.

@@ -2,10 +2,11 @@
 
 use super::batch_norm::check;
 use super::{formatted, narrow, wide};
+use crate::named::{group_norm, group_norm_backward, group_norm_with_statistics};
 use crate::prelude::*;
 
 fn groups(c: &Call<'_>, x: &Tensor) -> Result<i64> {
-    let (groups, n) = (c.int(0)?, x.sizes().get(1).copied().unwrap_or(0));
+    let (groups, n) = (c.int(group_norm_with_statistics::NUM_GROUPS)?, x.sizes().get(1).copied().unwrap_or(0));
     if groups <= 0 {
         return Err(Error::runtime(format!("Expected num groups to be greater than 0, got {groups}")));
     }
@@ -26,8 +27,8 @@ fn check_all(c: &Call<'_>, x: &Tensor) -> Result<i64> {
         )));
     }
     let groups = groups(c, x)?;
-    for (i, name) in [(1, "weight"), (2, "bias")] {
-        if let Some(t) = c.opt(i)
+    for (at, name) in [(group_norm::WEIGHT, "weight"), (group_norm::BIAS, "bias")] {
+        if let Some(t) = c.opt(at)
             && (t.ndim() != 1 || t.numel() != x.sizes()[1])
         {
             return Err(Error::runtime(format!(
@@ -71,7 +72,7 @@ pub static NATIVE: OpDef = OpDef {
     doc: "Group norm with the statistics its backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(group_norm_with_statistics::INPUT)?;
         let groups = check_all(c, x)?;
         super::push_format(x, x.sizes(), outs)?;
         outs.push(x.dtype().compute(), x.device(), &[x.sizes()[0], groups])?;
@@ -80,22 +81,28 @@ pub static NATIVE: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &GROUP_NORM,
         lower: |c, _, l| {
-            l.input(0).opt_input(1, c.opt(1).is_some()).opt_input(2, c.opt(2).is_some());
-            l.output(0).output(1).output(2).param(c.int(0)?).param(c.float(1)?);
+            l.input(group_norm_with_statistics::INPUT)
+                .opt_input(group_norm_with_statistics::WEIGHT, c.opt(group_norm_with_statistics::WEIGHT).is_some())
+                .opt_input(group_norm_with_statistics::BIAS, c.opt(group_norm_with_statistics::BIAS).is_some());
+            l.output(group_norm_with_statistics::OUTPUT)
+                .output(group_norm_with_statistics::MEAN)
+                .output(group_norm_with_statistics::RSTD)
+                .param(c.int(group_norm_with_statistics::NUM_GROUPS)?)
+                .param(c.float(group_norm_with_statistics::EPS)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(group_norm_with_statistics::INPUT)?;
         let xg = grouped(&wide(x)?, check_all(c, x)?)?;
         let mean = xg.mean(&[2], true)?;
         let d = xg.sub(&mean)?;
-        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(1)?)?.rsqrt()?;
+        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(group_norm_with_statistics::EPS)?)?.rsqrt()?;
         let mut y = d.mul(&rstd)?.reshape(x.sizes())?;
-        if let Some(w) = c.opt(1) {
+        if let Some(w) = c.opt(group_norm_with_statistics::WEIGHT) {
             y = y.mul(&channels(w, x)?)?;
         }
-        if let Some(b) = c.opt(2) {
+        if let Some(b) = c.opt(group_norm_with_statistics::BIAS) {
             y = y.add(&channels(b, x)?)?;
         }
         outs.give(formatted(narrow(y, x.dtype())?, x)?);
@@ -104,19 +111,55 @@ pub static NATIVE: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b111), Save::In(1, 0b1), Save::Out(1, 0b111), Save::Out(2, 0b111)],
+        save: &[
+            Save::of(
+                group_norm_with_statistics::INPUT,
+                &[
+                    group_norm_with_statistics::INPUT,
+                    group_norm_with_statistics::WEIGHT,
+                    group_norm_with_statistics::BIAS,
+                ],
+            ),
+            Save::of(group_norm_with_statistics::WEIGHT, &[group_norm_with_statistics::INPUT]),
+            Save::out(
+                group_norm_with_statistics::MEAN,
+                &[
+                    group_norm_with_statistics::INPUT,
+                    group_norm_with_statistics::WEIGHT,
+                    group_norm_with_statistics::BIAS,
+                ],
+            ),
+            Save::out(
+                group_norm_with_statistics::RSTD,
+                &[
+                    group_norm_with_statistics::INPUT,
+                    group_norm_with_statistics::WEIGHT,
+                    group_norm_with_statistics::BIAS,
+                ],
+            ),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (groups, eps) = (c.arg(0).int().unwrap_or(1), c.arg(1).float().unwrap_or(1e-5));
-            let affine = out.needs(1) || out.needs(2);
-            let [gx, gw, gb] =
-                c.g()?.group_norm_backward(c.x(0)?, c.y(1)?, c.y(2)?, c.opt_x(1), groups, affine, eps)?;
-            out.set(0, || Ok(gx))?;
-            out.set(1, || Ok(gw))?;
-            out.set(2, || Ok(gb))
+            let (groups, eps) = (
+                c.arg(group_norm_with_statistics::NUM_GROUPS).int().unwrap_or(1),
+                c.arg(group_norm_with_statistics::EPS).float().unwrap_or(1e-5),
+            );
+            let affine = out.needs(group_norm_with_statistics::WEIGHT) || out.needs(group_norm_with_statistics::BIAS);
+            let [gx, gw, gb] = c.g()?.group_norm_backward(
+                c.x(group_norm_with_statistics::INPUT)?,
+                c.y(group_norm_with_statistics::MEAN)?,
+                c.y(group_norm_with_statistics::RSTD)?,
+                c.opt_x(group_norm_with_statistics::WEIGHT),
+                groups,
+                affine,
+                eps,
+            )?;
+            out.set(group_norm_with_statistics::INPUT, || Ok(gx))?;
+            out.set(group_norm_with_statistics::WEIGHT, || Ok(gw))?;
+            out.set(group_norm_with_statistics::BIAS, || Ok(gb))
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[group_norm_with_statistics::OUTPUT]),
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let s = Sbp::S(0);
         let ins = c.ins.iter().flatten().enumerate().map(|(k, _)| if k == 0 { s } else { Sbp::B }).collect();
@@ -134,44 +177,57 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradients of group norm; those of weight and bias are empty unless `affine`.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(1)?;
-        let w = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        let x = c.t(group_norm_backward::INPUT)?;
+        let w = c.opt(group_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         super::push_format(x, x.sizes(), outs)?;
-        let n = if c.bool(1) { x.sizes()[1] } else { 0 };
+        let n = if c.bool(group_norm_backward::AFFINE) { x.sizes()[1] } else { 0 };
         outs.push(w, x.device(), &[n])?;
         outs.push(w, x.device(), &[n])
     },
     kernel: Kernel::Prim {
         prim: &GROUP_NORM_BACKWARD,
         lower: |c, _, l| {
-            l.input(0).input(1).input(2).input(3).opt_input(4, c.opt(4).is_some()).output(0);
-            if c.bool(1) {
-                l.output(1).output(2)
+            l.input(group_norm_backward::GRAD_OUTPUT)
+                .input(group_norm_backward::INPUT)
+                .input(group_norm_backward::MEAN)
+                .input(group_norm_backward::RSTD)
+                .opt_input(group_norm_backward::WEIGHT, c.opt(group_norm_backward::WEIGHT).is_some())
+                .output(group_norm_backward::GRAD_INPUT);
+            if c.bool(group_norm_backward::AFFINE) {
+                l.output(group_norm_backward::GRAD_WEIGHT).output(group_norm_backward::GRAD_BIAS)
             } else {
                 l.no_output().no_output()
             };
-            l.param(c.int(0)?);
+            l.param(c.int(group_norm_backward::NUM_GROUPS)?);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, groups) = (wide(c.t(0)?)?, c.t(1)?, c.int(0)?);
+        let (g, x, groups) = (
+            wide(c.t(group_norm_backward::GRAD_OUTPUT)?)?,
+            c.t(group_norm_backward::INPUT)?,
+            c.int(group_norm_backward::NUM_GROUPS)?,
+        );
         // The statistics again, by ops of x: their gradients are part of a second derivative.
         let xg = grouped(&wide(x)?, groups)?;
         let d = xg.sub(&xg.mean(&[2], true)?)?;
-        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(2)?)?.rsqrt()?;
+        let rstd = d.mul(&d)?.mean(&[2], true)?.add(c.float(group_norm_backward::EPS)?)?.rsqrt()?;
         let normed = d.mul(&rstd)?;
-        let gy = match c.opt(4) {
+        let gy = match c.opt(group_norm_backward::WEIGHT) {
             Some(w) => g.mul(&channels(w, x)?)?,
             None => g.clone(),
         };
         let gy = grouped(&gy, groups)?;
         let gx = gy.sub(&gy.mean(&[2], true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&[2], true)?)?)?.mul(&rstd)?;
         outs.give(formatted(narrow(gx.reshape(x.sizes())?, x.dtype())?, x)?);
-        let dtype = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        let dtype = c.opt(group_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         let dims: Vec<i64> = (0..x.ndim() as i64).filter(|d| *d != 1).collect();
         for t in [g.mul(&normed.reshape(x.sizes())?)?, g] {
-            outs.give(if c.bool(1) { narrow(t.sum(&dims, false)?, dtype)? } else { x.new_empty(&[0])? });
+            outs.give(if c.bool(group_norm_backward::AFFINE) {
+                narrow(t.sum(&dims, false)?, dtype)?
+            } else {
+                x.new_empty(&[0])?
+            });
         }
         Ok(())
     }),
@@ -199,7 +255,12 @@ Example::
     tensor([[-1.0000,  1.0000]])",
     faces: Faces::FN,
     compose: Some(|c, outs| {
-        let [y, _, _] = c.t(0)?.group_norm_with_statistics(c.int(0)?, c.opt(1), c.opt(2), c.float(1)?)?;
+        let [y, _, _] = c.t(group_norm::INPUT)?.group_norm_with_statistics(
+            c.int(group_norm::NUM_GROUPS)?,
+            c.opt(group_norm::WEIGHT),
+            c.opt(group_norm::BIAS),
+            c.float(group_norm::EPS)?,
+        )?;
         outs.give(y);
         Ok(())
     }),

@@ -1,5 +1,6 @@
 //! Layer normalisation over trailing dimensions, and its backward.
 
+use crate::named::{fused_add_layer_norm, layer_norm, layer_norm_backward, native_layer_norm};
 use crate::prelude::*;
 
 /// The number of leading (outer) dims; the trailing ones match `normalized_shape`.
@@ -36,26 +37,26 @@ pub(super) fn check_residual(name: &str, x: &Tensor, r: &Tensor) -> Result<()> {
 }
 
 /// A gradient's kernel adds to what it gives, on the host.
-pub(super) fn check_sum(c: &Call<'_>, at: usize) -> Result<()> {
-    match c.opt(at) {
+pub(super) fn check_sum(c: &Call<'_>, x: In, residual: In) -> Result<()> {
+    match c.opt(residual) {
         Some(r) if !r.device().is_cpu() => {
             Err(Error::not_implemented(format!("{}(): this device normalises and adds apart", c.name())))
         }
-        Some(r) => check_residual(c.name(), c.t(1)?, r),
+        Some(r) => check_residual(c.name(), c.t(x)?, r),
         None => Ok(()),
     }
 }
 
 pub(super) fn not_axes(c: &Call<'_>) -> u32 {
-    let n = c.t(0).map_or(0, Tensor::ndim);
-    let k = c.ints(0).map_or(n, <[i64]>::len);
+    let n = c.t(native_layer_norm::INPUT).map_or(0, Tensor::ndim);
+    let k = c.ints(native_layer_norm::NORMALIZED_SHAPE).map_or(n, <[i64]>::len);
     (n.saturating_sub(k)..n).fold(0, |m, d| m | 1 << d)
 }
 
 /// Splits of the outer dims: weight and bias stay whole, statistics follow.
 fn rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
     let not = not_axes(c);
-    for i in (0..c.t(0)?.ndim()).filter(|i| not >> i & 1 == 0) {
+    for i in (0..c.t(native_layer_norm::INPUT)?.ndim()).filter(|i| not >> i & 1 == 0) {
         let s = Sbp::S(i as u8);
         let ins = c.ins.iter().flatten().enumerate().map(|(k, _)| if k == 0 { s } else { Sbp::B }).collect();
         rows.push(Row { ins, outs: SmallVec::from_elem(s, 3) });
@@ -70,7 +71,7 @@ pub static NATIVE: OpDef = OpDef {
     doc: "Layer norm with the statistics its backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, shape) = (c.t(0)?, c.ints(0)?);
+        let (x, shape) = (c.t(native_layer_norm::INPUT)?, c.ints(native_layer_norm::NORMALIZED_SHAPE)?);
         let n = outer(x.sizes(), shape, "layer_norm")?;
         if !x.dtype().is_float() {
             return Err(Error::not_implemented(format!(
@@ -78,8 +79,8 @@ pub static NATIVE: OpDef = OpDef {
                 x.dtype().scalar_type_name()
             )));
         }
-        check_affine(c.opt(1), shape, "layer_norm", "weight")?;
-        check_affine(c.opt(2), shape, "layer_norm", "bias")?;
+        check_affine(c.opt(native_layer_norm::WEIGHT), shape, "layer_norm", "weight")?;
+        check_affine(c.opt(native_layer_norm::BIAS), shape, "layer_norm", "bias")?;
         outs.push(x.dtype(), x.device(), x.sizes())?;
         let mut stat = Dims::from_slice(&x.sizes()[..n]);
         stat.resize(x.ndim(), 1);
@@ -89,39 +90,56 @@ pub static NATIVE: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &LAYER_NORM,
         lower: |c, outs, l| {
-            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            let (x, shape) = (c.t(native_layer_norm::INPUT)?, c.ints(native_layer_norm::NORMALIZED_SHAPE)?);
             let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
-            l.input(0).opt_input(1, c.opt(1).is_some()).opt_input(2, c.opt(2).is_some()).output(0);
-            for i in 1..3 {
-                l.output_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[i].offset());
+            l.input(native_layer_norm::INPUT)
+                .opt_input(native_layer_norm::WEIGHT, c.opt(native_layer_norm::WEIGHT).is_some())
+                .opt_input(native_layer_norm::BIAS, c.opt(native_layer_norm::BIAS).is_some())
+                .output(native_layer_norm::OUTPUT);
+            for at in [native_layer_norm::MEAN, native_layer_norm::RSTD] {
+                l.output_as(at, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[at].offset());
             }
-            l.param(shape.len() as i64).param(c.float(1)?).param(false);
+            l.param(shape.len() as i64).param(c.float(native_layer_norm::EPS)?).param(false);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b111), Save::In(1, 0b1), Save::Out(1, 0b111), Save::Out(2, 0b111)],
+        save: &[
+            Save::of(
+                native_layer_norm::INPUT,
+                &[native_layer_norm::INPUT, native_layer_norm::WEIGHT, native_layer_norm::BIAS],
+            ),
+            Save::of(native_layer_norm::WEIGHT, &[native_layer_norm::INPUT]),
+            Save::out(
+                native_layer_norm::MEAN,
+                &[native_layer_norm::INPUT, native_layer_norm::WEIGHT, native_layer_norm::BIAS],
+            ),
+            Save::out(
+                native_layer_norm::RSTD,
+                &[native_layer_norm::INPUT, native_layer_norm::WEIGHT, native_layer_norm::BIAS],
+            ),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let shape = c.arg(0).ints().unwrap_or(&[]);
-            let eps = c.arg(1).float().unwrap_or(1e-5);
-            let (want_w, want_b) = (out.needs(1), out.needs(2));
+            let shape = c.arg(native_layer_norm::NORMALIZED_SHAPE).ints().unwrap_or(&[]);
+            let eps = c.arg(native_layer_norm::EPS).float().unwrap_or(1e-5);
+            let (want_w, want_b) = (out.needs(native_layer_norm::WEIGHT), out.needs(native_layer_norm::BIAS));
             let [gx, gw, gb] = c.g()?.layer_norm_backward(
-                c.x(0)?,
-                c.y(1)?,
-                c.y(2)?,
-                c.opt_x(1),
+                c.x(native_layer_norm::INPUT)?,
+                c.y(native_layer_norm::MEAN)?,
+                c.y(native_layer_norm::RSTD)?,
+                c.opt_x(native_layer_norm::WEIGHT),
                 None,
                 shape,
                 want_w || want_b,
                 eps,
             )?;
-            out.set(0, || Ok(gx))?;
-            out.set(1, || Ok(gw))?;
-            out.set(2, || Ok(gb))
+            out.set(native_layer_norm::INPUT, || Ok(gx))?;
+            out.set(native_layer_norm::WEIGHT, || Ok(gw))?;
+            out.set(native_layer_norm::BIAS, || Ok(gb))
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[native_layer_norm::OUTPUT]),
     sbp: SbpRule::of(Rows::Custom(rows)),
     traits: Traits::NEEDS_CONTIGUOUS,
     samples: || {
@@ -142,26 +160,26 @@ pub static BACKWARD: OpDef = OpDef {
 the input.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, shape) = (c.t(1)?, c.ints(0)?);
-        let w = c.opt(4).map_or(x.dtype(), Tensor::dtype);
+        let (x, shape) = (c.t(layer_norm_backward::INPUT)?, c.ints(layer_norm_backward::NORMALIZED_SHAPE)?);
+        let w = c.opt(layer_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         outs.push(x.dtype(), x.device(), x.sizes())?;
-        let affine: &[i64] = if c.bool(1) { shape } else { &[0] };
+        let affine: &[i64] = if c.bool(layer_norm_backward::AFFINE) { shape } else { &[0] };
         outs.push(w, x.device(), affine)?;
         outs.push(w, x.device(), affine)
     },
     kernel: Kernel::Prim {
         prim: &LAYER_NORM_BACKWARD,
         lower: |c, _, l| {
-            let (x, shape) = (c.t(1)?, c.ints(0)?);
-            check_sum(c, 5)?;
+            let (x, shape) = (c.t(layer_norm_backward::INPUT)?, c.ints(layer_norm_backward::NORMALIZED_SHAPE)?);
+            check_sum(c, layer_norm_backward::INPUT, layer_norm_backward::RESIDUAL)?;
             let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
-            l.input(0).input(1);
-            for i in 2..4 {
-                l.input_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), c.t(i)?.offset());
+            l.input(layer_norm_backward::GRAD_OUTPUT).input(layer_norm_backward::INPUT);
+            for at in [layer_norm_backward::MEAN, layer_norm_backward::RSTD] {
+                l.input_as(at, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), c.t(at)?.offset());
             }
-            l.opt_input(4, c.opt(4).is_some()).opt_input(5, c.opt(5).is_some()).output(0);
-            if c.bool(1) {
-                l.output(1).output(2)
+            l.opt_input(layer_norm_backward::WEIGHT, c.opt(layer_norm_backward::WEIGHT).is_some()).opt_input(layer_norm_backward::RESIDUAL, c.opt(layer_norm_backward::RESIDUAL).is_some()).output(layer_norm_backward::GRAD_INPUT);
+            if c.bool(layer_norm_backward::AFFINE) {
+                l.output(layer_norm_backward::GRAD_WEIGHT).output(layer_norm_backward::GRAD_BIAS)
             } else {
                 l.no_output().no_output()
             };
@@ -170,25 +188,25 @@ the input.",
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, shape) = (c.t(0)?, c.t(1)?, c.ints(0)?);
+        let (g, x, shape) = (c.t(layer_norm_backward::GRAD_OUTPUT)?, c.t(layer_norm_backward::INPUT)?, c.ints(layer_norm_backward::NORMALIZED_SHAPE)?);
         let n = outer(x.sizes(), shape, "layer_norm")?;
         let inner: Vec<i64> = (n as i64..x.ndim() as i64).collect();
         let lead: Vec<i64> = (0..n as i64).collect();
         // The statistics again, by ops of x: their gradients are part of a second derivative.
         let xc = x.sub(&x.mean(&inner, true)?)?;
-        let inv = xc.mul(&xc)?.mean(&inner, true)?.add(c.float(2)?)?.rsqrt()?;
+        let inv = xc.mul(&xc)?.mean(&inner, true)?.add(c.float(layer_norm_backward::EPS)?)?.rsqrt()?;
         let normed = xc.mul(&inv)?;
-        let gy = match c.opt(4) {
+        let gy = match c.opt(layer_norm_backward::WEIGHT) {
             Some(w) => g.mul(w)?,
             None => g.clone(),
         };
         let gx =
             gy.sub(&gy.mean(&inner, true)?)?.sub(&normed.mul(&gy.mul(&normed)?.mean(&inner, true)?)?)?.mul(&inv)?;
-        outs.give(match c.opt(5) {
+        outs.give(match c.opt(layer_norm_backward::RESIDUAL) {
             Some(r) => gx.add(r)?,
             None => gx,
         });
-        if c.bool(1) {
+        if c.bool(layer_norm_backward::AFFINE) {
             let (gw, gb) = (g.mul(&normed)?, g.clone());
             outs.give(if lead.is_empty() { gw } else { gw.sum(&lead, false)? });
             outs.give(if lead.is_empty() { gb } else { gb.sum(&lead, false)? });
@@ -200,8 +218,8 @@ the input.",
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let x = c.t(1)?;
-        let n = x.ndim() - c.ints(0)?.len();
+        let x = c.t(layer_norm_backward::INPUT)?;
+        let n = x.ndim() - c.ints(layer_norm_backward::NORMALIZED_SHAPE)?.len();
         for i in 0..n {
             let s = Sbp::S(i as u8);
             let present = c.ins.iter().enumerate().filter(|(_, t)| t.is_some());
@@ -223,36 +241,52 @@ pub static FUSED_ADD: OpDef = OpDef {
     doc: "Layer norm of `input + residual`, with its statistics and the sum itself, in one pass over both.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, r) = (c.t(0)?, c.t(1)?);
+        let (x, r) = (c.t(fused_add_layer_norm::INPUT)?, c.t(fused_add_layer_norm::RESIDUAL)?);
         check_residual(c.name(), x, r)?;
-        let ins = [c.ins[0], c.opt(2), c.opt(3)];
+        let ins = [
+            c.opt(fused_add_layer_norm::INPUT),
+            c.opt(fused_add_layer_norm::WEIGHT),
+            c.opt(fused_add_layer_norm::BIAS),
+        ];
         (NATIVE.infer)(&Call::new(&NATIVE, &ins, c.args), outs)?;
         outs.push(x.dtype(), x.device(), x.sizes())
     },
     kernel: Kernel::Prim {
         prim: &LAYER_NORM,
         lower: |c, outs, l| {
-            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            let (x, shape) = (c.t(fused_add_layer_norm::INPUT)?, c.ints(fused_add_layer_norm::NORMALIZED_SHAPE)?);
             if !x.device().is_cpu() {
                 return Err(Error::not_implemented("fused_add_layer_norm: this device adds and normalises apart"));
             }
             let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "fused_add_layer_norm")?].iter().product();
-            l.input(0).opt_input(2, c.opt(2).is_some()).opt_input(3, c.opt(3).is_some()).input(1).output(0);
-            for i in 1..3 {
-                l.output_as(i, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[i].offset());
+            l.input(fused_add_layer_norm::INPUT)
+                .opt_input(fused_add_layer_norm::WEIGHT, c.opt(fused_add_layer_norm::WEIGHT).is_some())
+                .opt_input(fused_add_layer_norm::BIAS, c.opt(fused_add_layer_norm::BIAS).is_some())
+                .input(fused_add_layer_norm::RESIDUAL)
+                .output(fused_add_layer_norm::OUTPUT);
+            for at in [fused_add_layer_norm::MEAN, fused_add_layer_norm::RSTD] {
+                l.output_as(at, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[at].offset());
             }
-            l.output(3).param(shape.len() as i64).param(c.float(1)?).param(false);
+            l.output(fused_add_layer_norm::SUM)
+                .param(shape.len() as i64)
+                .param(c.float(fused_add_layer_norm::EPS)?)
+                .param(false);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let sum = c.t(0)?.add(c.t(1)?)?;
-        let [y, mean, rstd] = sum.native_layer_norm(c.ints(0)?, c.opt(2), c.opt(3), c.float(1)?)?;
+        let sum = c.t(fused_add_layer_norm::INPUT)?.add(c.t(fused_add_layer_norm::RESIDUAL)?)?;
+        let [y, mean, rstd] = sum.native_layer_norm(
+            c.ints(fused_add_layer_norm::NORMALIZED_SHAPE)?,
+            c.opt(fused_add_layer_norm::WEIGHT),
+            c.opt(fused_add_layer_norm::BIAS),
+            c.float(fused_add_layer_norm::EPS)?,
+        )?;
         [y, mean, rstd, sum.contiguous()?].into_iter().for_each(|t| outs.give(t));
         Ok(())
     }),
     grad: Grad::Compose,
-    differentiable: 0b1001,
+    differentiable: OutMask::of(&[fused_add_layer_norm::OUTPUT, fused_add_layer_norm::SUM]),
     sbp: SbpRule::of(Rows::Compose),
     traits: Traits::NEEDS_CONTIGUOUS,
     samples: || {
@@ -280,7 +314,12 @@ Example::
     tensor([[-1.0000,  1.0000]])",
     faces: Faces::FN,
     compose: Some(|c, outs| {
-        let [y, _, _] = c.t(0)?.native_layer_norm(c.ints(0)?, c.opt(1), c.opt(2), c.float(1)?)?;
+        let [y, _, _] = c.t(layer_norm::INPUT)?.native_layer_norm(
+            c.ints(layer_norm::NORMALIZED_SHAPE)?,
+            c.opt(layer_norm::WEIGHT),
+            c.opt(layer_norm::BIAS),
+            c.float(layer_norm::EPS)?,
+        )?;
         outs.give(y);
         Ok(())
     }),

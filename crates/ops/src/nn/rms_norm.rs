@@ -2,17 +2,18 @@
 //! numbers and mixed dtypes, is a composition in Python that comes here where it can.
 
 use super::layer_norm::{check_affine, check_residual, check_sum, not_axes, outer};
+use crate::named::{fused_add_rms_norm, native_rms_norm, rms_norm_backward};
 use crate::prelude::*;
 
 const NAME: &str = "rms_norm";
 
 /// Splits of the outer dims: the weight, this input, stays whole; of the results those named are sums over rows.
-fn rows(c: &Call<'_>, weight: usize, outs: &[Option<Sbp>], rows: &mut Vec<Row>) -> Result<()> {
+fn rows(c: &Call<'_>, weight: In, outs: &[Option<Sbp>], rows: &mut Vec<Row>) -> Result<()> {
     let not = not_axes(c);
-    for i in (0..c.t(0)?.ndim()).filter(|i| not >> i & 1 == 0) {
+    for i in (0..c.t(native_rms_norm::INPUT)?.ndim()).filter(|i| not >> i & 1 == 0) {
         let s = Sbp::S(i as u8);
         let present = c.ins.iter().enumerate().filter(|(_, t)| t.is_some());
-        let ins = present.map(|(k, _)| if k == weight { Sbp::B } else { s }).collect();
+        let ins = present.map(|(k, _)| if k == weight.index() { Sbp::B } else { s }).collect();
         rows.push(Row { ins, outs: outs.iter().map(|o| o.unwrap_or(s)).collect() });
     }
     Ok(())
@@ -31,7 +32,7 @@ pub static NATIVE: OpDef = OpDef {
 Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, shape) = (c.t(0)?, c.ints(0)?);
+        let (x, shape) = (c.t(native_rms_norm::INPUT)?, c.ints(native_rms_norm::NORMALIZED_SHAPE)?);
         let n = outer(x.sizes(), shape, NAME)?;
         if !x.dtype().is_float() {
             return Err(Error::not_implemented(format!(
@@ -39,7 +40,7 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
                 x.dtype().scalar_type_name()
             )));
         }
-        check_affine(c.opt(1), shape, NAME, "weight")?;
+        check_affine(c.opt(native_rms_norm::WEIGHT), shape, NAME, "weight")?;
         outs.push(x.dtype(), x.device(), x.sizes())?;
         let mut stat = Dims::from_slice(&x.sizes()[..n]);
         stat.resize(x.ndim(), 1);
@@ -48,27 +49,43 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
     kernel: Kernel::Prim {
         prim: &LAYER_NORM,
         lower: |c, outs, l| {
-            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            let (x, shape) = (c.t(native_rms_norm::INPUT)?, c.ints(native_rms_norm::NORMALIZED_SHAPE)?);
             let rows = Dims::from_slice(&[n_rows(x, shape)?]);
-            l.input(0).opt_input(1, c.opt(1).is_some()).no_input().output(0).no_output();
-            l.output_as(1, rows, Dims::from_slice(&[1]), outs[1].offset());
-            l.param(shape.len() as i64).param(c.float(1)?).param(true);
+            l.input(native_rms_norm::INPUT)
+                .opt_input(native_rms_norm::WEIGHT, c.opt(native_rms_norm::WEIGHT).is_some())
+                .no_input()
+                .output(native_rms_norm::OUTPUT)
+                .no_output();
+            l.output_as(native_rms_norm::RSTD, rows, Dims::from_slice(&[1]), outs[native_rms_norm::RSTD].offset());
+            l.param(shape.len() as i64).param(c.float(native_rms_norm::EPS)?).param(true);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b1), Save::Out(1, 0b11)],
+        save: &[
+            Save::of(native_rms_norm::INPUT, &[native_rms_norm::INPUT, native_rms_norm::WEIGHT]),
+            Save::of(native_rms_norm::WEIGHT, &[native_rms_norm::INPUT]),
+            Save::out(native_rms_norm::RSTD, &[native_rms_norm::INPUT, native_rms_norm::WEIGHT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let shape = c.arg(0).ints().unwrap_or(&[]);
-            let eps = c.arg(1).float().unwrap_or(1e-6);
-            let [gx, gw] = c.g()?.rms_norm_backward(c.x(0)?, c.y(1)?, c.opt_x(1), None, shape, out.needs(1), eps)?;
-            out.set(0, || Ok(gx))?;
-            out.set(1, || Ok(gw))
+            let shape = c.arg(native_rms_norm::NORMALIZED_SHAPE).ints().unwrap_or(&[]);
+            let eps = c.arg(native_rms_norm::EPS).float().unwrap_or(1e-6);
+            let [gx, gw] = c.g()?.rms_norm_backward(
+                c.x(native_rms_norm::INPUT)?,
+                c.y(native_rms_norm::RSTD)?,
+                c.opt_x(native_rms_norm::WEIGHT),
+                None,
+                shape,
+                out.needs(native_rms_norm::WEIGHT),
+                eps,
+            )?;
+            out.set(native_rms_norm::INPUT, || Ok(gx))?;
+            out.set(native_rms_norm::WEIGHT, || Ok(gw))
         },
     },
-    differentiable: 0b1,
-    sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 1, &[None, None], r))),
+    differentiable: OutMask::of(&[native_rms_norm::OUTPUT]),
+    sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, native_rms_norm::WEIGHT, &[None, None], r))),
     traits: Traits::NEEDS_CONTIGUOUS,
     samples: || {
         let t = |s: &[i64], n: &[i64], affine: bool| {
@@ -89,42 +106,54 @@ pub static BACKWARD: OpDef = OpDef {
 lets `residual` be added to that of the input.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, shape) = (c.t(1)?, c.ints(0)?);
-        let w = c.opt(3).map_or(x.dtype(), Tensor::dtype);
+        let (x, shape) = (c.t(rms_norm_backward::INPUT)?, c.ints(rms_norm_backward::NORMALIZED_SHAPE)?);
+        let w = c.opt(rms_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
         outs.push(x.dtype(), x.device(), x.sizes())?;
-        outs.push(w, x.device(), if c.bool(1) { shape } else { &[0] })
+        outs.push(w, x.device(), if c.bool(rms_norm_backward::AFFINE) { shape } else { &[0] })
     },
     kernel: Kernel::Prim {
         prim: &LAYER_NORM_BACKWARD,
         lower: |c, _, l| {
-            let (x, shape) = (c.t(1)?, c.ints(0)?);
+            let (x, shape) = (c.t(rms_norm_backward::INPUT)?, c.ints(rms_norm_backward::NORMALIZED_SHAPE)?);
             let rows = Dims::from_slice(&[n_rows(x, shape)?]);
-            l.input(0).input(1).no_input().input_as(2, rows, Dims::from_slice(&[1]), c.t(2)?.offset());
-            check_sum(c, 4)?;
-            l.opt_input(3, c.opt(3).is_some()).opt_input(4, c.opt(4).is_some()).output(0);
-            if c.bool(1) { l.output(1) } else { l.no_output() }.no_output();
+            l.input(rms_norm_backward::GRAD_OUTPUT).input(rms_norm_backward::INPUT).no_input().input_as(
+                rms_norm_backward::RSTD,
+                rows,
+                Dims::from_slice(&[1]),
+                c.t(rms_norm_backward::RSTD)?.offset(),
+            );
+            check_sum(c, rms_norm_backward::INPUT, rms_norm_backward::RESIDUAL)?;
+            l.opt_input(rms_norm_backward::WEIGHT, c.opt(rms_norm_backward::WEIGHT).is_some())
+                .opt_input(rms_norm_backward::RESIDUAL, c.opt(rms_norm_backward::RESIDUAL).is_some())
+                .output(rms_norm_backward::GRAD_INPUT);
+            if c.bool(rms_norm_backward::AFFINE) { l.output(rms_norm_backward::GRAD_WEIGHT) } else { l.no_output() }
+                .no_output();
             l.param(shape.len() as i64).param(0.0).param(true);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, x, shape) = (c.t(0)?, c.t(1)?, c.ints(0)?);
+        let (g, x, shape) = (
+            c.t(rms_norm_backward::GRAD_OUTPUT)?,
+            c.t(rms_norm_backward::INPUT)?,
+            c.ints(rms_norm_backward::NORMALIZED_SHAPE)?,
+        );
         let n = outer(x.sizes(), shape, NAME)?;
         let inner: Vec<i64> = (n as i64..x.ndim() as i64).collect();
         let lead: Vec<i64> = (0..n as i64).collect();
         // The statistic again, by ops of x: its gradient is part of a second derivative.
-        let inv = x.mul(x)?.mean(&inner, true)?.add(c.float(2)?)?.rsqrt()?;
+        let inv = x.mul(x)?.mean(&inner, true)?.add(c.float(rms_norm_backward::EPS)?)?.rsqrt()?;
         let normed = x.mul(&inv)?;
-        let gy = match c.opt(3) {
+        let gy = match c.opt(rms_norm_backward::WEIGHT) {
             Some(w) => g.mul(w)?,
             None => g.clone(),
         };
         let gx = gy.sub(&normed.mul(&gy.mul(&normed)?.mean(&inner, true)?)?)?.mul(&inv)?;
-        outs.give(match c.opt(4) {
+        outs.give(match c.opt(rms_norm_backward::RESIDUAL) {
             Some(r) => gx.add(r)?,
             None => gx,
         });
-        if c.bool(1) {
+        if c.bool(rms_norm_backward::AFFINE) {
             let gw = g.mul(&normed)?;
             outs.give(if lead.is_empty() { gw } else { gw.sum(&lead, false)? });
         } else {
@@ -133,7 +162,7 @@ lets `residual` be added to that of the input.",
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, 3, &[None, Some(Sbp::P_SUM)], r))),
+    sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, rms_norm_backward::WEIGHT, &[None, Some(Sbp::P_SUM)], r))),
     // Row by row: each is read before it is written.
     traits: Traits::NEEDS_CONTIGUOUS.or(Traits::ALIAS_OK),
     ..OpDef::BASE
@@ -147,33 +176,51 @@ pub static FUSED_ADD: OpDef = OpDef {
     doc: "`input + residual` over its root mean square, with that statistic and the sum itself, in one pass over both.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, r) = (c.t(0)?, c.t(1)?);
+        let (x, r) = (c.t(fused_add_rms_norm::INPUT)?, c.t(fused_add_rms_norm::RESIDUAL)?);
         check_residual(c.name(), x, r)?;
-        (NATIVE.infer)(&Call::new(&NATIVE, &[c.ins[0], c.opt(2)], c.args), outs)?;
+        (NATIVE.infer)(
+            &Call::new(&NATIVE, &[c.opt(fused_add_rms_norm::INPUT), c.opt(fused_add_rms_norm::WEIGHT)], c.args),
+            outs,
+        )?;
         outs.push(x.dtype(), x.device(), x.sizes())
     },
     kernel: Kernel::Prim {
         prim: &LAYER_NORM,
         lower: |c, outs, l| {
-            let (x, shape) = (c.t(0)?, c.ints(0)?);
+            let (x, shape) = (c.t(fused_add_rms_norm::INPUT)?, c.ints(fused_add_rms_norm::NORMALIZED_SHAPE)?);
             if !x.device().is_cpu() {
                 return Err(Error::not_implemented("fused_add_rms_norm: this device adds and normalises apart"));
             }
             let rows = Dims::from_slice(&[n_rows(x, shape)?]);
-            l.input(0).opt_input(2, c.opt(2).is_some()).no_input().input(1).output(0).no_output();
-            l.output_as(1, rows, Dims::from_slice(&[1]), outs[1].offset()).output(2);
-            l.param(shape.len() as i64).param(c.float(1)?).param(true);
+            l.input(fused_add_rms_norm::INPUT)
+                .opt_input(fused_add_rms_norm::WEIGHT, c.opt(fused_add_rms_norm::WEIGHT).is_some())
+                .no_input()
+                .input(fused_add_rms_norm::RESIDUAL)
+                .output(fused_add_rms_norm::OUTPUT)
+                .no_output();
+            l.output_as(
+                fused_add_rms_norm::RSTD,
+                rows,
+                Dims::from_slice(&[1]),
+                outs[fused_add_rms_norm::RSTD].offset(),
+            )
+            .output(fused_add_rms_norm::SUM);
+            l.param(shape.len() as i64).param(c.float(fused_add_rms_norm::EPS)?).param(true);
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let sum = c.t(0)?.add(c.t(1)?)?;
-        let [y, rstd] = sum.native_rms_norm(c.ints(0)?, c.opt(2), c.float(1)?)?;
+        let sum = c.t(fused_add_rms_norm::INPUT)?.add(c.t(fused_add_rms_norm::RESIDUAL)?)?;
+        let [y, rstd] = sum.native_rms_norm(
+            c.ints(fused_add_rms_norm::NORMALIZED_SHAPE)?,
+            c.opt(fused_add_rms_norm::WEIGHT),
+            c.float(fused_add_rms_norm::EPS)?,
+        )?;
         [y, rstd, sum.contiguous()?].into_iter().for_each(|t| outs.give(t));
         Ok(())
     }),
     grad: Grad::Compose,
-    differentiable: 0b101,
+    differentiable: OutMask::of(&[fused_add_rms_norm::OUTPUT, fused_add_rms_norm::SUM]),
     sbp: SbpRule::of(Rows::Compose),
     traits: Traits::NEEDS_CONTIGUOUS,
     samples: || {

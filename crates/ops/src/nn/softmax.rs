@@ -1,11 +1,12 @@
 //! Softmax and log-softmax along a dimension, and their common backward.
 
+use crate::named::{log_softmax, softmax, softmax_backward};
 use crate::prelude::*;
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
-    wrap_dim(c.int(0)?, x.ndim()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
-    let dtype = c.dtype_or(1, x.dtype());
+    let x = c.t(softmax::INPUT)?;
+    wrap_dim(c.int(softmax::DIM)?, x.ndim()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
+    let dtype = c.dtype_or(softmax::DTYPE, x.dtype());
     if !dtype.is_float() {
         return Err(Error::not_implemented(format!(
             "\"{}\" not implemented for '{}'",
@@ -17,18 +18,18 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn lower(c: &Call<'_>, l: &mut Lowered, log: bool) -> Result<()> {
-    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
-    if c.dtype_or(1, c.t(0)?.dtype()) != c.t(0)?.dtype() {
+    let dim = wrap_dim(c.int(softmax::DIM)?, c.t(softmax::INPUT)?.ndim())?;
+    if c.dtype_or(softmax::DTYPE, c.t(softmax::INPUT)?.dtype()) != c.t(softmax::INPUT)?.dtype() {
         return Err(Error::not_implemented("softmax: another dtype is cast to by the composition"));
     }
-    l.input(0).output(0).param(dim as i64).param(log);
+    l.input(softmax::INPUT).output(softmax::RESULT).param(dim as i64).param(log);
     Ok(())
 }
 
 /// By other ops; in another dtype, after a cast.
 fn compose(c: &Call<'_>, log: bool) -> Result<Tensor> {
-    let (x, dim) = (c.t(0)?, c.int(0)?);
-    let dtype = c.dtype_or(1, x.dtype());
+    let (x, dim) = (c.t(softmax::INPUT)?, c.int(softmax::DIM)?);
+    let dtype = c.dtype_or(softmax::DTYPE, x.dtype());
     if dtype != x.dtype() {
         let x = x.to_copy_with(Some(dtype), None)?;
         return if log { x.log_softmax(dim, None) } else { x.softmax(dim, None) };
@@ -43,14 +44,14 @@ fn compose(c: &Call<'_>, log: bool) -> Result<Tensor> {
 }
 
 fn grad(c: &GradCall<'_>, out: &mut Grads, log: bool) -> Result<()> {
-    let dim = c.arg(0).int().unwrap_or(0);
-    out.set(0, || c.g()?.softmax_backward(c.y(0)?, dim, log))
+    let dim = c.arg(softmax::DIM).int().unwrap_or(0);
+    out.set(softmax::INPUT, || c.g()?.softmax_backward(c.y(softmax::RESULT)?, dim, log))
 }
 
 /// Every axis but the normalised one may be split.
 fn not_axes(c: &Call<'_>) -> u32 {
-    let n = c.t(0).map_or(0, Tensor::ndim);
-    c.int(0).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
+    let n = c.t(softmax::INPUT).map_or(0, Tensor::ndim);
+    c.int(softmax::DIM).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
 }
 
 fn samples() -> Vec<Sample> {
@@ -74,7 +75,11 @@ Example::
         outs.give(compose(c, false)?);
         Ok(())
     }),
-    grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, false) },
+    grad: Grad::Rule {
+        save: &[Save::out(softmax::RESULT, &[softmax::INPUT])],
+        fix: Fix::Broadcast,
+        f: |c, out| grad(c, out, false),
+    },
     ..SOFTMAX_BASE
 };
 
@@ -91,7 +96,11 @@ Example::
         outs.give(compose(c, true)?);
         Ok(())
     }),
-    grad: Grad::Rule { save: &[Save::Out(0, 1)], fix: Fix::Broadcast, f: |c, out| grad(c, out, true) },
+    grad: Grad::Rule {
+        save: &[Save::out(log_softmax::RESULT, &[log_softmax::INPUT])],
+        fix: Fix::Broadcast,
+        f: |c, out| grad(c, out, true),
+    },
     ..SOFTMAX_BASE
 };
 
@@ -100,20 +109,29 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradient of softmax (of log_softmax where `log`).",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        fits::alike(c, &[0], 1)?;
-        outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes())
+        fits::alike(c, &[softmax_backward::GRAD_OUTPUT], softmax_backward::OUTPUT)?;
+        outs.push(
+            c.t(softmax_backward::OUTPUT)?.dtype(),
+            c.t(softmax_backward::OUTPUT)?.device(),
+            c.t(softmax_backward::OUTPUT)?.sizes(),
+        )
     },
     kernel: Kernel::Prim {
         prim: &SOFTMAX_BACKWARD,
         lower: |c, _, l| {
-            let dim = wrap_dim(c.int(0)?, c.t(1)?.ndim())?;
-            l.input(0).input(1).output(0).param(dim as i64).param(c.bool(1));
+            let dim = wrap_dim(c.int(softmax_backward::DIM)?, c.t(softmax_backward::OUTPUT)?.ndim())?;
+            l.input(softmax_backward::GRAD_OUTPUT)
+                .input(softmax_backward::OUTPUT)
+                .output(softmax_backward::RESULT)
+                .param(dim as i64)
+                .param(c.bool(softmax_backward::LOG));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let (g, y, dim) = (c.t(0)?, c.t(1)?, c.int(0)?);
-        let out = if c.bool(1) {
+        let (g, y, dim) =
+            (c.t(softmax_backward::GRAD_OUTPUT)?, c.t(softmax_backward::OUTPUT)?, c.int(softmax_backward::DIM)?);
+        let out = if c.bool(softmax_backward::LOG) {
             g.sub(&y.exp()?.mul(&g.sum(&[dim], true)?)?)?
         } else {
             let gy = g.mul(y)?;

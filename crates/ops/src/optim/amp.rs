@@ -1,6 +1,7 @@
 //! Loss scaling: gradients are divided by the scale and checked in one pass.
 
 use super::BASE;
+use crate::named::_amp_foreach_non_finite_check_and_unscale_ as at;
 use crate::prelude::*;
 
 pub static UNSCALE_OP: OpDef = OpDef {
@@ -9,14 +10,9 @@ pub static UNSCALE_OP: OpDef = OpDef {
     ),
     doc: "Multiplies all tensors by ``inv_scale`` in place; sets ``found_inf`` to one where an element was not finite.",
     infer: |c, _| {
-        let Arg::Len(n) = c.arg(0) else { return Err(Error::type_("tensors must be a list")) };
-        for i in 0..2 {
-            if c.t(n as usize + i)?.numel() != 1 {
-                return Err(Error::runtime(format!(
-                    "{}(): {} must be a 1-element tensor.",
-                    c.name(),
-                    ["found_inf", "inv_scale"][i]
-                )));
+        for (number, name) in [(at::FOUND_INF, "found_inf"), (at::INV_SCALE, "inv_scale")] {
+            if c.t(c.place(number))?.numel() != 1 {
+                return Err(Error::runtime(format!("{}(): {name} must be a 1-element tensor.", c.name())));
             }
         }
         Ok(())
@@ -24,11 +20,10 @@ pub static UNSCALE_OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &UNSCALE,
         lower: |c, _, l| {
-            let Arg::Len(n) = c.arg(0) else { return Err(Error::type_("tensors must be a list")) };
-            for i in 0..=n as usize {
-                l.written_input(i);
+            for tensor in at::TENSORS.all(c.args) {
+                l.written_input(tensor);
             }
-            l.input(n as usize + 1).param(n as i64);
+            l.written_input(c.place(at::FOUND_INF)).input(c.place(at::INV_SCALE)).param(at::TENSORS.len(c.args) as i64);
             Ok(())
         },
     },

@@ -34,18 +34,15 @@ fn equal_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
 }
 
 /// Lists of equal length (or empty) and equal shapes.
-pub(crate) fn check_lists(c: &Call<'_>, lists: usize) -> Result<usize> {
-    let Arg::Len(n) = c.arg(0) else { return Err(Error::type_("params must be a list")) };
-    for i in 1..lists {
-        match c.arg(i) {
-            Arg::Len(m) if m == n || m == 0 => {}
-            _ => return Err(Error::runtime(format!("{}(): its lists have different lengths", c.name()))),
-        }
+pub(crate) fn check_lists(c: &Call<'_>, lists: &[Ins]) -> Result<usize> {
+    let [params, grads, ..] = lists else { return Err(Error::type_("params must be a list")) };
+    let n = params.len(c.args);
+    if grads.len(c.args) != n || lists.iter().any(|list| ![0, n].contains(&list.len(c.args))) {
+        return Err(Error::runtime(format!("{}(): its lists have different lengths", c.name())));
     }
-    let n = n as usize;
     for i in 0..n {
-        let p = c.t(i)?;
-        let g = c.t(n + i)?;
+        let p = c.t(params.nth(c.args, i))?;
+        let g = c.t(grads.nth(c.args, i))?;
         if p.sizes() != g.sizes() {
             return Err(Error::runtime(format!(
                 "{}(): parameter {i} has shape {:?} but its gradient {:?}",

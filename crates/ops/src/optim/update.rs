@@ -1,53 +1,56 @@
 //! The ops of optimizers: one step of a rule over all parameters of a group.
 
 use super::{BASE, check_lists, rules};
+use crate::named::{_fused_adam_, _fused_adamw_, _fused_sgd_, _fused_update_};
 use crate::prelude::*;
 
-fn len(c: &Call<'_>, arg: usize) -> usize {
-    if let Arg::Len(n) = c.arg(arg) { n as usize } else { 0 }
+/// What a call of any of the ops gives to the launch. The lists are parameters, gradients and states; `live` holds the options
+/// that a program reads anew each step.
+struct Operands<'a> {
+    lists: &'a [Ins],
+    numbers: &'a [LastIn],
+    live: Option<LastIn>,
+    grad_scale: LastIn,
+    found_inf: LastIn,
 }
 
-/// Lists lie first among the inputs: parameters, gradients, states. `numbers` are the inputs after them, without the two
-/// that loss scaling adds; where `live` is one, the last of them holds the options that a program reads anew each step.
 fn lower(
     c: &Call<'_>,
     l: &mut Lowered,
     rule: &Rule,
-    n_lists: usize,
+    operands: &Operands<'_>,
     maximize: bool,
     hyper: &[f64],
-    live: usize,
 ) -> Result<()> {
-    let n = len(c, 0);
-    let lens: SmallVec<[usize; 5]> = (0..n_lists).map(|i| len(c, i)).collect();
-    if lens[2..].iter().filter(|m| **m > 0).count() != rule.n_states && n > 0 {
+    let [params, grads, states @ ..] = operands.lists else { return Err(Error::type_("params must be a list")) };
+    let n = params.len(c.args);
+    if states.iter().filter(|list| list.len(c.args) > 0).count() != rule.n_states && n > 0 {
         return Err(Error::runtime(format!("{}(): rule {:?} has {} states", c.name(), rule.name, rule.n_states)));
     }
     if hyper.len() != rule.n_hyper {
         return Err(Error::runtime(format!("{}(): rule {:?} has {} options", c.name(), rule.name, rule.n_hyper)));
     }
-    let mut start = 0;
-    for (i, m) in lens.iter().enumerate() {
-        // Gradients are read only.
-        for k in (start..start + m).filter(|_| i != 1) {
-            l.written_input(k);
+    // Gradients are read only.
+    for list in std::iter::once(params).chain(states) {
+        for at in list.all(c.args) {
+            l.written_input(at);
         }
-        start += m;
     }
-    for k in n..2 * n {
-        l.input(k);
+    for at in grads.all(c.args).take(n) {
+        l.input(at);
     }
-    let scaling = c.ins.len() - 2;
-    if scaling - live - start < rule.n_numbers {
+    let Some(numbers) = operands.numbers.get(..rule.n_numbers) else {
         return Err(Error::runtime(format!("{}(): rule {:?} reads more numbers", c.name(), rule.name)));
+    };
+    for number in numbers {
+        c.t(c.place(*number))?;
+        l.input(c.place(*number));
     }
-    for k in start..start + rule.n_numbers {
-        c.t(k)?;
-        l.input(k);
+    for at in [operands.grad_scale, operands.found_inf].map(|at| c.place(at)) {
+        l.opt_input(at, c.opt(at).is_some());
     }
-    l.opt_input(scaling, c.opt(scaling).is_some()).opt_input(scaling + 1, c.opt(scaling + 1).is_some());
-    if live > 0 && c.opt(scaling - 1).is_some() {
-        l.input(scaling - 1);
+    if let Some(live) = operands.live.map(|at| c.place(at)).filter(|at| c.opt(*at).is_some()) {
+        l.input(live);
     }
     l.param(rule.id()).param(n as i64).param(maximize);
     hyper.iter().for_each(|h| {
@@ -56,6 +59,20 @@ fn lower(
     Ok(())
 }
 
+const UPDATE_OPERANDS: Operands<'_> = Operands {
+    lists: &[
+        _fused_update_::PARAMS,
+        _fused_update_::GRADS,
+        _fused_update_::STATES0,
+        _fused_update_::STATES1,
+        _fused_update_::STATES2,
+    ],
+    numbers: &[_fused_update_::LR, _fused_update_::STEP, _fused_update_::X2, _fused_update_::X3],
+    live: Some(_fused_update_::LIVE),
+    grad_scale: _fused_update_::GRAD_SCALE,
+    found_inf: _fused_update_::FOUND_INF,
+};
+
 pub static UPDATE_OP: OpDef = OpDef {
     sig: Sig::parse(
         "_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, Tensor? live=None, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
@@ -63,21 +80,40 @@ pub static UPDATE_OP: OpDef = OpDef {
     doc: "One step of a named rule over a list of parameters, in place. Lists of states that a rule does not have are empty.
 
 A program reads `live`, a vector of float64, in place of `hyper`, which it would hold as constants.",
-    infer: |c, _| check_lists(c, 5).map(drop),
+    infer: |c, _| check_lists(c, UPDATE_OPERANDS.lists).map(drop),
     kernel: Kernel::Prim {
         prim: &UPDATE,
         lower: |c, _, l| {
-            let Arg::Floats(hyper) = c.arg(6) else { return Err(Error::type_("hyper must be a list of floats")) };
-            lower(c, l, Rule::by_name(c.str(5)?)?, 5, c.bool(7), hyper, 1)
+            let Arg::Floats(hyper) = c.arg(_fused_update_::HYPER) else { return Err(Error::type_("hyper must be a list of floats")) };
+            lower(c, l, Rule::by_name(c.str(_fused_update_::RULE)?)?, &UPDATE_OPERANDS, c.bool(_fused_update_::MAXIMIZE), hyper)
         },
     },
     ..BASE
 };
 
-fn lower_adam(c: &Call<'_>, l: &mut Lowered, decoupled: bool) -> Result<()> {
-    let hyper = [c.float(4)?, c.float(5)?, c.float(7)?, c.float(6)?, decoupled as u8 as f64, 1.0];
-    lower(c, l, &rules::ADAM, 4, c.bool(8), &hyper, 0)
+fn lower_adam(c: &Call<'_>, l: &mut Lowered, operands: &Operands<'_>, decoupled: bool) -> Result<()> {
+    use _fused_adamw_ as at;
+    let options = [c.float(at::BETA1)?, c.float(at::BETA2)?, c.float(at::EPS)?, c.float(at::WEIGHT_DECAY)?];
+    let [beta1, beta2, eps, decay] = options;
+    let hyper = [beta1, beta2, eps, decay, decoupled as u8 as f64, 1.0];
+    lower(c, l, &rules::ADAM, operands, c.bool(at::MAXIMIZE), &hyper)
 }
+
+const ADAMW_OPERANDS: Operands<'_> = Operands {
+    lists: &[_fused_adamw_::PARAMS, _fused_adamw_::GRADS, _fused_adamw_::EXP_AVGS, _fused_adamw_::EXP_AVG_SQS],
+    numbers: &[_fused_adamw_::LR, _fused_adamw_::STEP],
+    live: None,
+    grad_scale: _fused_adamw_::GRAD_SCALE,
+    found_inf: _fused_adamw_::FOUND_INF,
+};
+
+const ADAM_OPERANDS: Operands<'_> = Operands {
+    lists: &[_fused_adam_::PARAMS, _fused_adam_::GRADS, _fused_adam_::EXP_AVGS, _fused_adam_::EXP_AVG_SQS],
+    numbers: &[_fused_adam_::LR, _fused_adam_::STEP],
+    live: None,
+    grad_scale: _fused_adam_::GRAD_SCALE,
+    found_inf: _fused_adam_::FOUND_INF,
+};
 
 pub static ADAMW: OpDef = OpDef {
     sig: Sig::parse(
@@ -86,8 +122,8 @@ pub static ADAMW: OpDef = OpDef {
     doc: "AdamW over a list of parameters, in place.
 
 Source: Loshchilov and Hutter, \"Decoupled Weight Decay Regularization\", 2019.",
-    infer: |c, _| check_lists(c, 4).map(drop),
-    kernel: Kernel::Prim { prim: &UPDATE, lower: |c, _, l| lower_adam(c, l, true) },
+    infer: |c, _| check_lists(c, ADAMW_OPERANDS.lists).map(drop),
+    kernel: Kernel::Prim { prim: &UPDATE, lower: |c, _, l| lower_adam(c, l, &ADAMW_OPERANDS, true) },
     ..BASE
 };
 
@@ -98,9 +134,17 @@ pub static ADAM_OP: OpDef = OpDef {
     doc: "Adam over a list of parameters, in place.
 
 Source: Kingma and Ba, \"Adam: A Method for Stochastic Optimization\", 2015.",
-    infer: |c, _| check_lists(c, 4).map(drop),
-    kernel: Kernel::Prim { prim: &UPDATE, lower: |c, _, l| lower_adam(c, l, false) },
+    infer: |c, _| check_lists(c, ADAM_OPERANDS.lists).map(drop),
+    kernel: Kernel::Prim { prim: &UPDATE, lower: |c, _, l| lower_adam(c, l, &ADAM_OPERANDS, false) },
     ..BASE
+};
+
+const SGD_OPERANDS: Operands<'_> = Operands {
+    lists: &[_fused_sgd_::PARAMS, _fused_sgd_::GRADS, _fused_sgd_::MOMENTUM_BUFFERS],
+    numbers: &[_fused_sgd_::LR],
+    live: None,
+    grad_scale: _fused_sgd_::GRAD_SCALE,
+    found_inf: _fused_sgd_::FOUND_INF,
 };
 
 pub static SGD_OP: OpDef = OpDef {
@@ -108,16 +152,19 @@ pub static SGD_OP: OpDef = OpDef {
         "_fused_sgd_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, *, float momentum, float dampening, float weight_decay, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
     ),
     doc: "Stochastic gradient descent over a list of parameters, in place. The list of momentum buffers may be empty.",
-    infer: |c, _| check_lists(c, 3).map(drop),
+    infer: |c, _| check_lists(c, SGD_OPERANDS.lists).map(drop),
     kernel: Kernel::Prim {
         prim: &UPDATE,
         lower: |c, _, l| {
-            let (momentum, decay) = (c.float(3)?, c.float(5)?);
-            let flag = |i| c.bool(i) as u8 as f64;
-            if len(c, 2) == 0 {
-                return lower(c, l, &rules::SGD, 3, c.bool(7), &[decay], 0);
+            use _fused_sgd_ as at;
+            let (momentum, decay, maximize) =
+                (c.float(at::MOMENTUM)?, c.float(at::WEIGHT_DECAY)?, c.bool(at::MAXIMIZE));
+            let flag = |at| c.bool(at) as u8 as f64;
+            if at::MOMENTUM_BUFFERS.len(c.args) == 0 {
+                return lower(c, l, &rules::SGD, &SGD_OPERANDS, maximize, &[decay]);
             }
-            lower(c, l, &rules::SGD_MOMENTUM, 3, c.bool(7), &[decay, momentum, c.float(4)?, flag(6), flag(8)], 0)
+            let hyper = [decay, momentum, c.float(at::DAMPENING)?, flag(at::NESTEROV), flag(at::IS_FIRST_STEP)];
+            lower(c, l, &rules::SGD_MOMENTUM, &SGD_OPERANDS, maximize, &hyper)
         },
     },
     ..BASE

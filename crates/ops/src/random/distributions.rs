@@ -1,6 +1,11 @@
 //! Distributions with tensors as parameters, and in-place fills that are functions of simpler draws.
 
 use super::draw::{DRAW, FILL_WITH, in_order};
+use crate::named::{
+    bernoulli, bernoulli_float, bernoulli_p, bernoulli_tensor, binomial, binomial_doubles, cauchy, gamma_doubles,
+    geometric, log_normal, normal_float_float, normal_float_tensor, normal_tensor_float, normal_tensor_tensor, poisson,
+    poisson_doubles, random, random_from, random_to,
+};
 use crate::prelude::*;
 
 /// A generator at the position a call was given.
@@ -33,8 +38,8 @@ const BY_TENSORS: OpDef = OpDef {
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || c.g()?.zeros_like())?;
-            out.set(1, || c.g()?.zeros_like())
+            out.set(normal_tensor_tensor::MEAN, || c.g()?.zeros_like())?;
+            out.set(normal_tensor_tensor::STD, || c.g()?.zeros_like())
         },
     },
     sbp: SbpRule::of(Rows::OnlyB {
@@ -101,10 +106,19 @@ Example::
     tensor([0., 0.])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        float_only(c, c.t(0)?.dtype())?;
-        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+        float_only(c, c.t(normal_tensor_tensor::MEAN)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(normal_tensor_tensor::MEAN)?.dtype(), outs)
     },
-    compose: Some(|c, outs| normal(c, c.arg(0), Some(c.t(0)?), Some(c.t(1)?), (0.0, 1.0), outs)),
+    compose: Some(|c, outs| {
+        normal(
+            c,
+            c.arg(normal_tensor_tensor::GENERATOR),
+            Some(c.t(normal_tensor_tensor::MEAN)?),
+            Some(c.t(normal_tensor_tensor::STD)?),
+            (0.0, 1.0),
+            outs,
+        )
+    }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 1.0)])],
     ..BY_TENSORS
 };
@@ -114,13 +128,20 @@ pub static NORMAL_MEAN: OpDef = OpDef {
     doc: "",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        check_std(c.float(0)?)?;
-        float_only(c, c.t(0)?.dtype())?;
-        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+        check_std(c.float(normal_tensor_float::STD)?)?;
+        float_only(c, c.t(normal_tensor_float::MEAN)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(normal_tensor_float::MEAN)?.dtype(), outs)
     },
     compose: Some(|c, outs| {
-        check_std(c.float(0)?)?;
-        normal(c, c.arg(1), Some(c.t(0)?), None, (0.0, c.float(0)?), outs)
+        check_std(c.float(normal_tensor_float::STD)?)?;
+        normal(
+            c,
+            c.arg(normal_tensor_float::GENERATOR),
+            Some(c.t(normal_tensor_float::MEAN)?),
+            None,
+            (0.0, c.float(normal_tensor_float::STD)?),
+            outs,
+        )
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.5)])],
     ..BY_TENSORS
@@ -131,10 +152,19 @@ pub static NORMAL_STD: OpDef = OpDef {
     doc: "",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        float_only(c, c.t(0)?.dtype())?;
-        crate::elementwise::push_broadcast(c, c.t(0)?.dtype(), outs)
+        float_only(c, c.t(normal_float_tensor::STD)?.dtype())?;
+        crate::elementwise::push_broadcast(c, c.t(normal_float_tensor::STD)?.dtype(), outs)
     },
-    compose: Some(|c, outs| normal(c, c.arg(1), None, Some(c.t(0)?), (c.float(0)?, 1.0), outs)),
+    compose: Some(|c, outs| {
+        normal(
+            c,
+            c.arg(normal_float_tensor::GENERATOR),
+            None,
+            Some(c.t(normal_float_tensor::STD)?),
+            (c.float(normal_float_tensor::MEAN)?, 1.0),
+            outs,
+        )
+    }),
     samples: || vec![Sample::new(vec![SampleArg::Float(0.5), SampleArg::range(&[3, 4], 0.5, 1.0)])],
     ..BY_TENSORS
 };
@@ -146,15 +176,27 @@ pub static NORMAL_SIZE: OpDef = OpDef {
     doc: "",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        check_std(c.float(1)?)?;
-        float_only(c, c.arg(4).dtype().unwrap_or(default_dtype()))?;
-        crate::creation::push(c, c.ints(2)?, c.arg(4), c.arg(5), outs)
+        check_std(c.float(normal_float_float::STD)?)?;
+        float_only(c, c.arg(normal_float_float::DTYPE).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(
+            c,
+            c.ints(normal_float_float::SIZE)?,
+            c.arg(normal_float_float::DTYPE),
+            c.arg(normal_float_float::DEVICE),
+            outs,
+        )
     },
     compose: Some(|c, outs| {
-        check_std(c.float(1)?)?;
-        let g = generator(c.arg(3))?;
-        let z = f::empty_with(c.ints(2)?, c.arg(4).dtype(), c.arg(5).device(), false, None)?;
-        z.normal_with_(c.float(0)?, c.float(1)?, Some(&g))?;
+        check_std(c.float(normal_float_float::STD)?)?;
+        let g = generator(c.arg(normal_float_float::GENERATOR))?;
+        let z = f::empty_with(
+            c.ints(normal_float_float::SIZE)?,
+            c.arg(normal_float_float::DTYPE).dtype(),
+            c.arg(normal_float_float::DEVICE).device(),
+            false,
+            None,
+        )?;
+        z.normal_with_(c.float(normal_float_float::MEAN)?, c.float(normal_float_float::STD)?, Some(&g))?;
         outs.give(z);
         Ok(())
     }),
@@ -168,7 +210,7 @@ pub static NORMAL_SIZE: OpDef = OpDef {
 /// A fill by a function of a simpler draw of the same shape.
 const FILL_BY_PARTS: OpDef = OpDef {
     infer: |c, outs| {
-        float_only(c, c.t(0)?.dtype())?;
+        float_only(c, c.t(log_normal::INPUT)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     sbp: SbpRule::of(Rows::OnlyB {
@@ -187,16 +229,29 @@ Example::
     >>> (oneflow.zeros(2).log_normal_() > 0).all()
     tensor(True)",
     compose: Some(|c, outs| {
-        if c.float(1)? <= 0.0 {
-            return Err(Error::runtime(format!("log_normal_ expects std > 0.0, but found std={}", c.float(1)?)));
+        if c.float(log_normal::STD)? <= 0.0 {
+            return Err(Error::runtime(format!(
+                "log_normal_ expects std > 0.0, but found std={}",
+                c.float(log_normal::STD)?
+            )));
         }
         (c.op.infer)(c, &mut Outs::new())?;
-        if super::is_in_order(c.arg(2)) {
-            outs.give(in_order(c.t(0)?, RandomKind::LogNormal, c.float(0)?, c.float(1)?, c.arg(2))?);
+        if super::is_in_order(c.arg(log_normal::GENERATOR)) {
+            outs.give(in_order(
+                c.t(log_normal::INPUT)?,
+                RandomKind::LogNormal,
+                c.float(log_normal::MEAN)?,
+                c.float(log_normal::STD)?,
+                c.arg(log_normal::GENERATOR),
+            )?);
             return Ok(());
         }
-        let x = c.t(0)?.empty_like()?;
-        x.normal_with_(c.float(0)?, c.float(1)?, Some(&generator(c.arg(2))?))?;
+        let x = c.t(log_normal::INPUT)?.empty_like()?;
+        x.normal_with_(
+            c.float(log_normal::MEAN)?,
+            c.float(log_normal::STD)?,
+            Some(&generator(c.arg(log_normal::GENERATOR))?),
+        )?;
         outs.give(x.exp()?);
         Ok(())
     }),
@@ -212,21 +267,30 @@ Example::
     >>> oneflow.zeros(2).cauchy_().shape
     oneflow.Size([2])",
     infer: |c, outs| {
-        super::draw::continuous(c, c.t(0)?.dtype())?;
+        super::draw::continuous(c, c.t(cauchy::INPUT)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     compose: Some(|c, outs| {
-        if c.float(1)? <= 0.0 {
-            return Err(Error::runtime(format!("cauchy_ expects sigma > 0.0, but found sigma={}", c.float(1)?)));
+        if c.float(cauchy::SIGMA)? <= 0.0 {
+            return Err(Error::runtime(format!(
+                "cauchy_ expects sigma > 0.0, but found sigma={}",
+                c.float(cauchy::SIGMA)?
+            )));
         }
         (c.op.infer)(c, &mut Outs::new())?;
-        if super::is_in_order(c.arg(2)) {
-            outs.give(in_order(c.t(0)?, RandomKind::Cauchy, c.float(0)?, c.float(1)?, c.arg(2))?);
+        if super::is_in_order(c.arg(cauchy::GENERATOR)) {
+            outs.give(in_order(
+                c.t(cauchy::INPUT)?,
+                RandomKind::Cauchy,
+                c.float(cauchy::MEDIAN)?,
+                c.float(cauchy::SIGMA)?,
+                c.arg(cauchy::GENERATOR),
+            )?);
             return Ok(());
         }
-        let x = c.t(0)?.empty_like()?;
-        x.uniform_with_(-0.5, 0.5, Some(&generator(c.arg(2))?))?;
-        outs.give(x.mul(std::f64::consts::PI)?.tan()?.mul(c.float(1)?)?.add(c.float(0)?)?);
+        let x = c.t(cauchy::INPUT)?.empty_like()?;
+        x.uniform_with_(-0.5, 0.5, Some(&generator(c.arg(cauchy::GENERATOR))?))?;
+        outs.give(x.mul(std::f64::consts::PI)?.tan()?.mul(c.float(cauchy::SIGMA)?)?.add(c.float(cauchy::MEDIAN)?)?);
         Ok(())
     }),
     ..FILL_BY_PARTS
@@ -241,7 +305,7 @@ Example::
     >>> oneflow.zeros(2).geometric_(0.5).min() >= 1
     tensor(True)",
     infer: |c, outs| {
-        let d = c.t(0)?.dtype();
+        let d = c.t(geometric::INPUT)?.dtype();
         if d == DType::Bool || d.is_complex() {
             return Err(Error::not_implemented(format!(
                 "\"geometric_\" not implemented for '{}'",
@@ -251,17 +315,17 @@ Example::
         (FILL_WITH.infer)(c, outs)
     },
     compose: Some(|c, outs| {
-        let p = c.float(0)?;
+        let p = c.float(geometric::P)?;
         if !(p > 0.0 && p < 1.0) {
             return Err(Error::runtime(format!("geometric_ expects p to be in (0, 1), but got p={p}")));
         }
         (c.op.infer)(c, &mut Outs::new())?;
-        let x = c.t(0)?;
-        if super::is_in_order(c.arg(1)) {
-            outs.give(in_order(x, RandomKind::Geometric, p, 0.0, c.arg(1))?);
+        let x = c.t(geometric::INPUT)?;
+        if super::is_in_order(c.arg(geometric::GENERATOR)) {
+            outs.give(in_order(x, RandomKind::Geometric, p, 0.0, c.arg(geometric::GENERATOR))?);
             return Ok(());
         }
-        let g = generator(c.arg(1))?;
+        let g = generator(c.arg(geometric::GENERATOR))?;
         let u = x.contiguous()?.rand_like_with(Some(&g), Some(DType::F64), None, false, None)?;
         // One minus a number of [0, 1) has a logarithm.
         let trials = u.neg()?.log1p()?.div((-p).ln_1p())?.ceil()?.clamp(Some(Scalar::Float(1.0)), None)?;
@@ -289,8 +353,8 @@ fn end_of(d: DType) -> i64 {
 }
 
 fn integers(c: &Call<'_>, l: &mut Lowered, rng: Arg<'_>, low: i64, high: i64) -> Result<()> {
-    super::draw::integers(c, c.t(0)?.dtype(), low, high)?;
-    if c.t(0)?.dtype().is_complex() {
+    super::draw::integers(c, c.t(random_from::INPUT)?.dtype(), low, high)?;
+    if c.t(random_from::INPUT)?.dtype().is_complex() {
         return Err(Error::not_implemented("\"random_\" not implemented for complex numbers"));
     }
     super::draw::draw(l, RandomKind::Integers, rng, low, high)
@@ -307,7 +371,15 @@ Example::
     infer: FILL_WITH.infer,
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, o, l| integers(c, l, c.arg(2), c.int(0)?, c.arg(1).int().unwrap_or(end_of(o[0].dtype()))),
+        lower: |c, o, l| {
+            integers(
+                c,
+                l,
+                c.arg(random_from::GENERATOR),
+                c.int(random_from::FROM)?,
+                c.arg(random_from::TO).int().unwrap_or(end_of(o[random_from::RESULT].dtype())),
+            )
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(2), SampleArg::Int(9)])],
     ..FILL_WITH
@@ -317,7 +389,10 @@ pub static RANDOM_TO: OpDef = OpDef {
     sig: Sig::parse("random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor"),
     doc: "",
     infer: FILL_WITH.infer,
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| integers(c, l, c.arg(1), 0, c.int(0)?) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| integers(c, l, c.arg(random_to::GENERATOR), 0, c.int(random_to::TO)?),
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(9)])],
     ..FILL_WITH
 };
@@ -329,10 +404,10 @@ pub static RANDOM_ANY: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &RANDOM,
         lower: |c, o, l| {
-            if super::is_in_order(c.arg(0)) && !o[0].dtype().is_complex() {
-                return super::draw::draw(l, RandomKind::AnyInteger, c.arg(0), 0i64, 0i64);
+            if super::is_in_order(c.arg(random::GENERATOR)) && !o[random::RESULT].dtype().is_complex() {
+                return super::draw::draw(l, RandomKind::AnyInteger, c.arg(random::GENERATOR), 0i64, 0i64);
             }
-            integers(c, l, c.arg(0), 0, end_of(o[0].dtype()))
+            integers(c, l, c.arg(random::GENERATOR), 0, end_of(o[random::RESULT].dtype()))
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
@@ -349,7 +424,8 @@ fn bernoulli(p: &Tensor, of: &Tensor, rng: Arg<'_>) -> Result<Tensor> {
 }
 
 /// Zeros, as nothing is a function of the probabilities.
-const ZERO_GRAD: Grad = Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || c.g()?.zeros_like()) };
+const ZERO_GRAD: Grad =
+    Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(bernoulli::INPUT, || c.g()?.zeros_like()) };
 
 pub static BERNOULLI: OpDef = OpDef {
     sig: Sig::parse("bernoulli(Tensor input, *, Generator? generator=None) -> Tensor"),
@@ -361,17 +437,17 @@ Example::
     tensor([0., 1.])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        float_only(c, c.t(0)?.dtype())?;
-        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes())
+        float_only(c, c.t(bernoulli::INPUT)?.dtype())?;
+        outs.push(c.t(bernoulli::INPUT)?.dtype(), c.t(bernoulli::INPUT)?.device(), c.t(bernoulli::INPUT)?.sizes())
     },
     compose: Some(|c, outs| {
-        let p = c.t(0)?;
+        let p = c.t(bernoulli::INPUT)?;
         float_only(c, p.dtype())?;
         if !all_hold(p, || p.ge(0.0)?.logical_and(&p.le(1.0)?))? {
             return Err(Error::runtime("bernoulli(): Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
         }
         // The result is contiguous whatever the probabilities' layout is.
-        outs.give(bernoulli(p, &p.contiguous()?, c.arg(0))?);
+        outs.give(bernoulli(p, &p.contiguous()?, c.arg(bernoulli::GENERATOR))?);
         Ok(())
     }),
     grad: ZERO_GRAD,
@@ -388,15 +464,17 @@ pub static BERNOULLI_P: OpDef = OpDef {
     doc: "",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let p = c.float(0)?;
+        let p = c.float(bernoulli_p::P)?;
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
         }
-        outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes())
+        outs.push(c.t(bernoulli_p::INPUT)?.dtype(), c.t(bernoulli_p::INPUT)?.device(), c.t(bernoulli_p::INPUT)?.sizes())
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| super::draw::draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0),
+        lower: |c, _, l| {
+            super::draw::draw(l, RandomKind::Bernoulli, c.arg(bernoulli_p::GENERATOR), c.float(bernoulli_p::P)?, 0.0)
+        },
     },
     grad: ZERO_GRAD,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(0.3)])],
@@ -407,7 +485,7 @@ pub static BERNOULLI_FILL_P: OpDef = OpDef {
     sig: Sig::parse("bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor"),
     doc: "Fills the tensor with ones of probability `p` and zeros.",
     infer: |c, outs| {
-        let p = c.float(0)?;
+        let p = c.float(bernoulli_float::P)?;
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")));
         }
@@ -415,7 +493,15 @@ pub static BERNOULLI_FILL_P: OpDef = OpDef {
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| super::draw::draw(l, RandomKind::Bernoulli, c.arg(1), c.float(0)?, 0.0),
+        lower: |c, _, l| {
+            super::draw::draw(
+                l,
+                RandomKind::Bernoulli,
+                c.arg(bernoulli_float::GENERATOR),
+                c.float(bernoulli_float::P)?,
+                0.0,
+            )
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
@@ -426,7 +512,11 @@ pub static BERNOULLI_FILL: OpDef = OpDef {
     doc: "",
     infer: FILL_WITH.infer,
     compose: Some(|c, outs| {
-        outs.give(bernoulli(c.t(1)?, c.t(0)?, c.arg(0))?);
+        outs.give(bernoulli(
+            c.t(bernoulli_tensor::P)?,
+            c.t(bernoulli_tensor::INPUT)?,
+            c.arg(bernoulli_tensor::GENERATOR),
+        )?);
         Ok(())
     }),
     sbp: SbpRule::of(Rows::OnlyB {
@@ -437,33 +527,33 @@ pub static BERNOULLI_FILL: OpDef = OpDef {
 };
 
 /// Lowers to RANDOM_BY with one or two parameters as doubles.
-fn by(l: &mut Lowered, c: &Call<'_>, o: &Outs, kind: RandomByKind, rng: Arg<'_>) -> Result<()> {
+fn by(l: &mut Lowered, c: &Call<'_>, o: &Outs, kind: RandomByKind, parameters: &[In], rng: Arg<'_>) -> Result<()> {
     let (seed, offset) = rng.rng()?;
-    for (i, t) in c.ins.iter().flatten().enumerate() {
-        l.input_expanded(i, t, o[0].sizes());
+    for at in parameters {
+        l.input_expanded(*at, c.t(*at)?, o[poisson_doubles::RESULT].sizes());
     }
-    l.output(0).param(kind as u64).param(seed).param(offset);
+    l.output(poisson_doubles::RESULT).param(kind as u64).param(seed).param(offset);
     super::push_window(l, rng);
     Ok(())
 }
 
 /// The op on parameters as doubles, its result in their dtype.
 fn in_doubles(c: &Call<'_>, outs: &mut Outs, draw: impl Fn(&[Tensor], &Generator) -> Result<Tensor>) -> Result<()> {
-    let dtype = c.t(0)?.dtype();
+    let dtype = c.t(poisson::INPUT)?.dtype();
     float_only(c, dtype)?;
     let ins = c.ins.iter().flatten().map(|t| t.to_copy_with(Some(DType::F64), None)).collect::<Result<Vec<_>>>()?;
-    let y = draw(&ins, &generator(c.arg(0))?)?;
+    let y = draw(&ins, &generator(c.arg(poisson::GENERATOR))?)?;
     outs.give(if dtype == DType::F64 { y } else { y.to_copy_with(Some(dtype), None)? });
     Ok(())
 }
 
 /// The broadcast sizes, row-major whatever the parameters' layout is.
 fn contiguous(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
-    let mut sizes = Dims::from_slice(c.t(0)?.sizes());
+    let mut sizes = Dims::from_slice(c.t(poisson::INPUT)?.sizes());
     for t in c.ins.iter().flatten() {
         sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| e.context(format_args!("{}(): ", c.name())))?;
     }
-    outs.push(dtype, c.t(0)?.device(), &sizes)
+    outs.push(dtype, c.t(poisson::INPUT)?.device(), &sizes)
 }
 
 fn doubles(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -474,8 +564,8 @@ fn doubles(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn same_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    float_only(c, c.t(0)?.dtype())?;
-    contiguous(c, c.t(0)?.dtype(), outs)
+    float_only(c, c.t(poisson::INPUT)?.dtype())?;
+    contiguous(c, c.t(poisson::INPUT)?.dtype(), outs)
 }
 
 const DOUBLES: OpDef = OpDef {
@@ -502,13 +592,18 @@ Example::
 pub static POISSON_DOUBLES: OpDef = OpDef {
     sig: Sig::parse("poisson_doubles(Tensor input, *, Generator? generator=None) -> Tensor"),
     doc: "poisson of float64.",
-    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Poisson, c.arg(0)) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM_BY,
+        lower: |c, o, l| {
+            by(l, c, o, RandomByKind::Poisson, &[poisson_doubles::INPUT], c.arg(poisson_doubles::GENERATOR))
+        },
+    },
     ..DOUBLES
 };
 
 fn counts_and_chances(c: &Call<'_>) -> Result<()> {
-    for (i, what) in ["count", "prob"].into_iter().enumerate() {
-        let d = c.t(i)?.dtype();
+    for (at, what) in [(binomial::COUNT, "count"), (binomial::PROB, "prob")] {
+        let d = c.t(at)?.dtype();
         if !d.is_float() {
             let name = d.scalar_type_name();
             return Err(Error::value(format!("binomial only supports floating-point dtypes for {what}, got: {name}")));
@@ -540,7 +635,19 @@ Example::
 pub static BINOMIAL_DOUBLES: OpDef = OpDef {
     sig: Sig::parse("binomial_doubles(Tensor count, Tensor prob, *, Generator? generator=None) -> Tensor"),
     doc: "binomial of float64.",
-    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Binomial, c.arg(0)) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM_BY,
+        lower: |c, o, l| {
+            by(
+                l,
+                c,
+                o,
+                RandomByKind::Binomial,
+                &[binomial_doubles::COUNT, binomial_doubles::PROB],
+                c.arg(binomial_doubles::GENERATOR),
+            )
+        },
+    },
     ..DOUBLES
 };
 
@@ -562,6 +669,9 @@ Example::
 pub static GAMMA_DOUBLES: OpDef = OpDef {
     sig: Sig::parse("gamma_doubles(Tensor input, *, Generator? generator=None) -> Tensor"),
     doc: "Gamma numbers of float64.",
-    kernel: Kernel::Prim { prim: &RANDOM_BY, lower: |c, o, l| by(l, c, o, RandomByKind::Gamma, c.arg(0)) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM_BY,
+        lower: |c, o, l| by(l, c, o, RandomByKind::Gamma, &[gamma_doubles::INPUT], c.arg(gamma_doubles::GENERATOR)),
+    },
     ..DOUBLES
 };

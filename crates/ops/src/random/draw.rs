@@ -1,5 +1,9 @@
 //! Draws from distributions: new tensors, `_like` forms, and in-place fills.
 
+use crate::named::{
+    bernoulli_tensor, draw_in_order, exponential, multinomial, normal, rand, rand_like, randint, randint_like,
+    randint_like_low, randint_low, randn, randn_like, randperm, uniform,
+};
 use crate::prelude::*;
 
 /// Fills the launch: kind, key, position, the two parameters, the window.
@@ -11,7 +15,7 @@ pub(super) fn draw(
     b: impl Into<Word>,
 ) -> Result<()> {
     let (seed, offset) = rng.rng()?;
-    l.output(0).param(kind as u64).param(seed).param(offset).param(a).param(b);
+    l.output(rand::RESULT).param(kind as u64).param(seed).param(offset).param(a).param(b);
     super::push_window(l, rng);
     Ok(())
 }
@@ -27,7 +31,13 @@ pub(super) const DRAW: OpDef = OpDef {
 /// The draw fills a tensor of the input's meta.
 pub(super) const FILL_WITH: OpDef = OpDef {
     faces: Faces::INPLACE,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.t(0)?.sizes()),
+    infer: |c, outs| {
+        outs.push(
+            c.t(bernoulli_tensor::INPUT)?.dtype(),
+            c.t(bernoulli_tensor::INPUT)?.device(),
+            c.t(bernoulli_tensor::INPUT)?.sizes(),
+        )
+    },
     grad: Grad::Rule { save: &[], fix: Fix::None, f: crate::creation::copy::forgotten },
     ..DRAW
 };
@@ -103,11 +113,14 @@ Example::
     oneflow.Size([2, 3])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
-        crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
+        drawn(c, c.arg(rand::DTYPE).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(c, c.ints(rand::SIZE)?, c.arg(rand::DTYPE), c.arg(rand::DEVICE), outs)
     },
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(1), 0.0, 1.0) },
-    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(1))),
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(rand::GENERATOR), 0.0, 1.0),
+    },
+    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(rand::GENERATOR))),
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
@@ -124,11 +137,14 @@ Example::
     oneflow.Size([2, 3])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        drawn(c, c.arg(2).dtype().unwrap_or(default_dtype()))?;
-        crate::creation::push(c, c.ints(0)?, c.arg(2), c.arg(3), outs)
+        drawn(c, c.arg(randn::DTYPE).dtype().unwrap_or(default_dtype()))?;
+        crate::creation::push(c, c.ints(randn::SIZE)?, c.arg(randn::DTYPE), c.arg(randn::DEVICE), outs)
     },
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(1), 0.0, 1.0) },
-    compose: Some(|c, outs| normal_parts(c, outs, c.arg(1))),
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(randn::GENERATOR), 0.0, 1.0),
+    },
+    compose: Some(|c, outs| normal_parts(c, outs, c.arg(randn::GENERATOR))),
     samples: || vec![Sample::new(vec![SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
@@ -169,11 +185,14 @@ Example::
     oneflow.Size([2, 3])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let dtype = c.arg(3).dtype().unwrap_or(DType::I64);
-        integers(c, dtype, 0, c.int(0)?)?;
-        crate::creation::push(c, c.ints(1)?, Arg::DType(dtype), c.arg(4), outs)
+        let dtype = c.arg(randint::DTYPE).dtype().unwrap_or(DType::I64);
+        integers(c, dtype, 0, c.int(randint::HIGH)?)?;
+        crate::creation::push(c, c.ints(randint::SIZE)?, Arg::DType(dtype), c.arg(randint::DEVICE), outs)
     },
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(2), 0i64, c.int(0)?) },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(randint::GENERATOR), 0i64, c.int(randint::HIGH)?),
+    },
     samples: || vec![Sample::new(vec![SampleArg::Int(9), SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
@@ -190,24 +209,32 @@ Example::
     oneflow.Size([2, 3])",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let dtype = c.arg(4).dtype().unwrap_or(DType::I64);
-        integers(c, dtype, c.int(0)?, c.int(1)?)?;
-        crate::creation::push(c, c.ints(2)?, Arg::DType(dtype), c.arg(5), outs)
+        let dtype = c.arg(randint_low::DTYPE).dtype().unwrap_or(DType::I64);
+        integers(c, dtype, c.int(randint_low::LOW)?, c.int(randint_low::HIGH)?)?;
+        crate::creation::push(c, c.ints(randint_low::SIZE)?, Arg::DType(dtype), c.arg(randint_low::DEVICE), outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(3), c.int(0)?, c.int(1)?),
+        lower: |c, _, l| {
+            draw(
+                l,
+                RandomKind::Integers,
+                c.arg(randint_low::GENERATOR),
+                c.int(randint_low::LOW)?,
+                c.int(randint_low::HIGH)?,
+            )
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::Int(2), SampleArg::Int(9), SampleArg::Ints(vec![3, 4])])],
     ..DRAW
 };
 
 /// dtype and device of the input, unless named.
-fn like(c: &Call<'_>, dtype: usize, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
-    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+fn like(c: &Call<'_>, [dtype, device, format]: [AnyArg; 3], outs: &mut Outs) -> Result<()> {
+    let x = c.t(rand_like::INPUT)?;
+    let (d, dev) = (c.arg(dtype).dtype().unwrap_or(x.dtype()), c.arg(device).device().unwrap_or(x.device()));
     drawn(c, d)?;
-    crate::elementwise::push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
+    crate::elementwise::push_like(x, d, dev, c.arg(format).str(), outs)
 }
 
 pub static RAND_LIKE: OpDef = OpDef {
@@ -220,9 +247,12 @@ Example::
 
     >>> oneflow.rand_like(oneflow.zeros(2)).shape
     oneflow.Size([2])",
-    infer: |c, outs| like(c, 1, outs),
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(0), 0.0, 1.0) },
-    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(0))),
+    infer: |c, outs| like(c, [rand_like::DTYPE.any(), rand_like::DEVICE.any(), rand_like::MEMORY_FORMAT.any()], outs),
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(rand_like::GENERATOR), 0.0, 1.0),
+    },
+    compose: Some(|c, outs| uniform_parts(c, outs, c.arg(rand_like::GENERATOR))),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..DRAW
 };
@@ -237,19 +267,30 @@ Example::
 
     >>> oneflow.randn_like(oneflow.zeros(2)).shape
     oneflow.Size([2])",
-    infer: |c, outs| like(c, 1, outs),
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(0), 0.0, 1.0) },
-    compose: Some(|c, outs| normal_parts(c, outs, c.arg(0))),
+    infer: |c, outs| {
+        like(c, [randn_like::DTYPE.any(), randn_like::DEVICE.any(), randn_like::MEMORY_FORMAT.any()], outs)
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(randn_like::GENERATOR), 0.0, 1.0),
+    },
+    compose: Some(|c, outs| normal_parts(c, outs, c.arg(randn_like::GENERATOR))),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..DRAW
 };
 
 /// Integers of the input's shape, in its dtype unless one is named.
-fn integers_like(c: &Call<'_>, dtype: usize, low: i64, high: i64, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
-    let (d, dev) = (c.dtype_or(dtype, x.dtype()), c.arg(dtype + 1).device().unwrap_or(x.device()));
+fn integers_like(
+    c: &Call<'_>,
+    [dtype, device, format]: [AnyArg; 3],
+    low: i64,
+    high: i64,
+    outs: &mut Outs,
+) -> Result<()> {
+    let x = c.t(randint_like::INPUT)?;
+    let (d, dev) = (c.arg(dtype).dtype().unwrap_or(x.dtype()), c.arg(device).device().unwrap_or(x.device()));
     integers(c, d, low, high)?;
-    crate::elementwise::push_like(x, d, dev, c.arg(dtype + 3).str(), outs)
+    crate::elementwise::push_like(x, d, dev, c.arg(format).str(), outs)
 }
 
 pub static RANDINT_LIKE_HIGH: OpDef = OpDef {
@@ -262,8 +303,21 @@ Example::
 
     >>> oneflow.randint_like(oneflow.zeros(2), 1)
     tensor([0., 0.])",
-    infer: |c, outs| integers_like(c, 2, 0, c.int(0)?, outs),
-    kernel: Kernel::Prim { prim: &RANDOM, lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(1), 0i64, c.int(0)?) },
+    infer: |c, outs| {
+        integers_like(
+            c,
+            [randint_like::DTYPE.any(), randint_like::DEVICE.any(), randint_like::MEMORY_FORMAT.any()],
+            0,
+            c.int(randint_like::HIGH)?,
+            outs,
+        )
+    },
+    kernel: Kernel::Prim {
+        prim: &RANDOM,
+        lower: |c, _, l| {
+            draw(l, RandomKind::Integers, c.arg(randint_like::GENERATOR), 0i64, c.int(randint_like::HIGH)?)
+        },
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(9)])],
     ..DRAW
 };
@@ -273,10 +327,26 @@ pub static RANDINT_LIKE: OpDef = OpDef {
         "randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
     ),
     doc: "Uniform integers in [low, high) of the input's shape.",
-    infer: |c, outs| integers_like(c, 3, c.int(0)?, c.int(1)?, outs),
+    infer: |c, outs| {
+        integers_like(
+            c,
+            [randint_like_low::DTYPE.any(), randint_like_low::DEVICE.any(), randint_like_low::MEMORY_FORMAT.any()],
+            c.int(randint_like_low::LOW)?,
+            c.int(randint_like_low::HIGH)?,
+            outs,
+        )
+    },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| draw(l, RandomKind::Integers, c.arg(2), c.int(0)?, c.int(1)?),
+        lower: |c, _, l| {
+            draw(
+                l,
+                RandomKind::Integers,
+                c.arg(randint_like_low::GENERATOR),
+                c.int(randint_like_low::LOW)?,
+                c.int(randint_like_low::HIGH)?,
+            )
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Int(2), SampleArg::Int(9)])],
     ..DRAW
@@ -291,23 +361,25 @@ Example::
     >>> oneflow.zeros(2).uniform_(1, 2).shape
     oneflow.Size([2])",
     infer: |c, outs| {
-        let (a, b) = (c.float(0)?, c.float(1)?);
+        let (a, b) = (c.float(uniform::FROM)?, c.float(uniform::TO)?);
         if a > b || a.is_nan() || b.is_nan() {
             return Err(Error::runtime(format!(
                 "uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
             )));
         }
-        drawn(c, c.t(0)?.dtype())?;
+        drawn(c, c.t(uniform::INPUT)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| draw(l, RandomKind::Uniform, c.arg(2), c.float(0)?, c.float(1)?),
+        lower: |c, _, l| {
+            draw(l, RandomKind::Uniform, c.arg(uniform::GENERATOR), c.float(uniform::FROM)?, c.float(uniform::TO)?)
+        },
     },
     compose: Some(|c, outs| {
-        of_parts(c, outs, c.arg(2), |sizes, g, d, device| {
+        of_parts(c, outs, c.arg(uniform::GENERATOR), |sizes, g, d, device| {
             let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
-            parts.uniform_with_(c.float(0)?, c.float(1)?, Some(g))?;
+            parts.uniform_with_(c.float(uniform::FROM)?, c.float(uniform::TO)?, Some(g))?;
             Ok(parts)
         })
     }),
@@ -324,25 +396,27 @@ Example::
     >>> oneflow.zeros(2).normal_().shape
     oneflow.Size([2])",
     infer: |c, outs| {
-        if c.float(1)? < 0.0 {
-            return Err(Error::runtime(format!("normal expects std >= 0.0, but found std {}", c.float(1)?)));
+        if c.float(normal::STD)? < 0.0 {
+            return Err(Error::runtime(format!("normal expects std >= 0.0, but found std {}", c.float(normal::STD)?)));
         }
-        drawn(c, c.t(0)?.dtype())?;
+        drawn(c, c.t(normal::INPUT)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| draw(l, RandomKind::Normal, c.arg(2), c.float(0)?, c.float(1)?),
+        lower: |c, _, l| {
+            draw(l, RandomKind::Normal, c.arg(normal::GENERATOR), c.float(normal::MEAN)?, c.float(normal::STD)?)
+        },
     },
     // Each part has half of the variance, and the mean is real.
     compose: Some(|c, outs| {
         let mut centred = Outs::new();
-        of_parts(c, &mut centred, c.arg(2), |sizes, g, d, device| {
+        of_parts(c, &mut centred, c.arg(normal::GENERATOR), |sizes, g, d, device| {
             let parts = f::empty_with(sizes, Some(d), Some(device), false, None)?;
-            parts.normal_with_(0.0, c.float(1)? / 2f64.sqrt(), Some(g))?;
+            parts.normal_with_(0.0, c.float(normal::STD)? / 2f64.sqrt(), Some(g))?;
             Ok(parts)
         })?;
-        outs.give(centred[0].add(c.float(0)?)?);
+        outs.give(centred[0].add(c.float(normal::MEAN)?)?);
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
@@ -358,15 +432,20 @@ Example::
     >>> oneflow.zeros(2).exponential_().shape
     oneflow.Size([2])",
     infer: |c, outs| {
-        if c.float(0)? <= 0.0 {
-            return Err(Error::runtime(format!("exponential_ expects lambda > 0.0, but found lambda={}", c.float(0)?)));
+        if c.float(exponential::LAMBD)? <= 0.0 {
+            return Err(Error::runtime(format!(
+                "exponential_ expects lambda > 0.0, but found lambda={}",
+                c.float(exponential::LAMBD)?
+            )));
         }
-        continuous(c, c.t(0)?.dtype())?;
+        continuous(c, c.t(exponential::INPUT)?.dtype())?;
         (FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &RANDOM,
-        lower: |c, _, l| draw(l, RandomKind::Exponential, c.arg(1), c.float(0)?, 0.0),
+        lower: |c, _, l| {
+            draw(l, RandomKind::Exponential, c.arg(exponential::GENERATOR), c.float(exponential::LAMBD)?, 0.0)
+        },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..FILL_WITH
@@ -377,12 +456,21 @@ pub static DRAW_IN_ORDER: OpDef = OpDef {
     sig: Sig::parse("draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor"),
     doc: "Numbers of a kind that an engine draws one after the other, laid out as the input.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| crate::elementwise::push_like(c.t(0)?, c.t(0)?.dtype(), c.t(0)?.device(), None, outs),
+    infer: |c, outs| {
+        crate::elementwise::push_like(
+            c.t(draw_in_order::INPUT)?,
+            c.t(draw_in_order::INPUT)?.dtype(),
+            c.t(draw_in_order::INPUT)?.device(),
+            None,
+            outs,
+        )
+    },
     kernel: Kernel::Prim {
         prim: &RANDOM,
         lower: |c, _, l| {
-            let kind = RandomKind::from_u64(c.int(0)? as u64).ok_or_else(|| Error::runtime("no such kind"))?;
-            draw(l, kind, c.arg(3), c.float(1)?, c.float(2)?)
+            let kind = RandomKind::from_u64(c.int(draw_in_order::KIND)? as u64)
+                .ok_or_else(|| Error::runtime("no such kind"))?;
+            draw(l, kind, c.arg(draw_in_order::GENERATOR), c.float(draw_in_order::A)?, c.float(draw_in_order::B)?)
         },
     },
     samples: || {
@@ -414,17 +502,17 @@ Example::
     [0, 1, 2]",
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| {
-        let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
-        crate::creation::push(c, &[c.int(0)?], Arg::DType(dtype), c.arg(3), outs)
+        let dtype = c.arg(randperm::DTYPE).dtype().unwrap_or(DType::I64);
+        crate::creation::push(c, &[c.int(randperm::N)?], Arg::DType(dtype), c.arg(randperm::DEVICE), outs)
     },
     compose: Some(|c, outs| {
-        let (seed, offset) = c.arg(1).rng()?;
-        let n = c.int(0)?;
+        let (seed, offset) = c.arg(randperm::GENERATOR).rng()?;
+        let n = c.int(randperm::N)?;
         if n < 0 {
             return Err(Error::runtime(format!("randperm(): n must be non-negative, got {n}")));
         }
         // By whatever engine the CPU has it, which others get it from.
-        let dtype = c.arg(2).dtype().unwrap_or(DType::I64);
+        let dtype = c.arg(randperm::DTYPE).dtype().unwrap_or(DType::I64);
         let like = f::empty_with(&[n], Some(dtype), None, false, None)?;
         let order = like.draw_in_order_with(
             RandomKind::Permutation as u64 as i64,
@@ -432,7 +520,7 @@ Example::
             0.0,
             Some(&Generator::at(seed, offset)),
         )?;
-        let device = c.arg(3).device().unwrap_or(Device::CPU);
+        let device = c.arg(randperm::DEVICE).device().unwrap_or(Device::CPU);
         outs.give(if device == Device::CPU { order } else { order.to_copy_with(None, Some(device))? });
         Ok(())
     }),
@@ -487,7 +575,7 @@ Example::
     tensor([1])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let (x, n) = (c.t(0)?, c.int(0)?);
+        let (x, n) = (c.t(multinomial::INPUT)?, c.int(multinomial::NUM_SAMPLES)?);
         if x.ndim() == 0 || x.ndim() > 2 {
             return Err(Error::runtime(format!("multinomial(): prob_dist must be 1 or 2 dim, got {:?}", x.sizes())));
         }
@@ -496,7 +584,7 @@ Example::
         if n <= 0 {
             return Err(Error::runtime("multinomial(): cannot sample n_sample <= 0 samples"));
         }
-        if !c.bool(1) && n > k {
+        if !c.bool(multinomial::REPLACEMENT) && n > k {
             return Err(Error::runtime(
                 "multinomial(): cannot sample n_sample > prob_dist.size(-1) samples without replacement",
             ));
@@ -508,12 +596,12 @@ Example::
     kernel: Kernel::Host(|c, outs| {
         (c.op.infer)(c, outs)?;
         outs.clear();
-        let (x, n) = (c.t(0)?, c.int(0)?);
-        let (seed, offset) = c.arg(2).rng()?;
+        let (x, n) = (c.t(multinomial::INPUT)?, c.int(multinomial::NUM_SAMPLES)?);
+        let (seed, offset) = c.arg(multinomial::GENERATOR).rng()?;
         let generator = Generator::at(seed, offset);
         let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
         let k = x.sizes()[x.ndim() - 1];
-        let is_in_order = super::is_in_order(c.arg(2));
+        let is_in_order = super::is_in_order(c.arg(multinomial::GENERATOR));
         // Drawn in order, the numbers are of the input's dtype.
         let p = x.reshape(&[rows, k])?;
         let p = if is_in_order { p.contiguous()? } else { p.to_copy_with(Some(DType::F32), None)? };
@@ -528,7 +616,7 @@ Example::
         }
         let mut sizes = Dims::from_slice(x.sizes());
         sizes[x.ndim() - 1] = n;
-        if c.bool(1) && (n > 1 || !is_in_order) {
+        if c.bool(multinomial::REPLACEMENT) && (n > 1 || !is_in_order) {
             outs.give(by_cumulated(&p, n, &generator, is_in_order)?.reshape(&sizes)?);
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Dropout. The mask depends on the global index of an element: the same for every layout and thread count.
 
+use crate::named::native_dropout as at;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -9,8 +10,8 @@ pub static OP: OpDef = OpDef {
     doc: "Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; also gives the mask of kept elements.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let p = c.float(0)?;
+        let x = c.t(at::INPUT)?;
+        let p = c.float(at::P)?;
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::value(format!("dropout probability has to be between 0 and 1, but got {p}")));
         }
@@ -23,28 +24,28 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &DROPOUT,
         lower: |c, _, l| {
-            let (seed, offset) = c.arg(1).rng()?;
-            l.input(0).output(0).output(1).param(c.float(0)?).param(seed).param(offset);
-            super::push_window(l, c.arg(1));
+            let (seed, offset) = c.arg(at::GENERATOR).rng()?;
+            l.input(at::INPUT).output(at::OUTPUT).output(at::MASK).param(c.float(at::P)?).param(seed).param(offset);
+            super::push_window(l, c.arg(at::GENERATOR));
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::Out(1, 1)],
+        save: &[Save::out(at::MASK, &[at::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            let p = c.arg(0).float().unwrap_or(0.0);
-            let scale = match super::is_in_order(c.arg(1)) {
+            let p = c.arg(at::P).float().unwrap_or(0.0);
+            let scale = match super::is_in_order(c.arg(at::GENERATOR)) {
                 true => mt19937::dropout_scale(p, c.g()?.dtype()),
                 false if p < 1.0 => 1.0 / (1.0 - p),
                 false => 0.0,
             };
-            out.set(0, || c.g()?.mul(c.y(1)?)?.mul(scale))
+            out.set(at::INPUT, || c.g()?.mul(c.y(at::MASK)?)?.mul(scale))
         },
     },
     // Every rank draws its window of the one mask; the same mask on every rank keeps a partial sum partial.
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        for i in 0..c.t(0)?.ndim() {
+        for i in 0..c.t(at::INPUT)?.ndim() {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s, s]) });
         }

@@ -1,10 +1,11 @@
 //! Extremes: amax, amin, max, min (of all, along a dimension, of two tensors), argmax, argmin.
 
 use super::*;
+use crate::named::{amax, amin, argmax, max, max_dim, max_other, min_other};
 
 /// A reduction to an extreme has no value for no elements.
 fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(amax::INPUT)?;
     if x.sizes().iter().enumerate().any(|(i, s)| *s == 0 && mask >> i & 1 == 1) || (x.numel() == 0 && mask == 0) {
         let text = format!(
             "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument. (shape {:?})",
@@ -12,7 +13,7 @@ fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
             x.sizes()
         );
         // torch's class where no dim was named.
-        let whole = c.op.sig.arg_index("dim").is_none_or(|i| matches!(c.arg(i), Arg::Ints([])));
+        let whole = c.op.sig.arg_index("dim").is_none_or(|i| matches!(c.args[i], Arg::Ints([])));
         return Err(if whole { Error::runtime(text) } else { Error::index(text) });
     }
     Ok(())
@@ -20,7 +21,7 @@ fn not_empty(c: &Call<'_>, mask: u64) -> Result<()> {
 
 /// Booleans have an extreme, but no torch program asks where.
 fn not_bool(c: &Call<'_>) -> Result<()> {
-    match c.t(0)?.dtype() {
+    match c.t(argmax::INPUT)?.dtype() {
         DType::Bool => Err(Error::not_implemented(format!("{}(): does not support bool input", c.name()))),
         _ => Ok(()),
     }
@@ -38,18 +39,18 @@ fn shared(g: &Tensor, x: &Tensor, y: &Tensor, mask: u64, keepdim: bool) -> Resul
 /// amax and amin.
 const AMONG: OpDef = OpDef {
     infer: |c, outs| {
-        let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+        let mask = dim_mask(c.name(), c.arg(amax::DIM), c.t(amax::INPUT)?.ndim())?;
         not_empty(c, mask)?;
-        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
+        push(c, c.t(amax::INPUT)?.dtype(), mask, c.bool(amax::KEEPDIM), outs)
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(amax::INPUT, &[amax::INPUT]), Save::out(amax::RESULT, &[amax::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let mask = dim_mask("amax", c.arg(0), x.ndim())?;
-                shared(c.g()?, x, c.y(0)?, mask, c.arg(1).bool())
+            out.set(amax::INPUT, || {
+                let x = c.x(amax::INPUT)?;
+                let mask = dim_mask("amax", c.arg(amax::DIM), x.ndim())?;
+                shared(c.g()?, x, c.y(amax::RESULT)?, mask, c.arg(amax::KEEPDIM).bool())
             })
         },
     },
@@ -57,7 +58,7 @@ const AMONG: OpDef = OpDef {
 };
 
 fn lower_among(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
-    let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
+    let mask = dim_mask(c.name(), c.arg(amax::DIM), c.t(amax::INPUT)?.ndim())?;
     lower(c, outs, l, kind, mask)
 }
 
@@ -65,17 +66,17 @@ fn lower_among(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> 
 const WHOLE: OpDef = OpDef {
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let mask = dim_mask(c.name(), Arg::None, c.t(0)?.ndim())?;
+        let mask = dim_mask(c.name(), Arg::None, c.t(max::INPUT)?.ndim())?;
         not_empty(c, mask)?;
-        push(c, c.t(0)?.dtype(), mask, false, outs)
+        push(c, c.t(max::INPUT)?.dtype(), mask, false, outs)
     },
     // Equal elements share the gradient; of a NaN all NaN do.
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(max::INPUT, &[max::INPUT]), Save::out(max::RESULT, &[max::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (x, y) = (c.x(0)?, c.y(0)?);
+            out.set(max::INPUT, || {
+                let (x, y) = (c.x(max::INPUT)?, c.y(max::RESULT)?);
                 let it = x.eq(y)?.logical_or(&x.ne(x)?.logical_and(&y.ne(y)?)?)?;
                 it.r#where(&c.g()?.div(&it.sum(None, false)?)?, 0.0)
             })
@@ -86,20 +87,24 @@ const WHOLE: OpDef = OpDef {
 };
 
 fn whole(c: &Call<'_>, outs: &mut Outs, of: fn(&Tensor) -> Result<Tensor>) -> Result<()> {
-    not_empty(c, dim_mask(c.name(), Arg::None, c.t(0)?.ndim())?)?;
-    give(outs, of(c.t(0)?)?)
+    not_empty(c, dim_mask(c.name(), Arg::None, c.t(amax::INPUT)?.ndim())?)?;
+    give(outs, of(c.t(amax::INPUT)?)?)
 }
 
 /// max and min along a dimension, with their places.
 const ALONG: OpDef = OpDef {
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        let x = c.t(max_dim::INPUT)?;
+        let mask = dim_mask(c.name(), c.arg(max_dim::DIM), x.ndim())?;
         not_empty(c, mask)?;
-        push(c, x.dtype(), mask, c.bool(1), outs)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
+        push(c, x.dtype(), mask, c.bool(max_dim::KEEPDIM), outs)?;
+        push(c, DType::I64, mask, c.bool(max_dim::KEEPDIM), outs)
     },
-    grad: Grad::Rule { save: &[Save::Out(1, 1)], fix: Fix::None, f: |c, out| out.set(0, || scatter_back(c, c.y(1)?)) },
+    grad: Grad::Rule {
+        save: &[Save::out(max_dim::INDICES, &[max_dim::INPUT])],
+        fix: Fix::None,
+        f: |c, out| out.set(max_dim::INPUT, || scatter_back(c, c.y(max_dim::INDICES)?)),
+    },
     sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
     samples: arg_samples,
     ..super::REDUCE
@@ -112,11 +117,11 @@ const OTHER: OpDef =
 /// argmax and argmin.
 const PLACE: OpDef = OpDef {
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(argmax::INPUT)?;
         not_bool(c)?;
-        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+        let mask = dim_mask(c.name(), c.arg(argmax::DIM), x.ndim())?;
         not_empty(c, mask)?;
-        push(c, DType::I64, mask, c.bool(1), outs)
+        push(c, DType::I64, mask, c.bool(argmax::KEEPDIM), outs)
     },
     sbp: SbpRule::of(Rows::Custom(along_dim_rows)),
     samples: arg_samples,
@@ -124,15 +129,15 @@ const PLACE: OpDef = OpDef {
 };
 
 fn lower_place(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool) -> Result<()> {
-    if c.arg(0).is_none() && (c.t(0)?.ndim() != 1 || c.bool(1)) {
+    if c.arg(argmax::DIM).is_none() && (c.t(argmax::INPUT)?.ndim() != 1 || c.bool(argmax::KEEPDIM)) {
         return Err(Error::not_implemented(format!("{} of all elements: flattened by its composition", c.name())));
     }
     lower_arg(c, outs, l, is_max, false)
 }
 
 fn place(c: &Call<'_>, outs: &mut Outs, is_max: bool) -> Result<()> {
-    let (x, keep) = (c.t(0)?, c.bool(1));
-    if let Some(d) = c.arg(0).int() {
+    let (x, keep) = (c.t(argmax::INPUT)?, c.bool(argmax::KEEPDIM));
+    if let Some(d) = c.arg(argmax::DIM).int() {
         let [_, indices] = if is_max { x.max_dim(d, keep)? } else { x.min_dim(d, keep)? };
         return give(outs, indices);
     }
@@ -154,7 +159,7 @@ Example::
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Max),
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Max), dims: amax::DIM.any(), keepdim: amax::KEEPDIM }),
     traits: Traits::EXACT_OUT,
     ..AMONG
 };
@@ -191,7 +196,7 @@ Example::
 
     >>> oneflow.max(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
     tensor([3., 4.])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.maximum(c.t(1)?)?)),
+    compose: Some(|c, outs| give(outs, c.t(max_other::INPUT)?.maximum(c.t(max_other::OTHER)?)?)),
     ..OTHER
 };
 
@@ -221,7 +226,7 @@ Example::
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| lower_among(c, outs, l, ReduceKind::Min),
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: Some(PKind::Min), dims: amin::DIM.any(), keepdim: amin::KEEPDIM }),
     traits: Traits::EXACT_OUT,
     ..AMONG
 };
@@ -258,7 +263,7 @@ Example::
 
     >>> oneflow.min(oneflow.tensor([1., 4.]), oneflow.tensor([3., 2.]))
     tensor([1., 2.])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.minimum(c.t(1)?)?)),
+    compose: Some(|c, outs| give(outs, c.t(min_other::INPUT)?.minimum(c.t(min_other::OTHER)?)?)),
     ..OTHER
 };
 
@@ -277,16 +282,16 @@ Example::
 };
 
 fn lower_arg(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool, values: bool) -> Result<()> {
-    let x = c.t(0)?;
-    let dim = wrap_dim(c.arg(0).int().unwrap_or(0), x.ndim())?;
+    let x = c.t(max_dim::INPUT)?;
+    let dim = wrap_dim(c.arg(max_dim::DIM).int().unwrap_or(0), x.ndim())?;
     let sizes = kept_sizes(x.sizes(), if x.ndim() == 0 { 0 } else { 1 << dim });
     let strides = contiguous_strides(&sizes);
-    l.input(0);
+    l.input(max_dim::INPUT);
     if values {
-        l.output_as(0, sizes.clone(), strides.clone(), outs[0].offset());
-        l.output_as(1, sizes, strides, outs[1].offset());
+        l.output_as(max_dim::VALUES, sizes.clone(), strides.clone(), outs[max_dim::VALUES].offset());
+        l.output_as(max_dim::INDICES, sizes, strides, outs[max_dim::INDICES].offset());
     } else {
-        l.no_output().output_as(0, sizes, strides, outs[0].offset());
+        l.no_output().output_as(max_dim::VALUES, sizes, strides, outs[max_dim::VALUES].offset());
     }
     l.param(is_max).param(dim as i64);
     Ok(())
@@ -294,12 +299,12 @@ fn lower_arg(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool, values: b
 
 /// The gradient of the chosen elements, put back where they came from.
 pub(crate) fn scatter_back(c: &GradCall<'_>, indices: &Tensor) -> Result<Tensor> {
-    let m = c.in_meta(0)?;
-    let dim = wrap_dim(c.arg(0).int().unwrap_or(0), m.sizes.len())?;
+    let m = c.in_meta(max_dim::INPUT)?;
+    let dim = wrap_dim(c.arg(max_dim::DIM).int().unwrap_or(0), m.sizes.len())?;
     if m.sizes.is_empty() {
         return Ok(c.g()?.clone());
     }
-    let keepdim = c.arg(1).bool();
+    let keepdim = c.arg(max_dim::KEEPDIM).bool();
     let mask = if keepdim { 0 } else { 1 << dim };
     let (g, i) = (unsqueeze_all(c.g()?, mask)?, unsqueeze_all(indices, mask)?);
     g.new_zeros(&m.sizes)?.scatter_add(dim as i64, &i, &g)
@@ -307,9 +312,9 @@ pub(crate) fn scatter_back(c: &GradCall<'_>, indices: &Tensor) -> Result<Tensor>
 
 /// Every dim but the reduced one may be split.
 fn along_dim_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
-    let x = c.t(0)?;
-    let Some(dim) = c.arg(0).int() else { return Ok(()) };
-    let (dim, keepdim) = (wrap_dim(dim, x.ndim())?, c.bool(1));
+    let x = c.t(max_dim::INPUT)?;
+    let Some(dim) = c.arg(max_dim::DIM).int() else { return Ok(()) };
+    let (dim, keepdim) = (wrap_dim(dim, x.ndim())?, c.bool(max_dim::KEEPDIM));
     for i in (0..x.ndim()).filter(|i| *i != dim) {
         let to = Sbp::S((i - (!keepdim && i > dim) as usize) as u8);
         let n = c.op.sig.returns().len();

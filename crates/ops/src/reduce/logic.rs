@@ -1,10 +1,11 @@
 //! Any and all.
 
 use super::*;
+use crate::named::{all, any};
 
 /// uint8 stays uint8, everything else gives bool.
 fn dtype(c: &Call<'_>) -> Result<DType> {
-    Ok(if c.t(0)?.dtype() == DType::U8 { DType::U8 } else { DType::Bool })
+    Ok(if c.t(any::INPUT)?.dtype() == DType::U8 { DType::U8 } else { DType::Bool })
 }
 
 pub static ANY: OpDef = OpDef {
@@ -16,17 +17,17 @@ Example::
     >>> oneflow.any(oneflow.tensor([False, True]))
     tensor(True)",
     infer: |c, outs| {
-        let mask = dim_mask("any", c.arg(0), c.t(0)?.ndim())?;
-        push(c, dtype(c)?, mask, c.bool(1), outs)
+        let mask = dim_mask("any", c.arg(any::DIM), c.t(any::INPUT)?.ndim())?;
+        push(c, dtype(c)?, mask, c.bool(any::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("any", c.arg(0), c.t(0)?.ndim())?;
+            let mask = dim_mask("any", c.arg(any::DIM), c.t(any::INPUT)?.ndim())?;
             lower(c, outs, l, ReduceKind::Any, mask)
         },
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: any::DIM.any(), keepdim: any::KEEPDIM }),
     traits: Traits::EXACT_OUT,
     limited: Limited::ALL,
     ..super::REDUCE
@@ -41,17 +42,17 @@ Example::
     >>> oneflow.all(oneflow.tensor([False, True]))
     tensor(False)",
     infer: |c, outs| {
-        let mask = dim_mask("all", c.arg(0), c.t(0)?.ndim())?;
-        push(c, dtype(c)?, mask, c.bool(1), outs)
+        let mask = dim_mask("all", c.arg(all::DIM), c.t(all::INPUT)?.ndim())?;
+        push(c, dtype(c)?, mask, c.bool(all::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("all", c.arg(0), c.t(0)?.ndim())?;
+            let mask = dim_mask("all", c.arg(all::DIM), c.t(all::INPUT)?.ndim())?;
             lower(c, outs, l, ReduceKind::All, mask)
         },
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: all::DIM.any(), keepdim: all::KEEPDIM }),
     traits: Traits::EXACT_OUT,
     limited: Limited::ALL,
     ..super::REDUCE

@@ -1,9 +1,10 @@
 //! Mean, variance and standard deviation.
 
 use super::*;
+use crate::named::{mean, square_deviations, std_dim, std_unbiased, var, var_dim, var_unbiased};
 
-fn mean_dtype(c: &Call<'_>, arg: usize) -> Result<DType> {
-    let d = c.dtype_or(arg, c.t(0)?.dtype());
+fn mean_dtype(c: &Call<'_>) -> Result<DType> {
+    let d = c.dtype_or(mean::DTYPE, c.t(mean::INPUT)?.dtype());
     if !d.is_differentiable() {
         return Err(Error::not_implemented(format!(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
@@ -22,23 +23,23 @@ Example::
     >>> oneflow.mean(oneflow.tensor([1., 3.]))
     tensor(2.)",
     infer: |c, outs| {
-        let mask = dim_mask("mean", c.arg(0), c.t(0)?.ndim())?;
-        push(c, mean_dtype(c, 2)?, mask, c.bool(1), outs)
+        let mask = dim_mask("mean", c.arg(mean::DIM), c.t(mean::INPUT)?.ndim())?;
+        push(c, mean_dtype(c)?, mask, c.bool(mean::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("mean", c.arg(0), c.t(0)?.ndim())?;
+            let mask = dim_mask("mean", c.arg(mean::DIM), c.t(mean::INPUT)?.ndim())?;
             no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::Mean, mask)
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let mask = dim_mask("mean", c.arg(0), x.ndim())?;
+        let x = c.t(mean::INPUT)?;
+        let mask = dim_mask("mean", c.arg(mean::DIM), x.ndim())?;
         let n: i64 = x.sizes().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, s)| *s).product();
         let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
-        let sum = x.sum_with(dims.as_slice(), c.bool(1), Some(mean_dtype(c, 2)?))?;
+        let sum = x.sum_with(dims.as_slice(), c.bool(mean::KEEPDIM), Some(mean_dtype(c)?))?;
         outs.give(sum.div(n as f64)?);
         Ok(())
     }),
@@ -46,11 +47,11 @@ Example::
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let m = c.in_meta(0)?;
-                let mask = dim_mask("mean", c.arg(0), m.sizes.len())?;
-                let n = m.numel() as f64 / c.out_metas[0].numel().max(1) as f64;
-                unreduce(c.g()?, mask, c.arg(1).bool())?.div(n)?.expand(&m.sizes)
+            out.set(mean::INPUT, || {
+                let m = c.in_meta(mean::INPUT)?;
+                let mask = dim_mask("mean", c.arg(mean::DIM), m.sizes.len())?;
+                let n = m.numel() as f64 / c.out_meta(mean::RESULT).numel().max(1) as f64;
+                unreduce(c.g()?, mask, c.arg(mean::KEEPDIM).bool())?.div(n)?.expand(&m.sizes)
             })
         },
     },
@@ -60,12 +61,12 @@ Example::
 
 /// How many are divided by: elements minus the correction.
 fn correction(c: &Call<'_>) -> f64 {
-    c.arg(1).scalar().map_or(1.0, Scalar::to_f64)
+    c.arg(var::CORRECTION).scalar().map_or(1.0, Scalar::to_f64)
 }
 
 /// The variance, or its root, in the dtype of computation.
 fn spread(c: &Call<'_>, root: bool) -> Result<Tensor> {
-    let x = c.t(0)?;
+    let x = c.t(var::INPUT)?;
     if !x.dtype().is_differentiable() {
         return Err(Error::not_implemented(format!(
             "{}(): only support floating point and complex dtypes, got {}",
@@ -76,21 +77,21 @@ fn spread(c: &Call<'_>, root: bool) -> Result<Tensor> {
     // Half types are too coarse for a sum of squares.
     let half = x.dtype().compute() != x.dtype();
     let x = &if half { x.to_copy_with(Some(x.dtype().compute()), None)? } else { x.clone() };
-    let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
+    let mask = dim_mask(c.name(), c.arg(var::DIM), x.ndim())?;
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
     let divisor = (n as f64 - correction(c)).max(0.0);
     if !x.dtype().is_complex() {
-        return x.square_deviations(dims.as_slice(), c.bool(2), divisor, root);
+        return x.square_deviations(dims.as_slice(), c.bool(var::KEEPDIM), divisor, root);
     }
     // The squared sizes of the deviations: those of both parts, added.
-    let parts = x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(2), divisor, false)?;
+    let parts = x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(var::KEEPDIM), divisor, false)?;
     let sum = parts.sum(&[-1], false)?;
     if root { sum.sqrt() } else { Ok(sum) }
 }
 
 fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
-    let dtype = c.t(0)?.dtype().to_real();
+    let dtype = c.t(var::INPUT)?.dtype().to_real();
     if t.dtype() == dtype { Ok(t) } else { t.to_copy_with(Some(dtype), None) }
 }
 
@@ -126,27 +127,33 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
     doc: "Sums of squared deviations from the mean over the given dimension(s), divided, and the root of that.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
-        push(c, c.t(0)?.dtype(), mask, c.bool(1), outs)
+        let mask = dim_mask(c.name(), c.arg(square_deviations::DIM), c.t(square_deviations::INPUT)?.ndim())?;
+        push(c, c.t(square_deviations::INPUT)?.dtype(), mask, c.bool(square_deviations::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::SQUARE_DEVIATIONS,
         lower: |c, outs, l| {
-            let mask = dim_mask(c.name(), c.arg(0), c.t(0)?.ndim())?;
-            if !in_runs(c.t(0)?, mask) {
+            let mask = dim_mask(c.name(), c.arg(square_deviations::DIM), c.t(square_deviations::INPUT)?.ndim())?;
+            if !in_runs(c.t(square_deviations::INPUT)?, mask) {
                 return Err(Error::not_implemented("square_deviations: the reduced elements are no runs"));
             }
-            let sizes = kept_sizes(c.t(0)?.sizes(), mask);
+            let sizes = kept_sizes(c.t(square_deviations::INPUT)?.sizes(), mask);
             let strides = contiguous_strides(&sizes);
-            l.input(0).output_as(0, sizes, strides, outs[0].offset());
-            l.param(c.arg(2).float().unwrap_or(1.0)).param(c.bool(3));
+            l.input(square_deviations::INPUT).output_as(
+                square_deviations::RESULT,
+                sizes,
+                strides,
+                outs[square_deviations::RESULT].offset(),
+            );
+            l.param(c.arg(square_deviations::DIVISOR).float().unwrap_or(1.0)).param(c.bool(square_deviations::ROOT));
             Ok(())
         },
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let mask = dim_mask(c.name(), c.arg(0), x.ndim())?;
-        let (divisor, root) = (c.arg(2).float().unwrap_or(1.0), c.bool(3));
+        let x = c.t(square_deviations::INPUT)?;
+        let mask = dim_mask(c.name(), c.arg(square_deviations::DIM), x.ndim())?;
+        let (divisor, root) =
+            (c.arg(square_deviations::DIVISOR).float().unwrap_or(1.0), c.bool(square_deviations::ROOT));
         let (reduced, mut order): (Dims, Dims) = (0..x.ndim() as i64).partition(|i| mask >> i & 1 == 1);
         let single = reduced.iter().all(|d| x.sizes()[*d as usize] == 1);
         if x.numel() > 0 && !single && !in_runs(x, mask) {
@@ -156,28 +163,39 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
             let last: Dims = (n_kept..order.len() as i64).collect();
             let runs = x.permute(&order)?.clone_contiguous()?;
             let made = runs.square_deviations(last.as_slice(), false, divisor, root)?;
-            outs.give(if c.bool(1) { unsqueeze_all(&made, mask)? } else { made });
+            outs.give(if c.bool(square_deviations::KEEPDIM) { unsqueeze_all(&made, mask)? } else { made });
             return Ok(());
         }
         let centred = deviations(x, mask)?;
-        let variance = centred.mul(&centred)?.sum(reduced.as_slice(), c.bool(1))?.div(divisor)?;
+        let variance =
+            centred.mul(&centred)?.sum(reduced.as_slice(), c.bool(square_deviations::KEEPDIM))?.div(divisor)?;
         outs.give(if root { variance.sqrt()? } else { variance });
         Ok(())
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::OutIfArg(0, 1, 3)],
+        save: &[
+            Save::of(square_deviations::INPUT, &[square_deviations::INPUT]),
+            Save::out_if(square_deviations::RESULT, &[square_deviations::INPUT], square_deviations::ROOT),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let mask = dim_mask("square_deviations", c.arg(0), x.ndim())?;
-                let divisor = c.arg(2).float().unwrap_or(1.0);
-                let g = match c.arg(3).bool() {
+            out.set(square_deviations::INPUT, || {
+                let x = c.x(square_deviations::INPUT)?;
+                let mask = dim_mask("square_deviations", c.arg(square_deviations::DIM), x.ndim())?;
+                let divisor = c.arg(square_deviations::DIVISOR).float().unwrap_or(1.0);
+                let g = match c.arg(square_deviations::ROOT).bool() {
                     // The root has no slope at zero, where all elements are equal.
-                    true => c.y(0)?.eq(0.0)?.r#where(0.0, &c.g()?.div(&c.y(0)?.mul(divisor)?)?)?,
+                    true => c
+                        .y(square_deviations::RESULT)?
+                        .eq(0.0)?
+                        .r#where(0.0, &c.g()?.div(&c.y(square_deviations::RESULT)?.mul(divisor)?)?)?,
                     false => c.g()?.mul(2.0 / divisor)?,
                 };
-                deviations(&crate::elementwise::dual(x)?, mask)?.mul(&unreduce(&g, mask, c.arg(1).bool())?)
+                deviations(&crate::elementwise::dual(x)?, mask)?.mul(&unreduce(
+                    &g,
+                    mask,
+                    c.arg(square_deviations::KEEPDIM).bool(),
+                )?)
             })
         },
     },
@@ -252,7 +270,11 @@ fn dim_flag_samples() -> Vec<Sample> {
 pub static VAR_UNBIASED: OpDef = OpDef {
     sig: Sig::parse("var.unbiased(Tensor input, bool unbiased) -> Tensor"),
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.var_with(None::<&[i64]>, by_flag(c.bool(0)), false)?);
+        outs.give(c.t(var_unbiased::INPUT)?.var_with(
+            None::<&[i64]>,
+            by_flag(c.bool(var_unbiased::UNBIASED)),
+            false,
+        )?);
         Ok(())
     }),
     ..FLAG
@@ -261,7 +283,11 @@ pub static VAR_UNBIASED: OpDef = OpDef {
 pub static VAR_DIM: OpDef = OpDef {
     sig: Sig::parse("var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.var_with(c.arg(0).ints(), by_flag(c.bool(1)), c.bool(2))?);
+        outs.give(c.t(var_dim::INPUT)?.var_with(
+            c.arg(var_dim::DIM).ints(),
+            by_flag(c.bool(var_dim::UNBIASED)),
+            c.bool(var_dim::KEEPDIM),
+        )?);
         Ok(())
     }),
     samples: dim_flag_samples,
@@ -271,7 +297,11 @@ pub static VAR_DIM: OpDef = OpDef {
 pub static STD_UNBIASED: OpDef = OpDef {
     sig: Sig::parse("std.unbiased(Tensor input, bool unbiased) -> Tensor"),
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.std_with(None::<&[i64]>, by_flag(c.bool(0)), false)?);
+        outs.give(c.t(std_unbiased::INPUT)?.std_with(
+            None::<&[i64]>,
+            by_flag(c.bool(std_unbiased::UNBIASED)),
+            false,
+        )?);
         Ok(())
     }),
     ..FLAG
@@ -280,7 +310,11 @@ pub static STD_UNBIASED: OpDef = OpDef {
 pub static STD_DIM: OpDef = OpDef {
     sig: Sig::parse("std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.std_with(c.arg(0).ints(), by_flag(c.bool(1)), c.bool(2))?);
+        outs.give(c.t(std_dim::INPUT)?.std_with(
+            c.arg(std_dim::DIM).ints(),
+            by_flag(c.bool(std_dim::UNBIASED)),
+            c.bool(std_dim::KEEPDIM),
+        )?);
         Ok(())
     }),
     samples: dim_flag_samples,

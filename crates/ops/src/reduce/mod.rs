@@ -11,6 +11,7 @@ pub mod running;
 pub mod spread;
 pub mod sum;
 
+use crate::named::sum as at;
 use crate::prelude::*;
 pub use crate::view::{give, give_all};
 
@@ -47,7 +48,7 @@ pub fn kept_sizes(sizes: &[i64], mask: u64) -> Dims {
 
 /// Pushes the output of a reduction.
 pub fn push(c: &Call<'_>, dtype: DType, mask: u64, keepdim: bool, outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(at::INPUT)?;
     let sizes = if keepdim {
         kept_sizes(x.sizes(), mask)
     } else {
@@ -63,17 +64,17 @@ pub fn casts_first(x: DType, out: DType) -> bool {
 
 /// Declines a kernel for a call whose elements are cast first: `after_cast` serves it.
 pub fn no_cast_first(c: &Call<'_>, outs: &Outs) -> Result<()> {
-    let (x, out) = (c.t(0)?.dtype(), outs[0].dtype());
+    let (x, out) = (c.t(at::INPUT)?.dtype(), outs[at::RESULT].dtype());
     if casts_first(x, out) {
         return Err(Error::not_implemented(format!("{}: {x} is cast to {out} before it is reduced", c.name())));
     }
     Ok(())
 }
 
-/// The input in the dtype that argument `arg` names, for an op that reduces it there.
-pub fn after_cast(c: &Call<'_>, arg: usize) -> Result<(Tensor, DType)> {
-    let x = c.t(0)?;
-    match c.arg(arg).dtype() {
+/// The input in the dtype that was asked for, for an op that reduces it there.
+pub fn after_cast(c: &Call<'_>, dtype: At<DType>) -> Result<(Tensor, DType)> {
+    let x = c.t(at::INPUT)?;
+    match c.arg(dtype).dtype() {
         Some(d) if d != x.dtype() => Ok((x.to_copy_with(Some(d), None)?, d)),
         _ => Err(Error::not_implemented(format!("{}: no kernel for {} on {}", c.name(), x.dtype(), x.device()))),
     }
@@ -81,9 +82,9 @@ pub fn after_cast(c: &Call<'_>, arg: usize) -> Result<(Tensor, DType)> {
 
 /// Lowers to REDUCE: the output is seen with its reduced dims kept.
 pub fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind, mask: u64) -> Result<()> {
-    let sizes = kept_sizes(c.t(0)?.sizes(), mask);
+    let sizes = kept_sizes(c.t(at::INPUT)?.sizes(), mask);
     let strides = contiguous_strides(&sizes);
-    l.input(0).output_as(0, sizes, strides, outs[0].offset()).param(kind as u64);
+    l.input(at::INPUT).output_as(at::RESULT, sizes, strides, outs[at::RESULT].offset()).param(kind as u64);
     Ok(())
 }
 

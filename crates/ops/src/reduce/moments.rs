@@ -1,6 +1,9 @@
 //! Moments together: var_mean, std_mean, cov, corrcoef.
 
 use super::*;
+use crate::named::{
+    corrcoef, cov, std_mean, std_mean_dim, std_mean_unbiased, var_mean, var_mean_dim, var_mean_unbiased,
+};
 
 const PAIR: OpDef = OpDef { faces: Faces::FN, ..COMPOSED };
 
@@ -35,14 +38,25 @@ Example::
 
     >>> oneflow.var_mean(oneflow.tensor([1., 3.]))
     (tensor(2.), tensor(2.))",
-    compose: Some(|c, outs| both(outs, c.t(0)?, c.arg(0).ints(), c.arg(1).scalar(), c.bool(2), false)),
+    compose: Some(|c, outs| {
+        both(
+            outs,
+            c.t(var_mean::INPUT)?,
+            c.arg(var_mean::DIM).ints(),
+            c.arg(var_mean::CORRECTION).scalar(),
+            c.bool(var_mean::KEEPDIM),
+            false,
+        )
+    }),
     samples: dim_samples,
     ..PAIR
 };
 
 pub static VAR_MEAN_UNBIASED: OpDef = OpDef {
     sig: Sig::parse("var_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)"),
-    compose: Some(|c, outs| both(outs, c.t(0)?, None, flag(c.bool(0)), false, false)),
+    compose: Some(|c, outs| {
+        both(outs, c.t(var_mean_unbiased::INPUT)?, None, flag(c.bool(var_mean_unbiased::UNBIASED)), false, false)
+    }),
     samples: flag_samples,
     ..PAIR
 };
@@ -51,7 +65,16 @@ pub static VAR_MEAN_DIM: OpDef = OpDef {
     sig: Sig::parse(
         "var_mean.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     ),
-    compose: Some(|c, outs| both(outs, c.t(0)?, c.arg(0).ints(), flag(c.bool(1)), c.bool(2), false)),
+    compose: Some(|c, outs| {
+        both(
+            outs,
+            c.t(var_mean_dim::INPUT)?,
+            c.arg(var_mean_dim::DIM).ints(),
+            flag(c.bool(var_mean_dim::UNBIASED)),
+            c.bool(var_mean_dim::KEEPDIM),
+            false,
+        )
+    }),
     samples: dim_flag_samples,
     ..PAIR
 };
@@ -66,14 +89,25 @@ Example::
 
     >>> oneflow.std_mean(oneflow.tensor([1., 3.]), correction=0)
     (tensor(1.), tensor(2.))",
-    compose: Some(|c, outs| both(outs, c.t(0)?, c.arg(0).ints(), c.arg(1).scalar(), c.bool(2), true)),
+    compose: Some(|c, outs| {
+        both(
+            outs,
+            c.t(std_mean::INPUT)?,
+            c.arg(std_mean::DIM).ints(),
+            c.arg(std_mean::CORRECTION).scalar(),
+            c.bool(std_mean::KEEPDIM),
+            true,
+        )
+    }),
     samples: dim_samples,
     ..PAIR
 };
 
 pub static STD_MEAN_UNBIASED: OpDef = OpDef {
     sig: Sig::parse("std_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)"),
-    compose: Some(|c, outs| both(outs, c.t(0)?, None, flag(c.bool(0)), false, true)),
+    compose: Some(|c, outs| {
+        both(outs, c.t(std_mean_unbiased::INPUT)?, None, flag(c.bool(std_mean_unbiased::UNBIASED)), false, true)
+    }),
     samples: flag_samples,
     ..PAIR
 };
@@ -82,7 +116,16 @@ pub static STD_MEAN_DIM: OpDef = OpDef {
     sig: Sig::parse(
         "std_mean.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     ),
-    compose: Some(|c, outs| both(outs, c.t(0)?, c.arg(0).ints(), flag(c.bool(1)), c.bool(2), true)),
+    compose: Some(|c, outs| {
+        both(
+            outs,
+            c.t(std_mean_dim::INPUT)?,
+            c.arg(std_mean_dim::DIM).ints(),
+            flag(c.bool(std_mean_dim::UNBIASED)),
+            c.bool(std_mean_dim::KEEPDIM),
+            true,
+        )
+    }),
     samples: dim_flag_samples,
     ..PAIR
 };
@@ -126,7 +169,7 @@ Example::
             [-2.,  2.]])",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(cov::INPUT)?;
         if x.ndim() > 2 {
             return Err(Error::runtime(format!(
                 "cov(): expected input to have two or fewer dimensions but got an input with {} dimensions",
@@ -136,8 +179,8 @@ Example::
         if x.dtype() == DType::Bool {
             return Err(Error::not_implemented("cov(): bool dtype is not supported for input"));
         }
-        let counts = checked_weights(x, c.opt(1), "fweights", true)?;
-        let weights = checked_weights(x, c.opt(2), "aweights", false)?;
+        let counts = checked_weights(x, c.opt(cov::FWEIGHTS), "fweights", true)?;
+        let weights = checked_weights(x, c.opt(cov::AWEIGHTS), "aweights", false)?;
         let rows = if x.ndim() < 2 { x.reshape(&[1, -1])? } else { x.clone() };
         let n = rows.sizes()[1];
         let w = match (&counts, &weights) {
@@ -151,7 +194,7 @@ Example::
             (Some(w), Some(total)) => rows.mul(w)?.sum(&[1], true)?.div(total)?,
             _ => rows.sum(&[1], true)?.div(n as f64)?,
         };
-        let correction = c.int(0)?;
+        let correction = c.int(cov::CORRECTION)?;
         let norm = match (&w, &total, &weights) {
             (Some(w), Some(total), Some(a)) if correction != 0 => {
                 total.sub(&w.mul(a)?.sum(all, false)?.mul(correction)?.div(total)?)?
@@ -187,7 +230,7 @@ Example::
             [-1.,  1.]])",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(corrcoef::INPUT)?;
         if x.ndim() > 2 {
             return Err(Error::runtime(format!(
                 "corrcoef(): expected input to have two or fewer dimensions but got an input with {} dimensions",

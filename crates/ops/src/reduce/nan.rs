@@ -1,6 +1,7 @@
 //! Sums and means that leave NaN out.
 
 use super::*;
+use crate::named::{nanmean, nansum};
 
 /// The tensor with zeros in place of NaN.
 fn zeroed(x: &Tensor) -> Result<Tensor> {
@@ -16,34 +17,49 @@ Example::
     >>> oneflow.nansum(oneflow.tensor([1., oneflow.nan]))
     tensor(1.)",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(nansum::INPUT)?;
         if x.dtype().is_complex() {
             return Err(Error::not_implemented("nansum on CPU does not support complex inputs"));
         }
         let d = if x.dtype().is_float() { x.dtype() } else { DType::I64 };
-        push(c, c.dtype_or(2, d), dim_mask("nansum", c.arg(0), x.ndim())?, c.bool(1), outs)
+        push(
+            c,
+            c.dtype_or(nansum::DTYPE, d),
+            dim_mask("nansum", c.arg(nansum::DIM), x.ndim())?,
+            c.bool(nansum::KEEPDIM),
+            outs,
+        )
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("nansum", c.arg(0), c.t(0)?.ndim())?;
+            let mask = dim_mask("nansum", c.arg(nansum::DIM), c.t(nansum::INPUT)?.ndim())?;
             no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::NanSum, mask)
         },
     },
-    compose: Some(|c, outs| give(outs, zeroed(c.t(0)?)?.sum_with(c.arg(0).ints(), c.bool(1), c.arg(2).dtype())?)),
+    compose: Some(|c, outs| {
+        give(
+            outs,
+            zeroed(c.t(nansum::INPUT)?)?.sum_with(
+                c.arg(nansum::DIM).ints(),
+                c.bool(nansum::KEEPDIM),
+                c.arg(nansum::DTYPE).dtype(),
+            )?,
+        )
+    }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(nansum::INPUT, &[nansum::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let mask = dim_mask("nansum", c.arg(0), x.ndim())?;
-                x.isnan()?.r#where(0.0, &unreduce(c.g()?, mask, c.arg(1).bool())?.expand(x.sizes())?)
+            out.set(nansum::INPUT, || {
+                let x = c.x(nansum::INPUT)?;
+                let mask = dim_mask("nansum", c.arg(nansum::DIM), x.ndim())?;
+                x.isnan()?.r#where(0.0, &unreduce(c.g()?, mask, c.arg(nansum::KEEPDIM).bool())?.expand(x.sizes())?)
             })
         },
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: nansum::DIM.any(), keepdim: nansum::KEEPDIM }),
     ..REDUCE
 };
 
@@ -56,7 +72,7 @@ Example::
     >>> oneflow.nanmean(oneflow.tensor([1., oneflow.nan, 3.]))
     tensor(2.)",
     compose: Some(|c, outs| {
-        let (x, dims, keep) = (c.t(0)?, c.arg(0).ints(), c.bool(1));
+        let (x, dims, keep) = (c.t(nanmean::INPUT)?, c.arg(nanmean::DIM).ints(), c.bool(nanmean::KEEPDIM));
         if !x.dtype().is_differentiable() {
             return Err(Error::not_implemented(format!(
                 "nanmean(): expected input to have floating point or complex dtype but got {}",
@@ -64,7 +80,7 @@ Example::
             )));
         }
         let n = x.isnan()?.logical_not()?.sum(dims, keep)?;
-        give(outs, zeroed(x)?.sum_with(dims, keep, c.arg(2).dtype())?.div(&n)?)
+        give(outs, zeroed(x)?.sum_with(dims, keep, c.arg(nanmean::DTYPE).dtype())?.div(&n)?)
     }),
     ..COMPOSED
 };

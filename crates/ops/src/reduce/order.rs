@@ -1,6 +1,9 @@
 //! Elements by their rank: median, nanmedian, mode, kthvalue, quantile, nanquantile, msort.
 
 use super::*;
+use crate::named::{
+    kthvalue, median, median_dim, mode, msort, nanquantile, nanquantile_scalar, quantile, quantile_scalar,
+};
 
 /// The rank where a row's median stands in sorted order, one a row along `dim` (kept). NaN comes last; without `skip` the
 /// first of them is the answer.
@@ -12,8 +15,8 @@ fn median_rank(sorted: &Tensor, dim: i64, skip: bool) -> Result<Tensor> {
 }
 
 fn median_along(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
-    let (x, keep) = (c.t(0)?, c.bool(1));
-    let d = wrap_dim(c.int(0)?, x.ndim())? as i64;
+    let (x, keep) = (c.t(median_dim::INPUT)?, c.bool(median_dim::KEEPDIM));
+    let d = wrap_dim(c.int(median_dim::DIM)?, x.ndim())? as i64;
     if x.ndim() == 0 {
         return give_all(outs, [x.cloned()?, x.zeros_like_with(Some(DType::I64), None, false, None)?]);
     }
@@ -35,7 +38,7 @@ fn median_along(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
 
 /// The median of all elements; equal ones share the gradient.
 fn median_of_all(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(median::INPUT)?;
     if x.numel() == 0 {
         let value = if x.dtype().is_float() { Scalar::Float(f64::NAN) } else { Scalar::Int(i64::MIN) };
         return give(outs, x.new_full(&[], value)?);
@@ -46,8 +49,8 @@ fn median_of_all(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
 }
 
 fn share(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
-    out.set(0, || {
-        let (x, y) = (c.x(0)?, c.y(0)?);
+    out.set(median::INPUT, || {
+        let (x, y) = (c.x(median::INPUT)?, c.y(median::RESULT)?);
         let hit = x.eq(y)?.logical_or(&x.isnan()?.logical_and(&y.isnan()?)?)?;
         let hit = hit.to_copy_with(Some(x.dtype()), None)?;
         let n = hit.sum(None::<&[i64]>, false)?;
@@ -57,8 +60,12 @@ fn share(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
 
 const MIDDLE: OpDef = OpDef {
     faces: Faces::FN_METHOD,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), &[]),
-    grad: Grad::Rule { save: &[Save::In(0, 1), Save::Out(0, 1)], fix: Fix::Broadcast, f: share },
+    infer: |c, outs| outs.push(c.t(median::INPUT)?.dtype(), c.t(median::INPUT)?.device(), &[]),
+    grad: Grad::Rule {
+        save: &[Save::of(median::INPUT, &[median::INPUT]), Save::out(median::RESULT, &[median::INPUT])],
+        fix: Fix::Broadcast,
+        f: share,
+    },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[])])],
     ..COMPOSED
 };
@@ -115,8 +122,8 @@ Example::
     >>> oneflow.kthvalue(oneflow.tensor([3., 1., 2.]), 2).values
     tensor(2.)",
     compose: Some(|c, outs| {
-        let (x, k, keep) = (c.t(0)?, c.int(0)?, c.bool(2));
-        let d = wrap_dim(c.int(1)?, x.ndim())?;
+        let (x, k, keep) = (c.t(kthvalue::INPUT)?, c.int(kthvalue::K)?, c.bool(kthvalue::KEEPDIM));
+        let d = wrap_dim(c.int(kthvalue::DIM)?, x.ndim())?;
         let n = x.sizes().get(d).copied().unwrap_or(1);
         if k < 1 || k > n {
             return Err(Error::runtime(format!("kthvalue(): selected number k out of range for dimension {d}")));
@@ -148,8 +155,8 @@ Example::
     >>> oneflow.mode(oneflow.tensor([2., 1., 2.])).values
     tensor(2.)",
     compose: Some(|c, outs| {
-        let (x, keep) = (c.t(0)?, c.bool(1));
-        let d = wrap_dim(c.int(0)?, x.ndim())? as i64;
+        let (x, keep) = (c.t(mode::INPUT)?, c.bool(mode::KEEPDIM));
+        let d = wrap_dim(c.int(mode::DIM)?, x.ndim())? as i64;
         if x.ndim() == 0 {
             return give_all(outs, [x.cloned()?, x.zeros_like_with(Some(DType::I64), None, false, None)?]);
         }
@@ -189,7 +196,7 @@ Example::
     tensor([1., 2., 3.])",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let [values, _] = c.t(0)?.sort(0, false)?;
+        let [values, _] = c.t(msort::INPUT)?.sort(0, false)?;
         give(outs, values)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
@@ -197,10 +204,14 @@ Example::
 };
 
 /// torch's rule: ranks between elements, in the row sorted along its last dimension.
-fn quantile(c: &Call<'_>, outs: &mut Outs, q: &Tensor, skip: bool) -> Result<()> {
-    let (x, name) = (c.t(0)?, c.name());
-    let first = c.op.sig.arg_index("dim").unwrap_or(0);
-    let (dim, keep, how) = (c.arg(first), c.bool(first + 1), c.str(first + 2)?);
+fn at_rank(
+    c: &Call<'_>,
+    outs: &mut Outs,
+    q: &Tensor,
+    (dim, keep, how): (Arg<'_>, bool, &str),
+    skip: bool,
+) -> Result<()> {
+    let (x, name) = (c.t(quantile::INPUT)?, c.name());
     if !matches!(x.dtype(), DType::F32 | DType::F64) {
         return Err(Error::runtime(format!("{name}() input tensor must be either float or double dtype")));
     }
@@ -258,11 +269,11 @@ fn quantile(c: &Call<'_>, outs: &mut Outs, q: &Tensor, skip: bool) -> Result<()>
 
 /// The quantile asked for as a number.
 fn number(c: &Call<'_>) -> Result<Tensor> {
-    let q = c.float(0)?;
+    let q = c.float(quantile_scalar::Q)?;
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::runtime(format!("{}() q must be in the range [0, 1] but got {q}", c.name())));
     }
-    c.t(0)?.new_full(&[], q)
+    c.t(quantile_scalar::INPUT)?.new_full(&[], q)
 }
 
 fn number_samples() -> Vec<Sample> {
@@ -287,7 +298,10 @@ Example::
     >>> oneflow.quantile(oneflow.tensor([1., 2., 4.]), 0.75)
     tensor(3.)",
     faces: Faces::FN_METHOD_OUT,
-    compose: Some(|c, outs| quantile(c, outs, c.t(1)?, false)),
+    compose: Some(|c, outs| {
+        use quantile as at;
+        at_rank(c, outs, c.t(quantile::Q)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), false)
+    }),
     samples: tensor_samples,
     ..COMPOSED
 };
@@ -297,7 +311,10 @@ pub static QUANTILE_NUMBER: OpDef = OpDef {
         "quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
     ),
     faces: Faces::FN_METHOD_OUT,
-    compose: Some(|c, outs| quantile(c, outs, &number(c)?, false)),
+    compose: Some(|c, outs| {
+        use quantile_scalar as at;
+        at_rank(c, outs, &number(c)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), false)
+    }),
     samples: number_samples,
     ..COMPOSED
 };
@@ -313,7 +330,10 @@ Example::
     >>> oneflow.nanquantile(oneflow.tensor([1., oneflow.nan, 3.]), 0.5)
     tensor(2.)",
     faces: Faces::FN_METHOD_OUT,
-    compose: Some(|c, outs| quantile(c, outs, c.t(1)?, true)),
+    compose: Some(|c, outs| {
+        use nanquantile as at;
+        at_rank(c, outs, c.t(nanquantile::Q)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), true)
+    }),
     samples: tensor_samples,
     ..COMPOSED
 };
@@ -323,7 +343,10 @@ pub static NANQUANTILE_NUMBER: OpDef = OpDef {
         "nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
     ),
     faces: Faces::FN_METHOD_OUT,
-    compose: Some(|c, outs| quantile(c, outs, &number(c)?, true)),
+    compose: Some(|c, outs| {
+        use nanquantile_scalar as at;
+        at_rank(c, outs, &number(c)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), true)
+    }),
     samples: number_samples,
     ..COMPOSED
 };

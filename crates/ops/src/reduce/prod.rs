@@ -1,10 +1,11 @@
 //! Product of elements, and running sums.
 
 use super::*;
+use crate::named::{cumprod, cumsum, logsumexp, prod, vector_norm};
 
-fn out_dtype(c: &Call<'_>, arg: usize) -> Result<DType> {
-    let d = c.t(0)?.dtype();
-    Ok(c.dtype_or(arg, if d.is_differentiable() { d } else { DType::I64 }))
+fn out_dtype(c: &Call<'_>, dtype: At<DType>) -> Result<DType> {
+    let d = c.t(prod::INPUT)?.dtype();
+    Ok(c.dtype_or(dtype, if d.is_differentiable() { d } else { DType::I64 }))
 }
 
 pub static PROD: OpDef = OpDef {
@@ -17,31 +18,31 @@ Example::
     tensor(6.)",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
-        push(c, out_dtype(c, 2)?, mask, c.bool(1), outs)
+        let mask = dim_mask("prod", c.arg(prod::DIM), c.t(prod::INPUT)?.ndim())?;
+        push(c, out_dtype(c, prod::DTYPE)?, mask, c.bool(prod::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("prod", c.arg(0), c.t(0)?.ndim())?;
+            let mask = dim_mask("prod", c.arg(prod::DIM), c.t(prod::INPUT)?.ndim())?;
             no_cast_first(c, outs)?;
             lower(c, outs, l, ReduceKind::Prod, mask)
         },
     },
     compose: Some(|c, outs| {
-        let (x, d) = after_cast(c, 2)?;
-        give(outs, x.prod_with(c.arg(0).int(), c.bool(1), Some(d))?)
+        let (x, d) = after_cast(c, prod::DTYPE)?;
+        give(outs, x.prod_with(c.arg(prod::DIM).int(), c.bool(prod::KEEPDIM), Some(d))?)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1)],
+        save: &[Save::of(prod::INPUT, &[prod::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            out.set(0, || {
-                let x = c.x(0)?;
-                let mask = dim_mask("prod", c.arg(0), x.ndim())?;
-                let g = unreduce(c.g()?, mask, c.arg(1).bool())?;
+            out.set(prod::INPUT, || {
+                let x = c.x(prod::INPUT)?;
+                let mask = dim_mask("prod", c.arg(prod::DIM), x.ndim())?;
+                let g = unreduce(c.g()?, mask, c.arg(prod::KEEPDIM).bool())?;
                 // The product of the others: what stands before times what stands behind, right for zeros too.
-                let (flat, dim) = match c.arg(0).int() {
+                let (flat, dim) = match c.arg(prod::DIM).int() {
                     Some(d) if x.ndim() > 0 => (x.clone(), wrap_dim(d, x.ndim())? as i64),
                     _ => (x.reshape(&[-1])?, 0),
                 };
@@ -58,7 +59,7 @@ Example::
             })
         },
     },
-    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: 0, keepdim: 1 }),
+    sbp: SbpRule::of(Rows::Reduce { partial: None, dims: prod::DIM.any(), keepdim: prod::KEEPDIM }),
     samples: || {
         let t = |s: &[i64]| SampleArg::f32(s);
         vec![Sample::new(vec![t(&[3, 4])]), Sample::new(vec![t(&[3, 4]), SampleArg::Int(1)]), Sample::new(vec![t(&[])])]
@@ -70,22 +71,22 @@ Example::
 
 pub fn lower_scan(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
     no_cast_first(c, outs)?;
-    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
-    l.input(0).output(0).param(kind as u64).param(dim as i64);
+    let dim = wrap_dim(c.int(cumsum::DIM)?, c.t(cumsum::INPUT)?.ndim())?;
+    l.input(cumsum::INPUT).output(cumsum::RESULT).param(kind as u64).param(dim as i64);
     Ok(())
 }
 
 pub fn not_axes(c: &Call<'_>) -> u32 {
-    let n = c.t(0).map_or(0, Tensor::ndim);
-    c.int(0).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
+    let n = c.t(cumsum::INPUT).map_or(0, Tensor::ndim);
+    c.int(cumsum::DIM).and_then(|d| wrap_dim(d, n)).map_or(u32::MAX, |d| 1 << d)
 }
 
 const SCAN_BASE: OpDef = OpDef {
     faces: Faces::ALL,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        wrap_dim(c.int(0)?, x.ndim())?;
-        outs.push(out_dtype(c, 1)?, x.device(), x.sizes())
+        let x = c.t(cumsum::INPUT)?;
+        wrap_dim(c.int(cumsum::DIM)?, x.ndim())?;
+        outs.push(out_dtype(c, cumsum::DTYPE)?, x.device(), x.sizes())
     },
     sbp: SbpRule::of(Rows::Batch { not_axes }),
     samples: || {
@@ -105,15 +106,15 @@ Example::
     tensor([1., 3., 6.])",
     kernel: Kernel::Prim { prim: &SCAN, lower: |c, outs, l| lower_scan(c, outs, l, ReduceKind::Sum) },
     compose: Some(|c, outs| {
-        let (x, d) = after_cast(c, 1)?;
-        give(outs, x.cumsum_with(c.int(0)?, Some(d))?)
+        let (x, d) = after_cast(c, cumsum::DTYPE)?;
+        give(outs, x.cumsum_with(c.int(cumsum::DIM)?, Some(d))?)
     }),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || {
+            let d = c.arg(cumsum::DIM).int().unwrap_or(0);
+            out.set(cumsum::INPUT, || {
                 let g = c.g()?;
                 if g.ndim() == 0 { Ok(g.clone()) } else { g.flip(&[d])?.cumsum(d)?.flip(&[d]) }
             })
@@ -133,16 +134,16 @@ Example::
     tensor([1., 2., 6.])",
     kernel: Kernel::Prim { prim: &SCAN, lower: |c, outs, l| lower_scan(c, outs, l, ReduceKind::Prod) },
     compose: Some(|c, outs| {
-        let (x, d) = after_cast(c, 1)?;
-        give(outs, x.cumprod_with(c.int(0)?, Some(d))?)
+        let (x, d) = after_cast(c, cumprod::DTYPE)?;
+        give(outs, x.cumprod_with(c.int(cumprod::DIM)?, Some(d))?)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[Save::of(cumprod::INPUT, &[cumprod::INPUT]), Save::out(cumprod::RESULT, &[cumprod::INPUT])],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || {
-                let (g, x) = (c.g()?, &crate::elementwise::dual(c.x(0)?)?);
+            let d = c.arg(cumprod::DIM).int().unwrap_or(0);
+            out.set(cumprod::INPUT, || {
+                let (g, x) = (c.g()?, &crate::elementwise::dual(c.x(cumprod::INPUT)?)?);
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }
@@ -152,7 +153,8 @@ Example::
                 let zeros = zero.to_copy_with(Some(DType::I64), None)?.cumsum(d)?;
                 let before = zeros.eq(0i64)?;
                 let first = zero.logical_and(&zeros.eq(1i64)?)?;
-                let quotient = from_end(&g.mul(&crate::elementwise::dual(c.y(0)?)?)?)?.div(&before.r#where(x, 1.0)?)?;
+                let quotient = from_end(&g.mul(&crate::elementwise::dual(c.y(cumprod::RESULT)?)?)?)?
+                    .div(&before.r#where(x, 1.0)?)?;
                 let without = from_end(&g.mul(&first.r#where(1.0, x)?.cumprod(d)?)?)?;
                 before.r#where(&quotient, &first.r#where(&without, 0.0)?)
             })
@@ -173,21 +175,21 @@ Example::
     tensor(0.6931)",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(logsumexp::INPUT)?;
         let x = &if x.dtype().is_differentiable() { x.clone() } else { x.to_copy_with(Some(default_dtype()), None)? };
-        let dims = c.ints(0)?;
+        let dims = c.ints(logsumexp::DIM)?;
         if x.numel() == 0 {
-            outs.give(x.exp()?.sum(dims, c.bool(1))?.log()?);
+            outs.give(x.exp()?.sum(dims, c.bool(logsumexp::KEEPDIM))?.log()?);
             return Ok(());
         }
         let top = if x.dtype().is_complex() { x.real()? } else { x.clone() }.amax(dims, true)?;
         // An infinite maximum is the answer itself: subtracting it would give NaN.
         let top = top.isfinite()?.r#where(&top, 0.0)?;
         let sum = x.sub(&top)?.exp()?.sum(dims, true)?.log()?.add(&top)?;
-        let out = if c.bool(1) {
+        let out = if c.bool(logsumexp::KEEPDIM) {
             sum
         } else {
-            let mask = dim_mask("logsumexp", c.arg(0), x.ndim())?;
+            let mask = dim_mask("logsumexp", c.arg(logsumexp::DIM), x.ndim())?;
             let sizes: Dims =
                 x.sizes().iter().enumerate().filter(|(i, _)| mask >> i & 1 == 0).map(|(_, s)| *s).collect();
             sum.reshape(&sizes)?
@@ -208,8 +210,8 @@ pub static NORM: OpDef = OpDef {
     doc: "Vector norm over all elements or the given dimension(s).",
     faces: Faces::PRIVATE,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let x = &match c.arg(3).dtype() {
+        let x = c.t(vector_norm::INPUT)?;
+        let x = &match c.arg(vector_norm::DTYPE).dtype() {
             Some(d) if d != x.dtype() => x.to_copy_with(Some(d), None)?,
             _ => x.clone(),
         };
@@ -217,9 +219,9 @@ pub static NORM: OpDef = OpDef {
         let x = &if x.dtype().is_complex() { x.abs()? } else { x.clone() };
         let (given, wide) = (x.dtype(), x.dtype().compute());
         let x = &if wide == given || !given.is_float() { x.clone() } else { x.to_copy_with(Some(wide), None)? };
-        let dims = c.arg(1).ints();
-        let ord = c.arg(0).scalar().map_or(2.0, Scalar::to_f64);
-        let keep = c.bool(2);
+        let dims = c.arg(vector_norm::DIM).ints();
+        let ord = c.arg(vector_norm::ORD).scalar().map_or(2.0, Scalar::to_f64);
+        let keep = c.bool(vector_norm::KEEPDIM);
         let out = if ord == 2.0 {
             x.mul(x)?.sum(dims, keep)?.sqrt()?
         } else if ord == 1.0 {

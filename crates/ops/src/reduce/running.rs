@@ -2,6 +2,7 @@
 
 use super::prod::{lower_scan, not_axes};
 use super::*;
+use crate::named::{cummax, cumulative_extreme, logcumsumexp};
 
 /// Values alone: one scan. With their places it is made of two.
 pub static EXTREME: OpDef = OpDef {
@@ -9,13 +10,15 @@ pub static EXTREME: OpDef = OpDef {
     doc: "The greatest (smallest) element so far along a dimension; NaN from the first NaN on.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(cumulative_extreme::INPUT)?;
+        wrap_dim(c.int(cumulative_extreme::DIM)?, x.ndim())?;
         outs.push(x.dtype(), x.device(), x.sizes())
     },
     kernel: Kernel::Prim {
         prim: &SCAN,
-        lower: |c, outs, l| lower_scan(c, outs, l, if c.bool(1) { ReduceKind::Max } else { ReduceKind::Min }),
+        lower: |c, outs, l| {
+            lower_scan(c, outs, l, if c.bool(cumulative_extreme::LARGEST) { ReduceKind::Max } else { ReduceKind::Min })
+        },
     },
     sbp: SbpRule::of(Rows::Batch { not_axes }),
     samples: || {
@@ -26,14 +29,14 @@ pub static EXTREME: OpDef = OpDef {
 };
 
 fn lower_places(c: &Call<'_>, l: &mut Lowered, is_max: bool) -> Result<()> {
-    let dim = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
-    l.input(0).output(0).output(1).param(is_max).param(dim as i64);
+    let dim = wrap_dim(c.int(cummax::DIM)?, c.t(cummax::INPUT)?.ndim())?;
+    l.input(cummax::INPUT).output(cummax::VALUES).output(cummax::INDICES).param(is_max).param(dim as i64);
     Ok(())
 }
 
 fn with_places(c: &Call<'_>, outs: &mut Outs, largest: bool) -> Result<()> {
-    let x = c.t(0)?;
-    let d = wrap_dim(c.int(0)?, x.ndim())? as i64;
+    let x = c.t(cummax::INPUT)?;
+    let d = wrap_dim(c.int(cummax::DIM)?, x.ndim())? as i64;
     if x.ndim() == 0 || x.numel() == 0 {
         return give_all(outs, [x.clone_contiguous()?, x.new_zeros_with(x.sizes(), Some(DType::I64), None, false)?]);
     }
@@ -51,8 +54,8 @@ fn with_places(c: &Call<'_>, outs: &mut Outs, largest: bool) -> Result<()> {
 const CUM: OpDef = OpDef {
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(cummax::INPUT)?;
+        wrap_dim(c.int(cummax::DIM)?, x.ndim())?;
         if x.dtype().is_complex() {
             return Err(Error::not_implemented(format!(
                 "\"{}_cpu\" not implemented for '{}'",
@@ -64,15 +67,19 @@ const CUM: OpDef = OpDef {
         outs.push(DType::I64, x.device(), x.sizes())
     },
     grad: Grad::Rule {
-        save: &[Save::Out(1, 1)],
+        save: &[Save::out(cummax::INDICES, &[cummax::INPUT])],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
+            out.set(cummax::INPUT, || {
                 let g = c.g()?;
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }
-                g.new_zeros(&c.in_meta(0)?.sizes)?.scatter_add(c.arg(0).int().unwrap_or(0), c.y(1)?, g)
+                g.new_zeros(&c.in_meta(cummax::INPUT)?.sizes)?.scatter_add(
+                    c.arg(cummax::DIM).int().unwrap_or(0),
+                    c.y(cummax::INDICES)?,
+                    g,
+                )
             })
         },
     },
@@ -122,8 +129,8 @@ Example::
     tensor([0.0000, 0.6931])",
     faces: Faces::FN_METHOD_OUT,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(logcumsumexp::INPUT)?;
+        wrap_dim(c.int(logcumsumexp::DIM)?, x.ndim())?;
         if !x.dtype().is_differentiable() {
             return Err(Error::not_implemented(format!(
                 "\"logcumsumexp_out_cpu\" not implemented for '{}'",
@@ -135,14 +142,16 @@ Example::
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::LOGCUMSUMEXP,
         lower: |c, _, l| {
-            l.input(0).output(0).param(wrap_dim(c.int(0)?, c.t(0)?.ndim())? as i64);
+            l.input(logcumsumexp::INPUT)
+                .output(logcumsumexp::RESULT)
+                .param(wrap_dim(c.int(logcumsumexp::DIM)?, c.t(logcumsumexp::INPUT)?.ndim())? as i64);
             Ok(())
         },
     },
     // Doubling steps: every element takes in what stands 1, 2, 4, ... places before.
     compose: Some(|c, outs| {
-        let mut x = c.t(0)?.clone_contiguous()?;
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let mut x = c.t(logcumsumexp::INPUT)?.clone_contiguous()?;
+        let d = wrap_dim(c.int(logcumsumexp::DIM)?, x.ndim())?;
         let n = x.sizes().get(d).copied().unwrap_or(1);
         let (d, mut step) = (d as i64, 1);
         while step < n {
@@ -154,11 +163,19 @@ Example::
         give(outs, x)
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::Out(0, 1)],
+        save: &[
+            Save::of(logcumsumexp::INPUT, &[logcumsumexp::INPUT]),
+            Save::out(logcumsumexp::RESULT, &[logcumsumexp::INPUT]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (g, x, y, d) = (c.g()?, c.x(0)?, c.y(0)?, c.arg(0).int().unwrap_or(0));
+            out.set(logcumsumexp::INPUT, || {
+                let (g, x, y, d) = (
+                    c.g()?,
+                    c.x(logcumsumexp::INPUT)?,
+                    c.y(logcumsumexp::RESULT)?,
+                    c.arg(logcumsumexp::DIM).int().unwrap_or(0),
+                );
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }

@@ -1,6 +1,7 @@
 //! Differences, areas and distances: aminmax, count_nonzero, trace, dist, diff, trapezoid.
 
 use super::*;
+use crate::named::{aminmax, count_nonzero, cumulative_trapezoid, diff, dist, trace, trapezoid, trapezoid_x};
 
 pub static AMINMAX: OpDef = OpDef {
     sig: Sig::parse("aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"),
@@ -11,13 +12,13 @@ Example::
     >>> oneflow.aminmax(oneflow.tensor([1., 3.])).max
     tensor(3.)",
     compose: Some(|c, outs| {
-        let (x, keep) = (c.t(0)?, c.bool(1));
-        if x.numel() == 0 && c.arg(0).is_none() {
+        let (x, keep) = (c.t(aminmax::INPUT)?, c.bool(aminmax::KEEPDIM));
+        if x.numel() == 0 && c.arg(aminmax::DIM).is_none() {
             return Err(Error::runtime(
                 "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.",
             ));
         }
-        let one = c.arg(0).int().map(|d| [d]);
+        let one = c.arg(aminmax::DIM).int().map(|d| [d]);
         let dims = one.as_ref().map_or(&[][..], |d| &d[..]);
         if let Some(&[d]) = one.as_ref()
             && x.sizes().get(wrap_dim(d, x.ndim())?) == Some(&0)
@@ -45,9 +46,9 @@ Example::
     faces: Faces::FN_METHOD,
     grad: Grad::Never,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(count_nonzero::INPUT)?;
         let set = if x.dtype() == DType::Bool { x.clone() } else { x.ne(0i64)? };
-        give(outs, set.sum(c.arg(0).ints(), false)?)
+        give(outs, set.sum(c.arg(count_nonzero::DIM).ints(), false)?)
     }),
     samples: || {
         let x = || SampleArg::i64(&[3, 4], 0, 3);
@@ -66,7 +67,7 @@ Example::
     tensor(5.)",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(trace::INPUT)?;
         if x.ndim() != 2 {
             return Err(Error::runtime(format!("trace: expected a matrix, but got tensor with dim {}", x.ndim())));
         }
@@ -87,8 +88,8 @@ Example::
     tensor(5.)",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let p = c.arg(0).scalar().unwrap_or(Scalar::Int(2));
-        let apart = c.t(0)?.sub(c.t(1)?)?;
+        let p = c.arg(dist::P).scalar().unwrap_or(Scalar::Int(2));
+        let apart = c.t(dist::INPUT)?.sub(c.t(dist::OTHER)?)?;
         if !apart.dtype().is_differentiable() {
             return Err(Error::not_implemented(format!(
                 "norm(): input dtype should be either floating point or complex. Got {} instead.",
@@ -113,15 +114,16 @@ Example::
     >>> oneflow.diff(oneflow.tensor([1, 3, 2]))
     tensor([ 2, -1])",
     compose: Some(|c, outs| {
-        let (x, n) = (c.t(0)?, c.int(0)?);
+        let (x, n) = (c.t(diff::INPUT)?, c.int(diff::N)?);
         if x.ndim() == 0 {
             return Err(Error::runtime("diff expects input to be at least one-dimensional"));
         }
         if n < 0 {
             return Err(Error::runtime(format!("order must be non-negative but got {n}")));
         }
-        let d = wrap_dim(c.int(1)?, x.ndim())?;
-        let parts: SmallVec<[&Tensor; 3]> = [c.opt(1), Some(x), c.opt(2)].into_iter().flatten().collect();
+        let d = wrap_dim(c.int(diff::DIM)?, x.ndim())?;
+        let parts: SmallVec<[&Tensor; 3]> =
+            [c.opt(diff::PREPEND), Some(x), c.opt(diff::APPEND)].into_iter().flatten().collect();
         for t in &parts {
             if t.ndim() != x.ndim() {
                 return Err(Error::runtime(format!(
@@ -197,16 +199,16 @@ fn steps(y: &Tensor, x: &Tensor, d: i64) -> Result<Tensor> {
 
 /// The areas between neighbours, twice; none without elements.
 fn areas(c: &Call<'_>) -> Result<(Option<Tensor>, i64)> {
-    let y = c.t(0)?;
-    if y.dtype() == DType::Bool || c.opt(1).is_some_and(|x| x.dtype() == DType::Bool) {
+    let y = c.t(trapezoid::Y)?;
+    if y.dtype() == DType::Bool || c.opt(trapezoid_x::X).is_some_and(|x| x.dtype() == DType::Bool) {
         return Err(Error::not_implemented(format!(
             "{}: received a bool input for `x` or `y`, but bool is not supported",
             c.name()
         )));
     }
-    let (step, d) = match c.opt(1) {
-        Some(x) => (Some(x), c.int(0)?),
-        None => (None, c.int(c.op.sig.arg_index("dim").unwrap_or(0))?),
+    let (step, d) = match c.opt(trapezoid_x::X) {
+        Some(x) => (Some(x), c.int(trapezoid_x::DIM)?),
+        None => (None, c.int(trapezoid::DIM)?),
     };
     let d = wrap_dim(d, y.ndim())? as i64;
     if y.sizes().get(d as usize).copied().unwrap_or(0) == 0 {
@@ -215,14 +217,14 @@ fn areas(c: &Call<'_>) -> Result<(Option<Tensor>, i64)> {
     let sums = neighbours(y, d)?;
     let area = match step {
         Some(x) => steps(y, x, d)?.mul(&sums)?,
-        None => sums.mul(c.arg(0).scalar().unwrap_or(Scalar::Int(1)))?,
+        None => sums.mul(c.arg(trapezoid::DX).scalar().unwrap_or(Scalar::Int(1)))?,
     };
     Ok((Some(area), d))
 }
 
 fn whole(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (area, d) = areas(c)?;
-    let y = c.t(0)?;
+    let y = c.t(trapezoid::Y)?;
     match area {
         Some(a) => give(outs, a.div(2.0)?.sum(&[d], false)?),
         None => give(outs, y.sum(&[d], false)?),
@@ -233,7 +235,7 @@ fn running(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let (area, d) = areas(c)?;
     match area {
         Some(a) => give(outs, a.div(2.0)?.cumsum(d)?),
-        None => give(outs, c.t(0)?.cloned()?),
+        None => give(outs, c.t(cumulative_trapezoid::Y)?.cloned()?),
     }
 }
 

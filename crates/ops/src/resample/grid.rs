@@ -1,9 +1,10 @@
 //! Values of images at positions. What calls mean for users is checked by the function above this op.
 
+use crate::named::grid_sample as at;
 use crate::prelude::*;
 
 fn mode(c: &Call<'_>) -> Result<GridMode> {
-    Ok(match c.str(0)? {
+    Ok(match c.str(at::MODE)? {
         "nearest" => GridMode::Nearest,
         "bilinear" => GridMode::Linear,
         "bicubic" => GridMode::Cubic,
@@ -12,7 +13,7 @@ fn mode(c: &Call<'_>) -> Result<GridMode> {
 }
 
 fn border(c: &Call<'_>) -> Result<GridBorder> {
-    Ok(match c.str(1)? {
+    Ok(match c.str(at::PADDING_MODE)? {
         "zeros" => GridBorder::Zeros,
         "border" => GridBorder::Clamp,
         "reflection" => GridBorder::Reflect,
@@ -21,7 +22,7 @@ fn border(c: &Call<'_>) -> Result<GridBorder> {
 }
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (x, grid) = (c.t(0)?, c.t(1)?);
+    let (x, grid) = (c.t(at::INPUT)?, c.t(at::GRID)?);
     mode(c)?;
     border(c)?;
     let fits = matches!(x.ndim(), 4 | 5)
@@ -108,8 +109,8 @@ fn picked(flat: &Tensor, at: &[Tensor], sizes: &[i64], weight: Option<Tensor>) -
 
 fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     infer(c, &mut Outs::new())?;
-    let (x, grid) = (c.t(0)?, c.t(1)?);
-    let (mode, border, align_corners) = (mode(c)?, border(c)?, c.bool(2));
+    let (x, grid) = (c.t(at::INPUT)?, c.t(at::GRID)?);
+    let (mode, border, align_corners) = (mode(c)?, border(c)?, c.bool(at::ALIGN_CORNERS));
     let sizes = &x.sizes()[2..];
     let flat = x.reshape(&[x.sizes()[0], x.sizes()[1], sizes.iter().product()])?;
     // Positions in elements, one tensor a dimension, outermost first.
@@ -168,7 +169,12 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &GRID_SAMPLE,
         lower: |c, _, l| {
-            l.input(0).input(1).output(0).param(mode(c)? as u64).param(border(c)? as u64).param(c.bool(2));
+            l.input(at::INPUT)
+                .input(at::GRID)
+                .output(at::RESULT)
+                .param(mode(c)? as u64)
+                .param(border(c)? as u64)
+                .param(c.bool(at::ALIGN_CORNERS));
             Ok(())
         },
     },

@@ -3,12 +3,13 @@
 pub mod grid;
 mod matrix;
 
+use crate::named::{resample, resample_backward};
 use crate::nn::{formatted, narrow, wide};
 use crate::prelude::*;
 use matrix::{Map, matrix};
 
 fn mode(c: &Call<'_>) -> Result<ResampleMode> {
-    Ok(match c.str(1)? {
+    Ok(match c.str(resample::MODE)? {
         "nearest" => ResampleMode::Nearest,
         "nearest-exact" => ResampleMode::NearestExact,
         "linear" => ResampleMode::Linear,
@@ -27,7 +28,7 @@ fn scales<'a>(arg: Arg<'a>) -> &'a [f64] {
 
 /// The sizes of the trailing dims become argument 0; channels last stays so.
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (x, size) = (c.t(0)?, c.ints(0)?);
+    let (x, size) = (c.t(resample::INPUT)?, c.ints(resample::SIZE)?);
     mode(c)?;
     if !x.dtype().is_float() {
         return Err(Error::not_implemented(format!(
@@ -58,22 +59,33 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn lower(c: &Call<'_>, l: &mut Lowered, transposed: bool) -> Result<()> {
-    let k = c.ints(0)?.len();
-    l.input(0).output(0).param(mode(c)? as u64).param(c.bool(2)).param(c.bool(3)).param(transposed).param(k as i64);
+    let k = c.ints(resample::SIZE)?.len();
+    l.input(resample::INPUT)
+        .output(resample::RESULT)
+        .param(mode(c)? as u64)
+        .param(c.bool(resample::ALIGN_CORNERS))
+        .param(c.bool(resample::ANTIALIAS))
+        .param(transposed)
+        .param(k as i64);
     for i in 0..k {
-        l.param(scales(c.arg(4)).get(i).copied().unwrap_or(0.0));
+        l.param(scales(c.arg(resample::SCALES)).get(i).copied().unwrap_or(0.0));
     }
     Ok(())
 }
 
 fn compose(c: &Call<'_>, outs: &mut Outs, transposed: bool) -> Result<()> {
     infer(c, &mut Outs::new())?;
-    let (x, size) = (c.t(0)?, c.ints(0)?);
+    let (x, size) = (c.t(resample::INPUT)?, c.ints(resample::SIZE)?);
     let lead = x.ndim() - size.len();
     let mut y = wide(x)?;
     for (k, n) in size.iter().enumerate() {
-        let (d, scale) = ((lead + k) as i64, scales(c.arg(4)).get(k).copied().unwrap_or(0.0));
-        let map = Map { mode: mode(c)?, align_corners: c.bool(2), antialias: c.bool(3), scale };
+        let (d, scale) = ((lead + k) as i64, scales(c.arg(resample::SCALES)).get(k).copied().unwrap_or(0.0));
+        let map = Map {
+            mode: mode(c)?,
+            align_corners: c.bool(resample::ALIGN_CORNERS),
+            antialias: c.bool(resample::ANTIALIAS),
+            scale,
+        };
         let had = x.sizes()[lead + k];
         let weights = match transposed {
             false => matrix(map, had, *n, &y)?.t()?,
@@ -87,7 +99,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs, transposed: bool) -> Result<()> {
 
 /// Samples and channels may be split; the map is linear.
 fn rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
-    let lead = c.t(0)?.ndim() - c.ints(0)?.len();
+    let lead = c.t(resample::INPUT)?.ndim() - c.ints(resample::SIZE)?.len();
     for s in (0..lead as u8).map(Sbp::S).chain([Sbp::P_SUM]) {
         rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s]) });
     }
@@ -126,11 +138,17 @@ pub static OP: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (x, k) = (c.in_meta(0)?, c.arg(0).ints().map_or(0, <[i64]>::len));
-                let (mode, scales) = (c.arg(1).str().unwrap_or(""), scales(c.arg(4)));
+            out.set(resample::INPUT, || {
+                let (x, k) = (c.in_meta(resample::INPUT)?, c.arg(resample::SIZE).ints().map_or(0, <[i64]>::len));
+                let (mode, scales) = (c.arg(resample::MODE).str().unwrap_or(""), scales(c.arg(resample::SCALES)));
                 let size = &x.sizes[x.sizes.len() - k..];
-                c.g()?.resample_backward(size, mode, c.arg(2).bool(), c.arg(3).bool(), scales)
+                c.g()?.resample_backward(
+                    size,
+                    mode,
+                    c.arg(resample::ALIGN_CORNERS).bool(),
+                    c.arg(resample::ANTIALIAS).bool(),
+                    scales,
+                )
             })
         },
     },
@@ -149,11 +167,21 @@ pub static BACKWARD: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
-                let (x, k) = (c.in_meta(0)?, c.arg(0).ints().map_or(0, <[i64]>::len));
-                let (mode, scales) = (c.arg(1).str().unwrap_or(""), scales(c.arg(4)));
+            out.set(resample_backward::GRAD_OUTPUT, || {
+                let (x, k) = (
+                    c.in_meta(resample_backward::GRAD_OUTPUT)?,
+                    c.arg(resample_backward::SIZE).ints().map_or(0, <[i64]>::len),
+                );
+                let (mode, scales) =
+                    (c.arg(resample_backward::MODE).str().unwrap_or(""), scales(c.arg(resample_backward::SCALES)));
                 let size = &x.sizes[x.sizes.len() - k..];
-                c.g()?.resample(size, mode, c.arg(2).bool(), c.arg(3).bool(), scales)
+                c.g()?.resample(
+                    size,
+                    mode,
+                    c.arg(resample_backward::ALIGN_CORNERS).bool(),
+                    c.arg(resample_backward::ANTIALIAS).bool(),
+                    scales,
+                )
             })
         },
     },

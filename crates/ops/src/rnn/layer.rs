@@ -1,9 +1,10 @@
 //! The layer's op and its backward.
 
 use super::{Steps, as_rows, batch_first, mode_of, steps};
+use crate::named::{rnn_layer, rnn_layer_backward};
 use crate::prelude::*;
 
-/// What the arguments of either op say; inputs are counted from `gates_x` on.
+/// What the arguments of either op say.
 pub struct Shape {
     pub mode: RnnMode,
     pub hidden: i64,
@@ -11,16 +12,37 @@ pub struct Shape {
     pub batch: i64,
 }
 
-pub fn shape(c: &Call<'_>, at: usize) -> Result<Shape> {
-    let mode = mode_of(c.str(1)?)?;
-    let (h_0, w) = (c.t(at + 1)?, c.t(at + 3)?);
+/// Where either op has the inputs of the layer: gates_x, h_0, c_0, w_hh, b_hh, w_hr.
+pub type Operands = [In; 6];
+
+pub const FORWARD_OPERANDS: Operands =
+    [rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR];
+pub const BACKWARD_OPERANDS: Operands = [
+    rnn_layer_backward::GATES_X,
+    rnn_layer_backward::H_0,
+    rnn_layer_backward::C_0,
+    rnn_layer_backward::W_HH,
+    rnn_layer_backward::B_HH,
+    rnn_layer_backward::W_HR,
+];
+
+pub fn shape(c: &Call<'_>, [_, h_0, _, w_hh, ..]: Operands) -> Result<Shape> {
+    let mode = mode_of(c.str(rnn_layer::MODE)?)?;
+    let (h_0, w) = (c.t(h_0)?, c.t(w_hh)?);
     Ok(Shape { mode, hidden: w.sizes()[0] / mode.n_gates() as i64, out: h_0.sizes()[1], batch: h_0.sizes()[0] })
 }
 
 fn check(c: &Call<'_>) -> Result<()> {
-    let (x, h_0, w, mode, packed) = (c.t(0)?, c.t(1)?, c.t(3)?, mode_of(c.str(1)?)?, c.ints(0)?);
+    let (x, h_0, w, mode, packed) = (
+        c.t(rnn_layer::GATES_X)?,
+        c.t(rnn_layer::H_0)?,
+        c.t(rnn_layer::W_HH)?,
+        mode_of(c.str(rnn_layer::MODE)?)?,
+        c.ints(rnn_layer::BATCH_SIZES)?,
+    );
     let gates = mode.n_gates() as i64;
-    let bad = |what: String| Err(Error::runtime(format!("rnn_layer({}): {what}", c.str(1).unwrap_or(""))));
+    let bad =
+        |what: String| Err(Error::runtime(format!("rnn_layer({}): {what}", c.str(rnn_layer::MODE).unwrap_or(""))));
     if !matches!(x.dtype(), DType::F32 | DType::F64) {
         return Err(Error::not_implemented(format!(
             "\"rnn_layer\" not implemented for '{}'",
@@ -34,7 +56,7 @@ fn check(c: &Call<'_>) -> Result<()> {
     if x.ndim() != n_dims || h_0.ndim() != 2 || w.ndim() != 2 {
         return bad(format!("gates {:?}, h_0 {:?} and w_hh {:?} do not fit", x.sizes(), h_0.sizes(), w.sizes()));
     }
-    let s = shape(c, 0)?;
+    let s = shape(c, FORWARD_OPERANDS)?;
     let (rows, t) = (if packed.is_empty() { x.sizes()[1] } else { packed[0] }, x.sizes()[0]);
     if t == 0 {
         return bad("Expected sequence length to be larger than 0 in RNN".into());
@@ -48,13 +70,15 @@ fn check(c: &Call<'_>) -> Result<()> {
         return bad(format!("batch sizes {packed:?} do not make the {t} rows"));
     }
     let lstm = mode == RnnMode::Lstm;
-    if lstm != c.opt(2).is_some() || c.opt(2).is_some_and(|t| t.sizes() != [s.batch, s.hidden]) {
+    if lstm != c.opt(rnn_layer::C_0).is_some()
+        || c.opt(rnn_layer::C_0).is_some_and(|t| t.sizes() != [s.batch, s.hidden])
+    {
         return bad(format!("expected c_0 of {:?} for LSTM and none otherwise", [s.batch, s.hidden]));
     }
-    if c.opt(4).is_some_and(|t| t.sizes() != [gates * s.hidden]) {
+    if c.opt(rnn_layer::B_HH).is_some_and(|t| t.sizes() != [gates * s.hidden]) {
         return bad("b_hh needs a number a gate and unit".into());
     }
-    match c.opt(5) {
+    match c.opt(rnn_layer::W_HR) {
         Some(p) if !lstm || p.sizes() != [s.out, s.hidden] => bad(format!("a projection {:?} does not fit", p.sizes())),
         None if s.out != s.hidden => bad(format!("h_0 of width {} for {} units", s.out, s.hidden)),
         _ => Ok(()),
@@ -75,21 +99,21 @@ fn push_seq(outs: &mut Outs, like: &Tensor, width: i64) -> Result<()> {
 }
 
 fn push_params(c: &Call<'_>, l: &mut Lowered) -> Result<()> {
-    l.param(mode_of(c.str(1)?)? as u64).param(c.bool(2));
-    c.ints(0)?.iter().for_each(|n| {
+    l.param(mode_of(c.str(rnn_layer::MODE)?)? as u64).param(c.bool(rnn_layer::REVERSE));
+    c.ints(rnn_layer::BATCH_SIZES)?.iter().for_each(|n| {
         l.param(*n);
     });
     Ok(())
 }
 
 /// Splits of the batch: dimension 1 of sequences, 0 of states.
-fn rows(c: &Call<'_>, seqs: &[usize], states: &[usize], outs: &[Option<u8>], rows: &mut Vec<Row>) -> Result<()> {
-    if !c.ints(0)?.is_empty() {
+fn rows(c: &Call<'_>, seqs: &[In], states: &[In], outs: &[Option<u8>], rows: &mut Vec<Row>) -> Result<()> {
+    if !c.ints(rnn_layer::BATCH_SIZES)?.is_empty() {
         return Ok(());
     }
     let ins = (0..c.ins.len()).filter(|i| c.ins[*i].is_some()).map(|i| match i {
-        i if seqs.contains(&i) => Sbp::S(1),
-        i if states.contains(&i) => Sbp::S(0),
+        i if seqs.iter().any(|at| at.index() == i) => Sbp::S(1),
+        i if states.iter().any(|at| at.index() == i) => Sbp::S(0),
         _ => Sbp::B,
     });
     let outs = outs.iter().map(|d| d.map_or(Sbp::B, Sbp::S)).collect();
@@ -97,11 +121,11 @@ fn rows(c: &Call<'_>, seqs: &[usize], states: &[usize], outs: &[Option<u8>], row
     Ok(())
 }
 
-fn cost(c: &Call<'_>, outs: &[Meta], at: usize) -> Cost {
+fn cost(c: &Call<'_>, outs: &[Meta], operands: Operands) -> Cost {
     let mut cost = Cost::bytes_only(c, outs);
-    if let (Ok(s), Ok(x)) = (shape(c, at), c.t(at)) {
+    if let (Ok(s), Ok(x)) = (shape(c, operands), c.t(operands[0])) {
         let rows = x.sizes()[..x.ndim() - 1].iter().product::<i64>() as f64;
-        let projection = if c.opt(at + 5).is_some() { s.out * s.hidden } else { 0 };
+        let projection = if c.opt(operands[5]).is_some() { s.out * s.hidden } else { 0 };
         cost.flops = 2.0 * rows * (s.mode.n_gates() as i64 * s.hidden * s.out + projection) as f64;
         cost.products = true;
     }
@@ -148,7 +172,7 @@ the backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         check(c)?;
-        let (x, s) = (c.t(0)?, shape(c, 0)?);
+        let (x, s) = (c.t(rnn_layer::GATES_X)?, shape(c, FORWARD_OPERANDS)?);
         let lstm = s.mode == RnnMode::Lstm;
         push_seq(outs, x, s.out)?;
         outs.push(x.dtype(), x.device(), &[s.batch, s.out])?;
@@ -160,12 +184,18 @@ the backward needs.",
     kernel: Kernel::Prim {
         prim: &RNN,
         lower: |c, _, l| {
-            let lstm = mode_of(c.str(1)?)? == RnnMode::Lstm;
-            (0..6).for_each(|i| {
-                l.opt_input(i, c.opt(i).is_some());
+            let lstm = mode_of(c.str(rnn_layer::MODE)?)? == RnnMode::Lstm;
+            FORWARD_OPERANDS.into_iter().for_each(|at| {
+                l.opt_input(at, c.opt(at).is_some());
             });
-            for (i, on) in [true, true, lstm, true, lstm].into_iter().enumerate() {
-                if on { l.output(i) } else { l.no_output() };
+            for (at, on) in [
+                (rnn_layer::OUTPUT, true),
+                (rnn_layer::H_N, true),
+                (rnn_layer::C_N, lstm),
+                (rnn_layer::GATES, true),
+                (rnn_layer::CELLS, lstm),
+            ] {
+                if on { l.output(at) } else { l.no_output() };
             }
             push_params(c, l)
         },
@@ -173,59 +203,67 @@ the backward needs.",
     compose: Some(steps::forward),
     grad: Grad::Rule {
         save: &[
-            Save::In(0, 0b111111),
-            Save::In(1, 0b111111),
-            Save::In(2, 0b111111),
-            Save::In(3, 0b111111),
-            Save::In(4, 0b111111),
-            Save::In(5, 0b111111),
-            Save::Out(0, 0b111111),
-            Save::Out(3, 0b111111),
-            Save::Out(4, 0b111111),
+            Save::of(rnn_layer::GATES_X, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::of(rnn_layer::H_0, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::of(rnn_layer::C_0, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::of(rnn_layer::W_HH, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::of(rnn_layer::B_HH, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::of(rnn_layer::W_HR, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::out(rnn_layer::OUTPUT, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::out(rnn_layer::GATES, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
+            Save::out(rnn_layer::CELLS, &[rnn_layer::GATES_X, rnn_layer::H_0, rnn_layer::C_0, rnn_layer::W_HH, rnn_layer::B_HH, rnn_layer::W_HR]),
         ],
         fix: Fix::None,
         f: grad,
     },
-    differentiable: 0b111,
+    differentiable: OutMask::of(&[rnn_layer::OUTPUT, rnn_layer::H_N, rnn_layer::C_N]),
     sbp: SbpRule::of(Rows::Custom(|c, out| {
-        let lstm = c.opt(2).is_some();
-        rows(c, &[0], &[1, 2], &[Some(1), Some(0), lstm.then_some(0), Some(1), lstm.then_some(1)], out)
+        let lstm = c.opt(rnn_layer::C_0).is_some();
+        rows(c, &[rnn_layer::GATES_X], &[rnn_layer::H_0, rnn_layer::C_0], &[Some(1), Some(0), lstm.then_some(0), Some(1), lstm.then_some(1)], out)
     })),
-    cost: |c, outs| cost(c, outs, 0),
+    cost: |c, outs| cost(c, outs, FORWARD_OPERANDS),
     samples,
     ..OpDef::BASE
 };
 
 fn grad(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
-    let g = |i: usize| c.outs_grad.get(i).and_then(Option::as_ref);
-    let mode = mode_of(c.arg(1).str().unwrap_or(""))?;
+    let mode = mode_of(c.arg(rnn_layer::MODE).str().unwrap_or(""))?;
     let lstm = mode == RnnMode::Lstm;
-    let (h_0, y, gates, cells) = (c.x(1)?, c.y(0)?, c.y(3)?, c.y(4)?);
+    let (h_0, y, gates, cells) =
+        (c.x(rnn_layer::H_0)?, c.y(rnn_layer::OUTPUT)?, c.y(rnn_layer::GATES)?, c.y(rnn_layer::CELLS)?);
     let ins = [
-        g(0),
-        g(1),
-        g(2).filter(|_| lstm),
-        Some(c.x(0)?),
+        c.g_of(rnn_layer::OUTPUT),
+        c.g_of(rnn_layer::H_N),
+        c.g_of(rnn_layer::C_N).filter(|_| lstm),
+        Some(c.x(rnn_layer::GATES_X)?),
         Some(h_0),
-        c.opt_x(2),
-        Some(c.x(3)?),
-        c.opt_x(4),
-        c.opt_x(5),
+        c.opt_x(rnn_layer::C_0),
+        Some(c.x(rnn_layer::W_HH)?),
+        c.opt_x(rnn_layer::B_HH),
+        c.opt_x(rnn_layer::W_HR),
         Some(y),
         Some(gates),
         Some(cells),
     ];
     let mut grads = Outs::new();
     oneflow_core::dispatch(&Call::new(&BACKWARD, &ins, c.args), &mut grads)?;
-    let packed = c.arg(0).ints().unwrap_or(&[]);
-    let steps = Steps { packed, reverse: c.arg(2).bool() };
-    let of_gates = if mode == RnnMode::Gru { &grads[1] } else { &grads[0] };
-    out.set(0, || Ok(grads[0].clone()))?;
-    out.set(1, || Ok(grads[2].clone()))?;
-    out.set(2, || Ok(grads[3].clone()))?;
-    out.set(3, || as_rows(of_gates)?.transpose(0, 1)?.matmul(&as_rows(&steps.before(y, h_0)?)?))?;
-    out.set(4, || as_rows(of_gates)?.sum(&[0], false))?;
-    out.set(5, || as_rows(&grads[4])?.transpose(0, 1)?.matmul(&as_rows(&grads[5])?))
+    let packed = c.arg(rnn_layer::BATCH_SIZES).ints().unwrap_or(&[]);
+    let steps = Steps { packed, reverse: c.arg(rnn_layer::REVERSE).bool() };
+    let of_gates = if mode == RnnMode::Gru {
+        &grads[rnn_layer_backward::GRAD_GATES_H]
+    } else {
+        &grads[rnn_layer_backward::GRAD_GATES_X]
+    };
+    out.set(rnn_layer::GATES_X, || Ok(grads[rnn_layer_backward::GRAD_GATES_X].clone()))?;
+    out.set(rnn_layer::H_0, || Ok(grads[rnn_layer_backward::GRAD_H_0].clone()))?;
+    out.set(rnn_layer::C_0, || Ok(grads[rnn_layer_backward::GRAD_C_0].clone()))?;
+    out.set(rnn_layer::W_HH, || as_rows(of_gates)?.transpose(0, 1)?.matmul(&as_rows(&steps.before(y, h_0)?)?))?;
+    out.set(rnn_layer::B_HH, || as_rows(of_gates)?.sum(&[0], false))?;
+    out.set(rnn_layer::W_HR, || {
+        as_rows(&grads[rnn_layer_backward::GRAD_H])?
+            .transpose(0, 1)?
+            .matmul(&as_rows(&grads[rnn_layer_backward::PROJECTED])?)
+    })
 }
 
 pub static BACKWARD: OpDef = OpDef {
@@ -235,7 +273,7 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Gradients of a recurrent layer. `grad_gates_h` is that of h's part of GRU's gates, `grad_h` what reaches every h where it is projected, `projected` what was; empty otherwise.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, s) = (c.t(3)?, shape(c, 3)?);
+        let (x, s) = (c.t(rnn_layer_backward::GATES_X)?, shape(c, BACKWARD_OPERANDS)?);
         let empty = |outs: &mut Outs| outs.push(x.dtype(), x.device(), &[0]);
         let width = s.mode.n_gates() as i64 * s.hidden;
         push_seq(outs, x, width)?;
@@ -245,13 +283,13 @@ pub static BACKWARD: OpDef = OpDef {
             empty(outs)?
         };
         outs.push(x.dtype(), x.device(), &[s.batch, s.out])?;
-        if c.opt(5).is_some() {
+        if c.opt(rnn_layer_backward::C_0).is_some() {
             outs.push(x.dtype(), x.device(), &[s.batch, s.hidden])?
         } else {
             empty(outs)?
         };
         for width in [s.out, s.hidden] {
-            if c.opt(8).is_some() {
+            if c.opt(rnn_layer_backward::W_HR).is_some() {
                 push_seq(outs, x, width)?;
             } else {
                 empty(outs)?;
@@ -262,15 +300,24 @@ pub static BACKWARD: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &RNN_BACKWARD,
         lower: |c, _, l| {
-            let mode = mode_of(c.str(1)?)?;
-            let (lstm, projected) = (mode == RnnMode::Lstm, c.opt(8).is_some());
-            for i in [0, 1, 2, 4, 5, 6, 8, 9, 10] {
-                l.opt_input(i, c.opt(i).is_some());
+            let mode = mode_of(c.str(rnn_layer_backward::MODE)?)?;
+            let (lstm, projected) = (mode == RnnMode::Lstm, c.opt(rnn_layer_backward::W_HR).is_some());
+            use rnn_layer_backward as at;
+            let incoming = [at::GRAD_OUTPUT, at::GRAD_H_N, at::GRAD_C_N];
+            for at in incoming.into_iter().chain([at::H_0, at::C_0, at::W_HH, at::W_HR, at::OUTPUT, at::GATES]) {
+                l.opt_input(at, c.opt(at).is_some());
             }
-            l.opt_input(11, lstm);
-            for (i, on) in [true, mode == RnnMode::Gru, true, lstm, projected, projected].into_iter().enumerate() {
+            l.opt_input(rnn_layer_backward::CELLS, lstm);
+            for (at, on) in [
+                (at::GRAD_GATES_X, true),
+                (at::GRAD_GATES_H, mode == RnnMode::Gru),
+                (at::GRAD_H_0, true),
+                (at::GRAD_C_0, lstm),
+                (at::GRAD_H, projected),
+                (at::PROJECTED, projected),
+            ] {
                 if on {
-                    l.output(i)
+                    l.output(at)
                 } else {
                     l.no_output()
                 };
@@ -281,11 +328,21 @@ pub static BACKWARD: OpDef = OpDef {
     compose: Some(steps::backward),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Custom(|c, out| {
-        let (gru, lstm) = (mode_of(c.str(1)?)? == RnnMode::Gru, c.opt(5).is_some());
-        let seqs: &[usize] = if lstm { &[0, 3, 9, 10, 11] } else { &[0, 3, 9, 10] };
-        let outs = [Some(1), gru.then_some(1), Some(0), lstm.then_some(0), c.opt(8).map(|_| 1), c.opt(8).map(|_| 1)];
-        rows(c, seqs, &[1, 2, 4, 5], &outs, out)
+        let (gru, lstm) =
+            (mode_of(c.str(rnn_layer_backward::MODE)?)? == RnnMode::Gru, c.opt(rnn_layer_backward::C_0).is_some());
+        use rnn_layer_backward as at;
+        let all = [at::GRAD_OUTPUT, at::GATES_X, at::OUTPUT, at::GATES, at::CELLS];
+        let seqs = if lstm { &all[..] } else { &all[..4] };
+        let outs = [
+            Some(1),
+            gru.then_some(1),
+            Some(0),
+            lstm.then_some(0),
+            c.opt(rnn_layer_backward::W_HR).map(|_| 1),
+            c.opt(rnn_layer_backward::W_HR).map(|_| 1),
+        ];
+        rows(c, seqs, &[at::GRAD_H_N, at::GRAD_C_N, at::H_0, at::C_0], &outs, out)
     })),
-    cost: |c, outs| cost(c, outs, 3),
+    cost: |c, outs| cost(c, outs, BACKWARD_OPERANDS),
     ..OpDef::BASE
 };

@@ -1,7 +1,8 @@
 //! A recurrent layer by other ops, step by step: the meaning of the layer's op and of its backward.
 
-use super::layer::shape;
+use super::layer::{BACKWARD_OPERANDS, FORWARD_OPERANDS, Operands, shape};
 use super::{Steps, mode_of};
+use crate::named::{rnn_layer, rnn_layer_backward};
 use crate::prelude::*;
 
 /// One step: what went in, and what its backward needs.
@@ -29,13 +30,14 @@ fn replace_rows(state: &Tensor, first: Tensor) -> Result<Tensor> {
     if n == all { Ok(first) } else { f::cat([&first, &state.narrow(0, n, all - n)?], 0) }
 }
 
-/// Runs the layer whose gates are input `at`.
-fn run(c: &Call<'_>, at: usize) -> Result<Sequence> {
-    let (x, w, bias, projection) = (c.t(at)?, c.t(at + 3)?, c.opt(at + 4), c.opt(at + 5));
-    let (s, mode) = (shape(c, at)?, mode_of(c.str(1)?)?);
-    let order = Steps { packed: c.ints(0)?, reverse: c.bool(2) };
+/// Runs the layer.
+fn run(c: &Call<'_>, operands: Operands) -> Result<Sequence> {
+    let [gates_x, h_0, c_0, w_hh, b_hh, w_hr] = operands;
+    let (x, w, bias, projection) = (c.t(gates_x)?, c.t(w_hh)?, c.opt(b_hh), c.opt(w_hr));
+    let (s, mode) = (shape(c, operands)?, mode_of(c.str(rnn_layer::MODE)?)?);
+    let order = Steps { packed: c.ints(rnn_layer::BATCH_SIZES)?, reverse: c.bool(rnn_layer::REVERSE) };
     let n = order.count(x);
-    let (mut h, mut cell) = (c.t(at + 1)?.clone(), c.opt(at + 2).cloned());
+    let (mut h, mut cell) = (c.t(h_0)?.clone(), c.opt(c_0).cloned());
     let mut steps: Vec<(usize, Step)> = Vec::with_capacity(n);
     for i in 0..n {
         let step = order.order(i, n);
@@ -86,9 +88,9 @@ fn run(c: &Call<'_>, at: usize) -> Result<Sequence> {
 }
 
 pub fn forward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let seq = run(c, 0)?;
-    let join = Steps { packed: c.ints(0)?, reverse: false };
-    let empty = || c.t(0)?.new_empty(&[0]);
+    let seq = run(c, FORWARD_OPERANDS)?;
+    let join = Steps { packed: c.ints(rnn_layer::BATCH_SIZES)?, reverse: false };
+    let empty = || c.t(rnn_layer::GATES_X)?.new_empty(&[0]);
     let ys: Vec<_> = seq.steps.iter().map(|s| s.y.clone()).collect();
     let gates = seq.steps.iter().map(|s| f::cat(&s.gates, 1)).collect::<Result<Vec<_>>>()?;
     let cells: Vec<_> = seq.steps.iter().filter_map(|s| s.cell.clone()).collect();
@@ -115,16 +117,22 @@ fn through_tanh(grad: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 /// The states of the forward again, by ops: their gradients are part of a second derivative.
 pub fn backward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let seq = run(c, 3)?;
-    let (x, w, projection, s) = (c.t(3)?, c.t(6)?, c.opt(8), shape(c, 3)?);
-    let order = Steps { packed: c.ints(0)?, reverse: c.bool(2) };
+    let seq = run(c, BACKWARD_OPERANDS)?;
+    let (x, w, projection, s) = (
+        c.t(rnn_layer_backward::GATES_X)?,
+        c.t(rnn_layer_backward::W_HH)?,
+        c.opt(rnn_layer_backward::W_HR),
+        shape(c, BACKWARD_OPERANDS)?,
+    );
+    let order =
+        Steps { packed: c.ints(rnn_layer_backward::BATCH_SIZES)?, reverse: c.bool(rnn_layer_backward::REVERSE) };
     let n = seq.steps.len();
     let zeros = |t: &Tensor| t.new_zeros(t.sizes());
-    let mut dh = match c.opt(1) {
+    let mut dh = match c.opt(rnn_layer_backward::GRAD_H_N) {
         Some(g) => g.clone(),
-        None => zeros(c.t(4)?)?,
+        None => zeros(c.t(rnn_layer_backward::H_0)?)?,
     };
-    let mut dc = match (c.opt(2), c.opt(5)) {
+    let mut dc = match (c.opt(rnn_layer_backward::GRAD_C_N), c.opt(rnn_layer_backward::C_0)) {
         (Some(g), _) => Some(g.clone()),
         (None, Some(c_0)) => Some(zeros(c_0)?),
         _ => None,
@@ -135,7 +143,7 @@ pub fn backward(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         let step = &seq.steps[at];
         let rows = order.rows(at, s.batch);
         let mut d = dh.narrow(0, 0, rows)?;
-        if let Some(g) = c.opt(0) {
+        if let Some(g) = c.opt(rnn_layer_backward::GRAD_OUTPUT) {
             d = d.add(&order.get(g, at)?)?;
         }
         of_y[at] = Some(d.clone());

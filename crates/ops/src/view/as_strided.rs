@@ -5,6 +5,7 @@
 //! rules bring them to the layout of the input before sizes and strides are applied.
 
 use super::{VIEW, give};
+use crate::named::{_as_strided, _as_strided_scatter, as_strided, as_strided_scatter};
 use crate::prelude::*;
 
 /// Whether two indices may name the same element.
@@ -21,8 +22,8 @@ fn overlapping(size: &[i64], stride: &[i64]) -> bool {
 }
 
 /// Size, stride and offset of a layout that lies inside `n` elements.
-fn checked(c: &Call<'_>, arg: usize, offset: i64, n: Option<i64>) -> Result<(Dims, Dims)> {
-    let (size, stride) = (c.ints(arg)?, c.ints(arg + 1)?);
+fn checked(c: &Call<'_>, offset: i64, n: Option<i64>) -> Result<(Dims, Dims)> {
+    let (size, stride) = (c.ints(as_strided::SIZE)?, c.ints(as_strided::STRIDE)?);
     let name = c.name();
     if size.len() != stride.len() {
         return Err(Error::runtime(format!(
@@ -126,13 +127,13 @@ Example::
     tensor([[0, 1],
             [3, 4]])",
     infer: |c, outs| {
-        let x = c.t(0)?;
-        view(c, outs, c.arg(2).int().unwrap_or(x.offset()))
+        let x = c.t(as_strided::INPUT)?;
+        view(c, outs, c.arg(as_strided::STORAGE_OFFSET).int().unwrap_or(x.offset()))
     },
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let offset = c.arg(2).int().map_or(0, |o| o - x.offset());
-        give(outs, x._as_strided(c.ints(0)?, c.ints(1)?, offset)?)
+        let x = c.t(as_strided::INPUT)?;
+        let offset = c.arg(as_strided::STORAGE_OFFSET).int().map_or(0, |o| o - x.offset());
+        give(outs, x._as_strided(c.ints(as_strided::SIZE)?, c.ints(as_strided::STRIDE)?, offset)?)
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
@@ -144,14 +145,17 @@ pub static FROM_FIRST: OpDef = OpDef {
     sig: Sig::parse("_as_strided(Tensor(a) input, int[] size, int[] stride, int offset) -> Tensor(a)"),
     doc: "`as_strided` whose offset counts from the input's first element.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| view(c, outs, c.t(0)?.offset() + c.int(2)?),
+    infer: |c, outs| view(c, outs, c.t(_as_strided::INPUT)?.offset() + c.int(_as_strided::OFFSET)?),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
-            let base = c.in_meta(0)?;
-            out.set(0, || into_base(c.g()?, size, stride, c.arg(2).int().unwrap_or(0), base))
+            let (size, stride) =
+                (c.arg(_as_strided::SIZE).ints().unwrap_or(&[]), c.arg(_as_strided::STRIDE).ints().unwrap_or(&[]));
+            let base = c.in_meta(_as_strided::INPUT)?;
+            out.set(_as_strided::INPUT, || {
+                into_base(c.g()?, size, stride, c.arg(_as_strided::OFFSET).int().unwrap_or(0), base)
+            })
         },
     },
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
@@ -160,10 +164,10 @@ pub static FROM_FIRST: OpDef = OpDef {
 };
 
 fn view(c: &Call<'_>, outs: &mut Outs, offset: i64) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(as_strided::INPUT)?;
     let n = x.storage().map(|s| (s.bytes() / x.dtype().size()) as i64);
-    let (size, stride) = checked(c, 0, offset, n)?;
-    outs.view(0, x, size, stride, offset)
+    let (size, stride) = checked(c, offset, n)?;
+    outs.view(as_strided::INPUT, x, size, stride, offset)
 }
 
 fn scatter_samples() -> Vec<Sample> {
@@ -186,14 +190,14 @@ Example::
     tensor([1., 0., 1., 0.])",
     faces: Faces::FN_METHOD,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let offset = c.arg(2).int().map_or(0, |o| o - x.offset());
-        give(outs, x._as_strided_scatter(c.t(1)?, c.ints(0)?, c.ints(1)?, offset)?)
+        let x = c.t(as_strided_scatter::INPUT)?;
+        let offset = c.arg(as_strided_scatter::STORAGE_OFFSET).int().map_or(0, |o| o - x.offset());
+        give(outs, x._as_strided_scatter(c.t(as_strided_scatter::SRC)?, c.ints(as_strided_scatter::SIZE)?, c.ints(as_strided_scatter::STRIDE)?, offset)?)
     }),
-    infer: |c, outs| scattered(c, outs, c.arg(2).int().map_or(0, |o| o - c.t(0).map_or(0, Tensor::offset))),
+    infer: |c, outs| scattered(c, outs, c.arg(as_strided_scatter::STORAGE_OFFSET).int().map_or(0, |o| o - c.t(as_strided_scatter::INPUT).map_or(0, Tensor::offset))),
     kernel: Kernel::Prim {
         prim: &COPY,
-        lower: |c, _, l| lower_scatter(c, l, c.arg(2).int().map_or(0, |o| o - c.t(0).map_or(0, Tensor::offset))),
+        lower: |c, _, l| lower_scatter(c, l, c.arg(as_strided_scatter::STORAGE_OFFSET).int().map_or(0, |o| o - c.t(as_strided_scatter::INPUT).map_or(0, Tensor::offset))),
     },
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
@@ -205,17 +209,20 @@ pub static SCATTER_FROM_FIRST: OpDef = OpDef {
     sig: Sig::parse("_as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset) -> Tensor"),
     doc: "`as_strided_scatter` whose offset counts from the input's first element.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| scattered(c, outs, c.int(2)?),
-    kernel: Kernel::Prim { prim: &COPY, lower: |c, _, l| lower_scatter(c, l, c.int(2)?) },
+    infer: |c, outs| scattered(c, outs, c.int(_as_strided_scatter::OFFSET)?),
+    kernel: Kernel::Prim { prim: &COPY, lower: |c, _, l| lower_scatter(c, l, c.int(_as_strided_scatter::OFFSET)?) },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (size, stride) = (c.arg(0).ints().unwrap_or(&[]), c.arg(1).ints().unwrap_or(&[]));
-            let offset = c.arg(2).int().unwrap_or(0);
-            let g = laid_out_as(c.g()?, &c.out_metas[0])?;
-            out.set(1, || g._as_strided(size, stride, offset))?;
-            out.set(0, || g._as_strided_scatter(&g.new_zeros(size)?, size, stride, offset))
+            let (size, stride) = (
+                c.arg(_as_strided_scatter::SIZE).ints().unwrap_or(&[]),
+                c.arg(_as_strided_scatter::STRIDE).ints().unwrap_or(&[]),
+            );
+            let offset = c.arg(_as_strided_scatter::OFFSET).int().unwrap_or(0);
+            let g = laid_out_as(c.g()?, &c.out_meta(_as_strided_scatter::RESULT))?;
+            out.set(_as_strided_scatter::SRC, || g._as_strided(size, stride, offset))?;
+            out.set(_as_strided_scatter::INPUT, || g._as_strided_scatter(&g.new_zeros(size)?, size, stride, offset))
         },
     },
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
@@ -225,7 +232,8 @@ pub static SCATTER_FROM_FIRST: OpDef = OpDef {
 
 /// The result of a scatter has the strides of its input; contiguous ones where the input names an element twice.
 fn scattered(c: &Call<'_>, outs: &mut Outs, offset: i64) -> Result<()> {
-    let (x, src, size) = (c.t(0)?, c.t(1)?, c.ints(0)?);
+    let (x, src, size) =
+        (c.t(as_strided_scatter::INPUT)?, c.t(as_strided_scatter::SRC)?, c.ints(as_strided_scatter::SIZE)?);
     if src.sizes() != size {
         return Err(Error::runtime(format!(
             "as_strided_scatter(): expected src to have a size equal to the slice: src {:?}, slice {size:?}",
@@ -234,12 +242,17 @@ fn scattered(c: &Call<'_>, outs: &mut Outs, offset: i64) -> Result<()> {
     }
     let strides =
         if overlapping(x.sizes(), x.strides()) { contiguous_strides(x.sizes()) } else { Dims::from_slice(x.strides()) };
-    checked(c, 0, offset, Some(end(x.sizes(), &strides, 0)))?;
+    checked(c, offset, Some(end(x.sizes(), &strides, 0)))?;
     outs.push_strided(x.dtype(), x.device(), Dims::from_slice(x.sizes()), strides)
 }
 
 fn lower_scatter(c: &Call<'_>, l: &mut Lowered, offset: i64) -> Result<()> {
-    l.init = Some(0);
-    l.input(1).output_as(0, Dims::from_slice(c.ints(0)?), Dims::from_slice(c.ints(1)?), offset);
+    l.starts_as(as_strided_scatter::INPUT);
+    l.input(as_strided_scatter::SRC).output_as(
+        as_strided_scatter::RESULT,
+        Dims::from_slice(c.ints(as_strided_scatter::SIZE)?),
+        Dims::from_slice(c.ints(as_strided_scatter::STRIDE)?),
+        offset,
+    );
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Other names and small views of dimensions: swapaxes, moveaxis, adjoint, ravel.
 
 use super::{COMPOSED, give};
+use crate::named::{adjoint, moveaxis, ravel, swapaxes};
 use crate::prelude::*;
 
 fn pair_samples() -> Vec<Sample> {
@@ -8,7 +9,7 @@ fn pair_samples() -> Vec<Sample> {
 }
 
 fn transposed(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    give(outs, c.t(0)?.transpose(c.int(0)?, c.int(1)?)?)
+    give(outs, c.t(swapaxes::INPUT)?.transpose(c.int(swapaxes::AXIS0)?, c.int(swapaxes::AXIS1)?)?)
 }
 
 pub static SWAPAXES: OpDef = OpDef {
@@ -47,7 +48,9 @@ Example::
 
     >>> oneflow.moveaxis(oneflow.zeros(2, 3, 4), 0, 2).shape
     oneflow.Size([3, 4, 2])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.movedim(c.ints(0)?, c.ints(1)?)?)),
+    compose: Some(|c, outs| {
+        give(outs, c.t(moveaxis::INPUT)?.movedim(c.ints(moveaxis::SOURCE)?, c.ints(moveaxis::DESTINATION)?)?)
+    }),
     samples: || {
         vec![Sample::new(vec![SampleArg::f32(&[2, 3, 4]), SampleArg::Ints(vec![0, 1]), SampleArg::Ints(vec![2, 0])])]
     },
@@ -63,7 +66,7 @@ Example::
     >>> oneflow.adjoint(oneflow.zeros(2, 3)).shape
     oneflow.Size([3, 2])",
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(adjoint::INPUT)?;
         if x.ndim() < 2 {
             return Err(Error::runtime(format!(
                 "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
@@ -84,7 +87,7 @@ Example::
 
     >>> oneflow.ravel(oneflow.tensor([[1, 2], [3, 4]]))
     tensor([1, 2, 3, 4])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.contiguous()?.view(&[-1])?)),
+    compose: Some(|c, outs| give(outs, c.t(ravel::INPUT)?.contiguous()?.view(&[-1])?)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])]), Sample::new(vec![SampleArg::f32(&[])])],
     ..COMPOSED
 };

@@ -2,6 +2,7 @@
 
 use super::stacks::{least_1d, least_2d, least_3d};
 use super::{COMPOSED, give, give_all};
+use crate::named::{atleast_1d, atleast_2d, atleast_3d, broadcast_to, meshgrid, sum_to_size};
 use crate::prelude::*;
 
 pub static TO: OpDef = OpDef {
@@ -13,7 +14,7 @@ Example::
     >>> oneflow.broadcast_to(oneflow.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.expand(c.ints(0)?)?)),
+    compose: Some(|c, outs| give(outs, c.t(broadcast_to::INPUT)?.expand(c.ints(broadcast_to::SIZE)?)?)),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 1]), SampleArg::Ints(vec![2, 3, 4])])],
     ..COMPOSED
 };
@@ -44,7 +45,7 @@ first two dimensions are exchanged.",
     faces: Faces::PRIVATE,
     compose: Some(|c, outs| {
         let n = c.ins.len();
-        let Some(first) = c.opt(0) else {
+        let Some(first) = c.opt(meshgrid::TENSORS.first()) else {
             return Err(Error::runtime("meshgrid expects a non-empty TensorList"));
         };
         for t in c.ins.iter().flatten() {
@@ -58,7 +59,7 @@ first two dimensions are exchanged.",
                 return Err(Error::runtime("torch.meshgrid expects all tensors to have the same dtype"));
             }
         }
-        let swap = match c.arg(1).str().unwrap_or("ij") {
+        let swap = match c.arg(meshgrid::INDEXING).str().unwrap_or("ij") {
             "ij" => false,
             "xy" => n >= 2,
             other => {
@@ -95,7 +96,7 @@ pub static LEAST_1D: OpDef = OpDef {
     sig: Sig::parse("atleast_1d(Tensor(a) input) -> Tensor(a)"),
     doc: "The tensor with one dimension at least.",
     faces: Faces::PRIVATE,
-    compose: Some(|c, outs| give(outs, least_1d(c.t(0)?)?)),
+    compose: Some(|c, outs| give(outs, least_1d(c.t(atleast_1d::INPUT)?)?)),
     samples: of_each_rank,
     ..COMPOSED
 };
@@ -104,7 +105,7 @@ pub static LEAST_2D: OpDef = OpDef {
     sig: Sig::parse("atleast_2d(Tensor(a) input) -> Tensor(a)"),
     doc: "The tensor with two dimensions at least.",
     faces: Faces::PRIVATE,
-    compose: Some(|c, outs| give(outs, least_2d(c.t(0)?)?)),
+    compose: Some(|c, outs| give(outs, least_2d(c.t(atleast_2d::INPUT)?)?)),
     samples: of_each_rank,
     ..COMPOSED
 };
@@ -113,7 +114,7 @@ pub static LEAST_3D: OpDef = OpDef {
     sig: Sig::parse("atleast_3d(Tensor(a) input) -> Tensor(a)"),
     doc: "The tensor with three dimensions at least.",
     faces: Faces::PRIVATE,
-    compose: Some(|c, outs| give(outs, least_3d(c.t(0)?)?)),
+    compose: Some(|c, outs| give(outs, least_3d(c.t(atleast_3d::INPUT)?)?)),
     samples: of_each_rank,
     ..COMPOSED
 };
@@ -128,7 +129,7 @@ Example::
     tensor([[2., 2., 2.]])",
     faces: Faces::METHOD,
     compose: Some(|c, outs| {
-        let (x, size) = (c.t(0)?, c.ints(0)?);
+        let (x, size) = (c.t(sum_to_size::INPUT)?, c.ints(sum_to_size::SIZE)?);
         if !broadcast_shapes(size, x.sizes()).is_ok_and(|s| s.as_slice() == x.sizes()) {
             return Err(Error::runtime(format!("size {{{size:?}}} is not expandable to size {{{:?}}}.", x.sizes())));
         }

@@ -1,6 +1,7 @@
 //! Tensors side by side: cat and stack.
 
 use crate::elementwise::channels_last;
+use crate::named::{cat, stack};
 use crate::prelude::*;
 
 /// The tensors that count: torch ignores 1-D empty ones.
@@ -21,13 +22,13 @@ Example::
         if c.ins.is_empty() {
             return Err(Error::value("cat(): expected a non-empty list of Tensors"));
         }
-        let first = c.t(0)?;
+        let first = c.t(cat::TENSORS.first())?;
         let kept = kept(c);
         let shape = kept.first().map_or(first, |k| k.1);
         if let Some((i, _)) = kept.iter().find(|k| k.1.ndim() == 0) {
             return Err(Error::runtime(format!("zero-dimensional tensor (at position {i}) cannot be concatenated")));
         }
-        let dim = wrap_dim(c.int(1)?, shape.ndim())?;
+        let dim = wrap_dim(c.int(cat::DIM)?, shape.ndim())?;
         let mut sizes = Dims::from_slice(shape.sizes());
         if !kept.is_empty() {
             sizes[dim] = 0;
@@ -66,9 +67,9 @@ Example::
         prim: &CONCAT,
         lower: |c, outs, l| {
             for (i, _) in kept(c) {
-                l.input(i);
+                l.input(cat::TENSORS.nth(c.args, i));
             }
-            l.output(0).param(wrap_dim(c.int(1)?, outs[0].ndim())? as i64);
+            l.output(cat::RESULT).param(wrap_dim(c.int(cat::DIM)?, outs[cat::RESULT].ndim())? as i64);
             Ok(())
         },
     },
@@ -77,9 +78,9 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             let g = c.g()?;
-            let dim = wrap_dim(c.arg(1).int().unwrap_or(0), g.ndim())?;
+            let dim = wrap_dim(c.arg(cat::DIM).int().unwrap_or(0), g.ndim())?;
             let mut at = 0;
-            for i in 0..c.in_metas.len() {
+            for i in cat::TENSORS.all(c.args) {
                 let m = c.in_meta(i)?;
                 if m.sizes.as_slice() == [0] && g.ndim() != 1 {
                     out.set(i, || g.new_zeros(&[0]))?;
@@ -94,8 +95,8 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
         let n = c.ins.len();
-        let dim = wrap_dim(c.int(1)?, c.t(0)?.ndim())?;
-        for i in (0..c.t(0)?.ndim()).filter(|i| *i != dim) {
+        let dim = wrap_dim(c.int(cat::DIM)?, c.t(cat::TENSORS.first())?.ndim())?;
+        for i in (0..c.t(cat::TENSORS.first())?.ndim()).filter(|i| *i != dim) {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_elem(s, n), outs: SmallVec::from_slice(&[s]) });
         }
@@ -126,8 +127,8 @@ Example::
         if c.ins.is_empty() {
             return Err(Error::runtime("stack expects a non-empty TensorList"));
         }
-        let first = c.t(0)?;
-        let dim = wrap_dim(c.int(1)?, first.ndim() + 1)? as i64;
+        let first = c.t(stack::TENSORS.first())?;
+        let dim = wrap_dim(c.int(stack::DIM)?, first.ndim() + 1)? as i64;
         let mut parts = Vec::with_capacity(c.ins.len());
         for (i, t) in c.ins.iter().flatten().enumerate() {
             if t.sizes() != first.sizes() {

@@ -1,6 +1,10 @@
 //! Views as copies: the same shapes in memory of their own.
 
 use super::{COMPOSED, give};
+use crate::named::{
+    alias_copy, as_strided_copy, diagonal_copy, expand_copy, narrow_copy, permute_copy, select_copy, slice_copy,
+    squeeze_copy, squeeze_copy_dim, t_copy, transpose_copy, unfold_copy, unsqueeze_copy, view_copy,
+};
 use crate::prelude::*;
 
 const COPY: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), ..COMPOSED };
@@ -26,7 +30,7 @@ Example::
 
     >>> oneflow.alias_copy(oneflow.tensor([1, 2]))
     tensor([1, 2])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.clone())),
+    compose: Some(|c, outs| copied(outs, c.t(alias_copy::INPUT)?.clone())),
     samples: || numbers(&[2, 3], &[]),
     ..COPY
 };
@@ -40,7 +44,16 @@ Example::
     >>> oneflow.as_strided_copy(oneflow.tensor([1, 2, 3]), (2, 2), (1, 1))
     tensor([[1, 2],
             [2, 3]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.as_strided(c.ints(0)?, c.ints(1)?, c.arg(2).int())?)),
+    compose: Some(|c, outs| {
+        copied(
+            outs,
+            c.t(as_strided_copy::INPUT)?.as_strided(
+                c.ints(as_strided_copy::SIZE)?,
+                c.ints(as_strided_copy::STRIDE)?,
+                c.arg(as_strided_copy::STORAGE_OFFSET).int(),
+            )?,
+        )
+    }),
     sbp: SbpRule::of(Rows::OnlyB { why: "strides speak of the whole storage" }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::Ints(vec![2, 2]), SampleArg::Ints(vec![3, 1])])],
     ..COPY
@@ -54,7 +67,16 @@ Example::
 
     >>> oneflow.diagonal_copy(oneflow.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.diagonal(c.int(0)?, c.int(1)?, c.int(2)?)?)),
+    compose: Some(|c, outs| {
+        copied(
+            outs,
+            c.t(diagonal_copy::INPUT)?.diagonal(
+                c.int(diagonal_copy::OFFSET)?,
+                c.int(diagonal_copy::DIM1)?,
+                c.int(diagonal_copy::DIM2)?,
+            )?,
+        )
+    }),
     samples: || numbers(&[3, 4], &[1]),
     ..COPY
 };
@@ -68,7 +90,7 @@ Example::
     >>> oneflow.expand_copy(oneflow.tensor([[1], [2]]), (2, 3))
     tensor([[1, 1, 1],
             [2, 2, 2]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.expand(c.ints(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(expand_copy::INPUT)?.expand(c.ints(expand_copy::SIZE)?)?)),
     samples: || ints(&[3, 1], &[3, 4]),
     ..COPY
 };
@@ -83,11 +105,11 @@ Example::
     tensor([2, 3])",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let (x, dim) = (c.t(0)?, c.int(0)?);
+        let (x, dim) = (c.t(narrow_copy::INPUT)?, c.int(narrow_copy::DIM)?);
         if dim >= x.ndim() as i64 && x.ndim() > 0 {
             return Err(Error::runtime(format!("narrow_copy(): no dimension {dim} in {:?}", x.sizes())));
         }
-        copied(outs, x.narrow(dim, c.int(1)?, c.int(2)?)?)
+        copied(outs, x.narrow(dim, c.int(narrow_copy::START)?, c.int(narrow_copy::LENGTH)?)?)
     }),
     samples: || numbers(&[5, 2], &[0, 1, 3]),
     traits: Traits::EXACT_OUT,
@@ -102,7 +124,7 @@ Example::
 
     >>> oneflow.permute_copy(oneflow.zeros(2, 3), (1, 0)).shape
     oneflow.Size([3, 2])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.permute(c.ints(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(permute_copy::INPUT)?.permute(c.ints(permute_copy::DIMS)?)?)),
     samples: || ints(&[2, 3], &[1, 0]),
     ..COPY
 };
@@ -115,7 +137,9 @@ Example::
 
     >>> oneflow.select_copy(oneflow.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.select(c.int(0)?, c.int(1)?)?)),
+    compose: Some(|c, outs| {
+        copied(outs, c.t(select_copy::INPUT)?.select(c.int(select_copy::DIM)?, c.int(select_copy::INDEX)?)?)
+    }),
     samples: || numbers(&[3, 2], &[0, 1]),
     ..COPY
 };
@@ -128,7 +152,17 @@ Example::
 
     >>> oneflow.slice_copy(oneflow.tensor([1, 2, 3, 4]), 0, 1, 4, 2)
     tensor([2, 4])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.slice(c.int(0)?, c.arg(1).int(), c.arg(2).int(), c.int(3)?)?)),
+    compose: Some(|c, outs| {
+        copied(
+            outs,
+            c.t(slice_copy::INPUT)?.slice(
+                c.int(slice_copy::DIM)?,
+                c.arg(slice_copy::START).int(),
+                c.arg(slice_copy::END).int(),
+                c.int(slice_copy::STEP)?,
+            )?,
+        )
+    }),
     samples: || numbers(&[5, 2], &[0, 1, 4, 2]),
     ..COPY
 };
@@ -141,14 +175,14 @@ Example::
 
     >>> oneflow.squeeze_copy(oneflow.tensor([[1, 2]]))
     tensor([1, 2])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.squeeze()?)),
+    compose: Some(|c, outs| copied(outs, c.t(squeeze_copy::INPUT)?.squeeze()?)),
     samples: || numbers(&[1, 3], &[]),
     ..COPY
 };
 
 pub static SQUEEZE_DIM: OpDef = OpDef {
     sig: Sig::parse("squeeze_copy.dim(Tensor input, int[1] dim) -> Tensor"),
-    compose: Some(|c, outs| copied(outs, c.t(0)?.squeeze_dim(c.ints(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(squeeze_copy_dim::INPUT)?.squeeze_dim(c.ints(squeeze_copy_dim::DIM)?)?)),
     samples: || ints(&[1, 3], &[0]),
     ..COPY
 };
@@ -162,7 +196,7 @@ Example::
     >>> oneflow.t_copy(oneflow.tensor([[1, 2], [3, 4]]))
     tensor([[1, 3],
             [2, 4]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.t()?)),
+    compose: Some(|c, outs| copied(outs, c.t(t_copy::INPUT)?.t()?)),
     samples: || numbers(&[2, 3], &[]),
     ..COPY
 };
@@ -176,7 +210,9 @@ Example::
     >>> oneflow.transpose_copy(oneflow.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([[1, 3],
             [2, 4]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.transpose(c.int(0)?, c.int(1)?)?)),
+    compose: Some(|c, outs| {
+        copied(outs, c.t(transpose_copy::INPUT)?.transpose(c.int(transpose_copy::DIM0)?, c.int(transpose_copy::DIM1)?)?)
+    }),
     samples: || numbers(&[2, 3], &[0, 1]),
     ..COPY
 };
@@ -190,7 +226,16 @@ Example::
     >>> oneflow.unfold_copy(oneflow.tensor([1, 2, 3]), 0, 2, 1)
     tensor([[1, 2],
             [2, 3]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.unfold(c.int(0)?, c.int(1)?, c.int(2)?)?)),
+    compose: Some(|c, outs| {
+        copied(
+            outs,
+            c.t(unfold_copy::INPUT)?.unfold(
+                c.int(unfold_copy::DIMENSION)?,
+                c.int(unfold_copy::SIZE)?,
+                c.int(unfold_copy::STEP)?,
+            )?,
+        )
+    }),
     samples: || numbers(&[5], &[0, 2, 1]),
     ..COPY
 };
@@ -203,7 +248,7 @@ Example::
 
     >>> oneflow.unsqueeze_copy(oneflow.tensor([1, 2]), 0)
     tensor([[1, 2]])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.unsqueeze(c.int(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(unsqueeze_copy::INPUT)?.unsqueeze(c.int(unsqueeze_copy::DIM)?)?)),
     samples: || numbers(&[3], &[0]),
     ..COPY
 };
@@ -216,7 +261,7 @@ Example::
 
     >>> oneflow.view_copy(oneflow.tensor([[1, 2], [3, 4]]), (4,))
     tensor([1, 2, 3, 4])",
-    compose: Some(|c, outs| copied(outs, c.t(0)?.reshape(c.ints(0)?)?)),
+    compose: Some(|c, outs| copied(outs, c.t(view_copy::INPUT)?.reshape(c.ints(view_copy::SIZE)?)?)),
     samples: || ints(&[2, 3], &[6]),
     ..COPY
 };

@@ -2,6 +2,7 @@
 
 use super::scatter::into_part;
 use super::{COMPOSED, VIEW, give};
+use crate::named::{diag, diag_embed, diagflat, diagonal, diagonal_scatter};
 use crate::prelude::*;
 
 /// The two dims (different, wrapped) of arguments `at + 1` and `at + 2`.
@@ -15,8 +16,8 @@ fn dims(name: &str, n: usize, a: i64, b: i64) -> Result<(usize, usize)> {
 
 /// Sizes, strides and offset of the diagonal of a layout; the diagonal becomes the last dim.
 fn part(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(Dims, Dims, i64)> {
-    let (d1, d2) = dims(c.name(), sizes.len(), c.int(1)?, c.int(2)?)?;
-    let at = c.int(0)?;
+    let (d1, d2) = dims(c.name(), sizes.len(), c.int(diagonal::DIM1)?, c.int(diagonal::DIM2)?)?;
+    let at = c.int(diagonal::OFFSET)?;
     let n =
         if at >= 0 { sizes[d1].min(sizes[d2].saturating_sub(at)) } else { sizes[d2].min(sizes[d1].saturating_add(at)) };
     let n = n.max(0);
@@ -51,22 +52,27 @@ Example::
     >>> oneflow.diagonal(oneflow.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(diagonal::INPUT)?;
         let (sizes, strides, offset) = part(c, x.sizes(), x.strides(), x.offset())?;
-        outs.view(0, x, sizes, strides, offset)
+        outs.view(diagonal::INPUT, x, sizes, strides, offset)
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let int = |i: usize, d| c.arg(i).int().unwrap_or(d);
-            let sizes = &c.in_meta(0)?.sizes;
-            out.set(0, || c.g()?.new_zeros(sizes)?.diagonal_scatter(c.g()?, int(0, 0), int(1, 0), int(2, 1)))
+            let int = |at: At<i64>, d| c.arg(at).int().unwrap_or(d);
+            let sizes = &c.in_meta(diagonal::INPUT)?.sizes;
+            out.set(diagonal::INPUT, || c.g()?.new_zeros(sizes)?.diagonal_scatter(
+                    c.g()?,
+                    int(diagonal::OFFSET, 0),
+                    int(diagonal::DIM1, 0),
+                    int(diagonal::DIM2, 1),
+                ))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
-        let n = c.t(0)?.ndim();
-        let (d1, d2) = dims(c.name(), n, c.int(1)?, c.int(2)?)?;
+        let n = c.t(diagonal::INPUT)?.ndim();
+        let (d1, d2) = dims(c.name(), n, c.int(diagonal::DIM1)?, c.int(diagonal::DIM2)?)?;
         for (to, from) in (0..n).filter(|i| *i != d1 && *i != d2).enumerate() {
             groups.push(DimGroup { ins: SmallVec::from_slice(&[from as u8]), outs: SmallVec::from_slice(&[to as u8]) });
         }
@@ -91,10 +97,13 @@ Example::
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let int = |i: usize, d| c.arg(i).int().unwrap_or(d);
-            let (o, a, b) = (int(0, 0), int(1, 0), int(2, 1));
-            out.set(0, || c.g()?.diagonal_scatter(&c.g()?.new_zeros(&c.in_meta(1)?.sizes)?, o, a, b))?;
-            out.set(1, || c.g()?.diagonal(o, a, b))
+            let int = |at: At<i64>, d| c.arg(at).int().unwrap_or(d);
+            use diagonal_scatter as at;
+            let (o, a, b) = (int(at::OFFSET, 0), int(at::DIM1, 0), int(at::DIM2, 1));
+            out.set(diagonal_scatter::INPUT, || {
+                c.g()?.diagonal_scatter(&c.g()?.new_zeros(&c.in_meta(diagonal_scatter::SRC)?.sizes)?, o, a, b)
+            })?;
+            out.set(diagonal_scatter::SRC, || c.g()?.diagonal(o, a, b))
         },
     },
     samples: || {
@@ -117,10 +126,10 @@ Example::
             [0, 2]])",
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(diag::INPUT)?;
         match x.ndim() {
-            1 => give(outs, x.diag_embed(c.int(0)?, 0, 1)?),
-            2 => give(outs, x.diagonal(c.int(0)?, 0, 1)?.clone_contiguous()?),
+            1 => give(outs, x.diag_embed(c.int(diag::DIAGONAL)?, 0, 1)?),
+            2 => give(outs, x.diagonal(c.int(diag::DIAGONAL)?, 0, 1)?.clone_contiguous()?),
             n => Err(Error::runtime(format!("diag(): Supports 1D or 2D tensors. Got {n}D"))),
         }
     }),
@@ -139,9 +148,9 @@ Example::
     tensor([[[1, 0],
              [0, 2]]])",
     compose: Some(|c, outs| {
-        let (x, at) = (c.t(0)?, c.int(0)?);
+        let (x, at) = (c.t(diag_embed::INPUT)?, c.int(diag_embed::OFFSET)?);
         let n = x.ndim() + 1;
-        let (d1, d2) = dims(c.name(), n, c.int(1)?, c.int(2)?)?;
+        let (d1, d2) = dims(c.name(), n, c.int(diag_embed::DIM1)?, c.int(diag_embed::DIM2)?)?;
         let last = *x.sizes().last().ok_or_else(|| Error::runtime("diag_embed(): input must have a dimension"))?;
         let side = at.checked_abs().and_then(|at| at.checked_add(last));
         let side = side.ok_or_else(|| Error::runtime(format!("diag_embed(): offset {at} is too large")))?;
@@ -163,7 +172,9 @@ Example::
     >>> oneflow.diagflat(oneflow.tensor([[1], [2]]))
     tensor([[1, 0],
             [0, 2]])",
-    compose: Some(|c, outs| give(outs, c.t(0)?.reshape(&[-1])?.diag_embed(c.int(0)?, 0, 1)?)),
+    compose: Some(|c, outs| {
+        give(outs, c.t(diagflat::INPUT)?.reshape(&[-1])?.diag_embed(c.int(diagflat::OFFSET)?, 0, 1)?)
+    }),
     samples: || int_samples(&[(&[3], &[]), (&[2, 2], &[-1]), (&[], &[])]),
     ..COMPOSED
 };

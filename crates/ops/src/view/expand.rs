@@ -1,10 +1,11 @@
 //! Dimensions of size one seen as larger, without copying.
 
 use super::VIEW;
+use crate::named::expand as at;
 use crate::prelude::*;
 
 fn sizes_of(c: &Call<'_>) -> Result<Dims> {
-    let (x, size) = (c.t(0)?, c.ints(0)?);
+    let (x, size) = (c.t(at::INPUT)?, c.ints(at::SIZE)?);
     if size.len() < x.ndim() {
         return Err(Error::runtime(format!(
             "expand({:?}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
@@ -53,7 +54,7 @@ Example::
             [2, 2, 2]])",
     faces: Faces::METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         let sizes = sizes_of(c)?;
         let lead = sizes.len() - x.ndim();
         let mut strides: Dims = SmallVec::from_elem(0, sizes.len());
@@ -65,11 +66,11 @@ Example::
                 _ => 0,
             };
         }
-        outs.view(0, x, sizes, strides, x.offset())
+        outs.view(at::INPUT, x, sizes, strides, x.offset())
     },
-    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(0, || Ok(c.g()?.clone())) },
+    grad: Grad::Rule { save: &[], fix: Fix::Broadcast, f: |c, out| out.set(at::INPUT, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(|c, groups| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         let sizes = sizes_of(c)?;
         let lead = sizes.len() - x.ndim();
         for i in 0..sizes.len() {
@@ -81,7 +82,7 @@ Example::
         }
         Ok(())
     }))
-    .with(Localize::Sizes(0)),
+    .with(Localize::Sizes(at::SIZE)),
     samples: || {
         let t = |s: &[i64], n: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(n.to_vec())]);
         vec![t(&[3, 1], &[3, 4]), t(&[3], &[2, 3]), t(&[1, 2], &[-1, 2]), t(&[], &[2, 2]), t(&[0, 1], &[0, 3])]

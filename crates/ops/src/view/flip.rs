@@ -1,6 +1,7 @@
 //! Reversed dimensions: flip (a copy), roll.
 
 use crate::elementwise::push_like;
+use crate::named::flip as at;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -13,9 +14,9 @@ Example::
     tensor([3, 2, 1])",
     faces: Faces::FN_METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         let mut seen = 0u64;
-        for d in c.ints(0)? {
+        for d in c.ints(at::DIMS)? {
             let bit = 1 << wrap_dim(*d, x.ndim())?;
             if seen & bit != 0 {
                 return Err(Error::runtime(format!("flip(): dim {d} appears multiple times in the list of dims")));
@@ -27,17 +28,17 @@ Example::
     kernel: Kernel::Prim {
         prim: &COPY,
         lower: |c, _, l| {
-            let x = c.t(0)?;
+            let x = c.t(at::INPUT)?;
             let mut strides = Dims::from_slice(x.strides());
             let mut offset = x.offset();
-            for d in c.ints(0)? {
+            for d in c.ints(at::DIMS)? {
                 let d = wrap_dim(*d, x.ndim())?;
                 if x.ndim() > 0 && x.numel() > 0 {
                     offset += (x.sizes()[d] - 1) * strides[d];
                     strides[d] = -strides[d];
                 }
             }
-            l.input_as(0, Dims::from_slice(x.sizes()), strides, offset).output(0);
+            l.input_as(at::INPUT, Dims::from_slice(x.sizes()), strides, offset).output(at::RESULT);
             Ok(())
         },
     },
@@ -45,14 +46,15 @@ Example::
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let dims = c.arg(0).ints().unwrap_or(&[]);
-            out.set(0, || c.g()?.flip(dims))
+            let dims = c.arg(at::DIMS).ints().unwrap_or(&[]);
+            out.set(at::INPUT, || c.g()?.flip(dims))
         },
     },
     sbp: SbpRule::of(Rows::Batch {
         not_axes: |c| {
-            let n = c.t(0).map_or(0, Tensor::ndim);
-            c.ints(0).map_or(u32::MAX, |d| d.iter().filter_map(|d| wrap_dim(*d, n).ok()).fold(0, |m, d| m | 1 << d))
+            let n = c.t(at::INPUT).map_or(0, Tensor::ndim);
+            c.ints(at::DIMS)
+                .map_or(u32::MAX, |d| d.iter().filter_map(|d| wrap_dim(*d, n).ok()).fold(0, |m, d| m | 1 << d))
         },
     }),
     samples: || {

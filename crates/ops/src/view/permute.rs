@@ -1,11 +1,12 @@
 //! Dimensions in another order.
 
 use super::VIEW;
+use crate::named::permute as at;
 use crate::prelude::*;
 
 /// The dims as indices, checked to be a permutation.
 fn order(c: &Call<'_>) -> Result<SmallVec<[usize; 6]>> {
-    let (x, dims) = (c.t(0)?, c.ints(0)?);
+    let (x, dims) = (c.t(at::INPUT)?, c.ints(at::DIMS)?);
     if dims.len() != x.ndim() {
         return Err(Error::runtime(format!(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
@@ -35,21 +36,21 @@ Example::
     >>> oneflow.zeros(2, 3, 4).permute(2, 0, 1).shape
     oneflow.Size([4, 2, 3])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         let order = order(c)?;
         let pick = |v: &[i64]| order.iter().map(|&d| v[d]).collect::<Dims>();
-        outs.view(0, x, pick(x.sizes()), pick(x.strides()), x.offset())
+        outs.view(at::INPUT, x, pick(x.sizes()), pick(x.strides()), x.offset())
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let dims = c.arg(0).ints().unwrap_or(&[]);
+            let dims = c.arg(at::DIMS).ints().unwrap_or(&[]);
             let mut back: Dims = SmallVec::from_elem(0, dims.len());
             for (i, &d) in dims.iter().enumerate() {
                 back[wrap_dim(d, dims.len())?] = i as i64;
             }
-            out.set(0, || c.g()?.permute(&back))
+            out.set(at::INPUT, || c.g()?.permute(&back))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {

@@ -1,6 +1,10 @@
 //! More ways to cut a tensor: tensor_split, hsplit, vsplit, dsplit, split_with_sizes, and copies instead of views.
 
 use super::{COMPOSED, give_all};
+use crate::named::{
+    dsplit, dsplit_array, hsplit, hsplit_array, split_with_sizes, split_with_sizes_copy, tensor_split,
+    tensor_split_indices, tensor_split_tensor, unbind_copy, unsafe_chunk, unsafe_split, vsplit, vsplit_array,
+};
 use crate::prelude::*;
 
 fn list_samples(sizes: &[i64], points: Vec<i64>) -> Vec<Sample> {
@@ -71,8 +75,15 @@ Example::
     >>> [t.shape[0] for t in oneflow.tensor_split(oneflow.arange(5), (1, 3))]
     [1, 2, 2]",
     compose: Some(|c, outs| {
-        has_dims("tensor_split", c.t(0)?, 1)?;
-        give_all(outs, at_points(c.t(0)?, c.ints(0)?, c.int(1)?)?)
+        has_dims("tensor_split", c.t(tensor_split_indices::INPUT)?, 1)?;
+        give_all(
+            outs,
+            at_points(
+                c.t(tensor_split_indices::INPUT)?,
+                c.ints(tensor_split_indices::INDICES)?,
+                c.int(tensor_split_indices::DIM)?,
+            )?,
+        )
     }),
     samples: || list_samples(&[5, 2], vec![1, 3]),
     ..COMPOSED
@@ -87,8 +98,11 @@ Example::
     >>> [t.shape[0] for t in oneflow.tensor_split(oneflow.arange(5), 3)]
     [2, 2, 1]",
     compose: Some(|c, outs| {
-        has_dims("tensor_split", c.t(0)?, 1)?;
-        give_all(outs, in_sections(c.t(0)?, c.int(0)?, c.int(1)?)?)
+        has_dims("tensor_split", c.t(tensor_split::INPUT)?, 1)?;
+        give_all(
+            outs,
+            in_sections(c.t(tensor_split::INPUT)?, c.int(tensor_split::SECTIONS)?, c.int(tensor_split::DIM)?)?,
+        )
     }),
     samples: || int_samples(&[5, 2], 3),
     ..COMPOSED
@@ -100,7 +114,11 @@ pub static TENSOR_SPLIT_TENSOR: OpDef = OpDef {
     ),
     shape: ShapeOf::Data,
     compose: Some(|c, outs| {
-        let (x, at, dim) = (c.t(0)?, c.t(1)?, c.int(0)?);
+        let (x, at, dim) = (
+            c.t(tensor_split_tensor::INPUT)?,
+            c.t(tensor_split_tensor::TENSOR_INDICES_OR_SECTIONS)?,
+            c.int(tensor_split_tensor::DIM)?,
+        );
         has_dims("tensor_split", x, 1)?;
         if at.dtype() != DType::I64 {
             return Err(Error::runtime(format!(
@@ -134,8 +152,11 @@ Example::
     >>> [t.shape for t in oneflow.hsplit(oneflow.zeros(2, 4), 2)]
     [oneflow.Size([2, 2]), oneflow.Size([2, 2])]",
     compose: Some(|c, outs| {
-        has_dims("torch.hsplit", c.t(0)?, 1)?;
-        give_all(outs, evenly("hsplit", c.t(0)?, c.int(0)?, (c.t(0)?.ndim() > 1) as usize)?)
+        has_dims("torch.hsplit", c.t(hsplit::INPUT)?, 1)?;
+        give_all(
+            outs,
+            evenly("hsplit", c.t(hsplit::INPUT)?, c.int(hsplit::SECTIONS)?, (c.t(hsplit::INPUT)?.ndim() > 1) as usize)?,
+        )
     }),
     samples: || int_samples(&[2, 4], 2),
     ..COMPOSED
@@ -144,8 +165,15 @@ Example::
 pub static HSPLIT_POINTS: OpDef = OpDef {
     sig: Sig::parse("hsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]"),
     compose: Some(|c, outs| {
-        has_dims("torch.hsplit", c.t(0)?, 1)?;
-        give_all(outs, at_points(c.t(0)?, c.ints(0)?, (c.t(0)?.ndim() > 1) as i64)?)
+        has_dims("torch.hsplit", c.t(hsplit_array::INPUT)?, 1)?;
+        give_all(
+            outs,
+            at_points(
+                c.t(hsplit_array::INPUT)?,
+                c.ints(hsplit_array::INDICES)?,
+                (c.t(hsplit_array::INPUT)?.ndim() > 1) as i64,
+            )?,
+        )
     }),
     samples: || list_samples(&[2, 4], vec![1]),
     ..COMPOSED
@@ -160,8 +188,8 @@ Example::
     >>> [t.shape for t in oneflow.vsplit(oneflow.zeros(4, 2), 2)]
     [oneflow.Size([2, 2]), oneflow.Size([2, 2])]",
     compose: Some(|c, outs| {
-        has_dims("torch.vsplit", c.t(0)?, 2)?;
-        give_all(outs, evenly("vsplit", c.t(0)?, c.int(0)?, 0)?)
+        has_dims("torch.vsplit", c.t(vsplit::INPUT)?, 2)?;
+        give_all(outs, evenly("vsplit", c.t(vsplit::INPUT)?, c.int(vsplit::SECTIONS)?, 0)?)
     }),
     samples: || int_samples(&[4, 2], 2),
     ..COMPOSED
@@ -170,8 +198,8 @@ Example::
 pub static VSPLIT_POINTS: OpDef = OpDef {
     sig: Sig::parse("vsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]"),
     compose: Some(|c, outs| {
-        has_dims("torch.vsplit", c.t(0)?, 2)?;
-        give_all(outs, at_points(c.t(0)?, c.ints(0)?, 0)?)
+        has_dims("torch.vsplit", c.t(vsplit_array::INPUT)?, 2)?;
+        give_all(outs, at_points(c.t(vsplit_array::INPUT)?, c.ints(vsplit_array::INDICES)?, 0)?)
     }),
     samples: || list_samples(&[4, 2], vec![1]),
     ..COMPOSED
@@ -186,8 +214,8 @@ Example::
     >>> [t.shape for t in oneflow.dsplit(oneflow.zeros(1, 1, 4), 2)]
     [oneflow.Size([1, 1, 2]), oneflow.Size([1, 1, 2])]",
     compose: Some(|c, outs| {
-        has_dims("torch.dsplit", c.t(0)?, 3)?;
-        give_all(outs, evenly("dsplit", c.t(0)?, c.int(0)?, 2)?)
+        has_dims("torch.dsplit", c.t(dsplit::INPUT)?, 3)?;
+        give_all(outs, evenly("dsplit", c.t(dsplit::INPUT)?, c.int(dsplit::SECTIONS)?, 2)?)
     }),
     samples: || int_samples(&[2, 2, 4], 2),
     ..COMPOSED
@@ -196,8 +224,8 @@ Example::
 pub static DSPLIT_POINTS: OpDef = OpDef {
     sig: Sig::parse("dsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]"),
     compose: Some(|c, outs| {
-        has_dims("torch.dsplit", c.t(0)?, 3)?;
-        give_all(outs, at_points(c.t(0)?, c.ints(0)?, 2)?)
+        has_dims("torch.dsplit", c.t(dsplit_array::INPUT)?, 3)?;
+        give_all(outs, at_points(c.t(dsplit_array::INPUT)?, c.ints(dsplit_array::INDICES)?, 2)?)
     }),
     samples: || list_samples(&[2, 2, 4], vec![1]),
     ..COMPOSED
@@ -211,7 +239,13 @@ Example::
 
     >>> [t.shape[0] for t in oneflow.split_with_sizes(oneflow.arange(5), [1, 4])]
     [1, 4]",
-    compose: Some(|c, outs| give_all(outs, c.t(0)?.split_sizes(c.ints(0)?, c.int(1)?)?)),
+    compose: Some(|c, outs| {
+        give_all(
+            outs,
+            c.t(split_with_sizes::INPUT)?
+                .split_sizes(c.ints(split_with_sizes::SPLIT_SIZES)?, c.int(split_with_sizes::DIM)?)?,
+        )
+    }),
     samples: || list_samples(&[5, 2], vec![1, 4]),
     ..COMPOSED
 };
@@ -230,7 +264,15 @@ Example::
     >>> [t.shape[0] for t in oneflow.split_with_sizes_copy(oneflow.arange(5), [1, 4])]
     [1, 4]",
     faces: Faces::FN,
-    compose: Some(|c, outs| give_all(outs, copied(c.t(0)?.split_sizes(c.ints(0)?, c.int(1)?)?)?)),
+    compose: Some(|c, outs| {
+        give_all(
+            outs,
+            copied(
+                c.t(split_with_sizes_copy::INPUT)?
+                    .split_sizes(c.ints(split_with_sizes_copy::SPLIT_SIZES)?, c.int(split_with_sizes_copy::DIM)?)?,
+            )?,
+        )
+    }),
     samples: || list_samples(&[5, 2], vec![1, 4]),
     ..COMPOSED
 };
@@ -244,7 +286,7 @@ Example::
     >>> len(oneflow.unbind_copy(oneflow.zeros(2, 3)))
     2",
     faces: Faces::FN,
-    compose: Some(|c, outs| give_all(outs, copied(c.t(0)?.unbind(c.int(0)?)?)?)),
+    compose: Some(|c, outs| give_all(outs, copied(c.t(unbind_copy::INPUT)?.unbind(c.int(unbind_copy::DIM)?)?)?)),
     samples: || int_samples(&[3, 2], 0),
     ..COMPOSED
 };
@@ -263,7 +305,12 @@ Example::
 
     >>> len(oneflow.unsafe_split(oneflow.arange(5), 2))
     3",
-    compose: Some(|c, outs| give_all(outs, apart(c.t(0)?.split(c.int(0)?, c.int(1)?)?))),
+    compose: Some(|c, outs| {
+        give_all(
+            outs,
+            apart(c.t(unsafe_split::INPUT)?.split(c.int(unsafe_split::SPLIT_SIZE)?, c.int(unsafe_split::DIM)?)?),
+        )
+    }),
     samples: || int_samples(&[5, 2], 2),
     ..COMPOSED
 };
@@ -276,7 +323,9 @@ Example::
 
     >>> len(oneflow.unsafe_chunk(oneflow.arange(5), 2))
     2",
-    compose: Some(|c, outs| give_all(outs, apart(c.t(0)?.chunk(c.int(0)?, c.int(1)?)?))),
+    compose: Some(|c, outs| {
+        give_all(outs, apart(c.t(unsafe_chunk::INPUT)?.chunk(c.int(unsafe_chunk::CHUNKS)?, c.int(unsafe_chunk::DIM)?)?))
+    }),
     samples: || int_samples(&[5, 2], 2),
     ..COMPOSED
 };

@@ -1,6 +1,7 @@
 //! Elements repeated or turned round: repeat, tile, roll, rot90, fliplr, flipud.
 
 use super::{COMPOSED, give};
+use crate::named::{fliplr, flipud, repeat, roll, rot90, tile};
 use crate::prelude::*;
 
 fn ints_samples(all: &[(&[i64], &[i64])]) -> Vec<Sample> {
@@ -18,7 +19,7 @@ Example::
             [1, 2, 1, 2]])",
     faces: Faces::METHOD,
     compose: Some(|c, outs| {
-        let (x, times) = (c.t(0)?, c.ints(0)?);
+        let (x, times) = (c.t(repeat::INPUT)?, c.ints(repeat::REPEATS)?);
         if times.len() < x.ndim() {
             return Err(Error::runtime(
                 "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
@@ -52,7 +53,7 @@ Example::
     >>> oneflow.tile(oneflow.tensor([1, 2]), (2,))
     tensor([1, 2, 1, 2])",
     compose: Some(|c, outs| {
-        let (x, dims) = (c.t(0)?, c.ints(0)?);
+        let (x, dims) = (c.t(tile::INPUT)?, c.ints(tile::DIMS)?);
         let mut times: Dims = SmallVec::from_elem(1, x.ndim().saturating_sub(dims.len()));
         times.extend_from_slice(dims);
         give(outs, x.repeat(&times)?)
@@ -71,7 +72,7 @@ Example::
     >>> oneflow.roll(oneflow.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])",
     compose: Some(|c, outs| {
-        let (x, shifts, dims) = (c.t(0)?, c.ints(0)?, c.ints(1)?);
+        let (x, shifts, dims) = (c.t(roll::INPUT)?, c.ints(roll::SHIFTS)?, c.ints(roll::DIMS)?);
         if shifts.is_empty() {
             return Err(Error::runtime("`shifts` required"));
         }
@@ -122,7 +123,7 @@ Example::
     tensor([[2, 4],
             [1, 3]])",
     compose: Some(|c, outs| {
-        let (x, dims) = (c.t(0)?, c.ints(1)?);
+        let (x, dims) = (c.t(rot90::INPUT)?, c.ints(rot90::DIMS)?);
         let &[a, b] = dims else {
             return Err(Error::runtime(format!("expected total rotation dims == 2, but got dims = {}", dims.len())));
         };
@@ -142,7 +143,7 @@ Example::
         }
         give(
             outs,
-            match c.int(0)?.rem_euclid(4) {
+            match c.int(rot90::K)?.rem_euclid(4) {
                 1 => x.flip(&[b])?.transpose(a, b)?,
                 2 => x.flip(&[a, b])?,
                 3 => x.flip(&[a])?.transpose(a, b)?,
@@ -167,9 +168,9 @@ Example::
 
     >>> oneflow.fliplr(oneflow.tensor([[1, 2]]))
     tensor([[2, 1]])",
-    compose: Some(|c, outs| match c.t(0)?.ndim() {
+    compose: Some(|c, outs| match c.t(fliplr::INPUT)?.ndim() {
         0 | 1 => Err(Error::runtime("Input must be >= 2-d.")),
-        _ => give(outs, c.t(0)?.flip(&[1])?),
+        _ => give(outs, c.t(fliplr::INPUT)?.flip(&[1])?),
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
     ..COMPOSED
@@ -184,9 +185,9 @@ Example::
     >>> oneflow.flipud(oneflow.tensor([[1], [2]]))
     tensor([[2],
             [1]])",
-    compose: Some(|c, outs| match c.t(0)?.ndim() {
+    compose: Some(|c, outs| match c.t(flipud::INPUT)?.ndim() {
         0 => Err(Error::runtime("Input must be >= 1-d.")),
-        _ => give(outs, c.t(0)?.flip(&[0])?),
+        _ => give(outs, c.t(flipud::INPUT)?.flip(&[0])?),
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
     ..COMPOSED

@@ -1,6 +1,7 @@
 //! The same elements under other sizes: a view where possible, a copy otherwise.
 
 use super::VIEW;
+use crate::named::reshape as at;
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -12,14 +13,14 @@ Example::
     >>> oneflow.reshape(oneflow.arange(6), (2, -1)).shape
     oneflow.Size([2, 3])",
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let sizes = super::infer_sizes("reshape", c.ints(0)?, x.numel(), x.sizes())?;
+        let x = c.t(at::INPUT)?;
+        let sizes = super::infer_sizes("reshape", c.ints(at::SHAPE)?, x.numel(), x.sizes())?;
         outs.push(x.dtype(), x.device(), &sizes)
     },
     kernel: Kernel::None,
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let sizes = super::infer_sizes("reshape", c.ints(0)?, x.numel(), x.sizes())?;
+        let x = c.t(at::INPUT)?;
+        let sizes = super::infer_sizes("reshape", c.ints(at::SHAPE)?, x.numel(), x.sizes())?;
         let out = match super::view_strides(x.sizes(), x.strides(), &sizes) {
             Some(_) => x.view(&sizes)?,
             None => x.contiguous()?.view(&sizes)?,

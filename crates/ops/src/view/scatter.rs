@@ -1,6 +1,7 @@
 //! Writing into a view of a copy: select_scatter, slice_scatter, and what the diagonal's form shares with them.
 
 use crate::elementwise::push_like;
+use crate::named::{select_scatter, slice_scatter};
 use crate::prelude::*;
 
 /// The layout of the part that is written, from sizes, strides and offset of the whole.
@@ -8,7 +9,7 @@ pub type Part = fn(&Call<'_>, &[i64], &[i64], i64) -> Result<(Dims, Dims, i64)>;
 
 /// The result has the input's meta; the source has the part's sizes.
 pub fn infer(c: &Call<'_>, part: Part, outs: &mut Outs) -> Result<()> {
-    let (x, src) = (c.t(0)?, c.t(1)?);
+    let (x, src) = (c.t(select_scatter::INPUT)?, c.t(select_scatter::SRC)?);
     let (sizes, ..) = part(c, x.sizes(), x.strides(), 0)?;
     if src.sizes() != sizes.as_slice() {
         return Err(Error::runtime(format!(
@@ -27,14 +28,19 @@ pub fn infer(c: &Call<'_>, part: Part, outs: &mut Outs) -> Result<()> {
 
 /// Copies input 1 into the part of the output, which starts as input 0.
 pub fn into_part(c: &Call<'_>, part: Part, outs: &Outs, l: &mut Lowered) -> Result<()> {
-    let (sizes, strides, offset) = part(c, outs[0].sizes(), outs[0].strides(), outs[0].offset())?;
-    l.init = Some(0);
-    l.input(1).output_as(0, sizes, strides, offset);
+    let (sizes, strides, offset) = part(
+        c,
+        outs[select_scatter::RESULT].sizes(),
+        outs[select_scatter::RESULT].strides(),
+        outs[select_scatter::RESULT].offset(),
+    )?;
+    l.starts_as(select_scatter::INPUT);
+    l.input(select_scatter::SRC).output_as(select_scatter::RESULT, sizes, strides, offset);
     Ok(())
 }
 
 fn selected(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(Dims, Dims, i64)> {
-    let (d, i) = (wrap_dim(c.int(0)?, sizes.len())?, c.int(1)?);
+    let (d, i) = (wrap_dim(c.int(select_scatter::DIM)?, sizes.len())?, c.int(select_scatter::INDEX)?);
     let Some(&n) = sizes.get(d) else {
         return Err(Error::index("select_scatter() cannot be applied to a 0-dim tensor."));
     };
@@ -51,17 +57,17 @@ fn selected(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<
 }
 
 fn sliced(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(Dims, Dims, i64)> {
-    let d = wrap_dim(c.int(0)?, sizes.len())?;
+    let d = wrap_dim(c.int(slice_scatter::DIM)?, sizes.len())?;
     let Some(&n) = sizes.get(d) else {
         return Err(Error::runtime("slice_scatter() cannot be applied to a 0-dim tensor."));
     };
-    let step = c.int(3)?;
+    let step = c.int(slice_scatter::STEP)?;
     if step <= 0 {
         return Err(Error::runtime("slice step must be positive"));
     }
     let at = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
-    let from = at(c.arg(1).int().unwrap_or(0));
-    let to = at(c.arg(2).int().unwrap_or(n)).max(from);
+    let from = at(c.arg(slice_scatter::START).int().unwrap_or(0));
+    let to = at(c.arg(slice_scatter::END).int().unwrap_or(n)).max(from);
     let start = start + from * strides[d];
     let (mut sizes, mut strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
     sizes[d] = super::slice::slice_len(from, to, step);
@@ -72,8 +78,8 @@ fn sliced(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(D
 
 /// Every dim but the written one may be split alike in both.
 fn beside(c: &Call<'_>, removed: bool, rows: &mut Vec<Row>) -> Result<()> {
-    let n = c.t(0)?.ndim();
-    let d = wrap_dim(c.int(0)?, n)?;
+    let n = c.t(select_scatter::INPUT)?.ndim();
+    let d = wrap_dim(c.int(select_scatter::DIM)?, n)?;
     for i in (0..n).filter(|i| *i != d) {
         let (x, src) = (Sbp::S(i as u8), Sbp::S((i - (removed && i > d) as usize) as u8));
         rows.push(Row { ins: SmallVec::from_slice(&[x, src]), outs: SmallVec::from_slice(&[x]) });
@@ -99,9 +105,12 @@ Example::
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (d, i) = (c.arg(0).int().unwrap_or(0), c.arg(1).int().unwrap_or(0));
-            out.set(0, || c.g()?.select_scatter(&c.g()?.new_zeros(&c.in_meta(1)?.sizes)?, d, i))?;
-            out.set(1, || c.g()?.select(d, i))
+            let (d, i) =
+                (c.arg(select_scatter::DIM).int().unwrap_or(0), c.arg(select_scatter::INDEX).int().unwrap_or(0));
+            out.set(select_scatter::INPUT, || {
+                c.g()?.select_scatter(&c.g()?.new_zeros(&c.in_meta(select_scatter::SRC)?.sizes)?, d, i)
+            })?;
+            out.set(select_scatter::SRC, || c.g()?.select(d, i))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| beside(c, true, rows))),
@@ -130,10 +139,16 @@ Example::
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (d, from, to) = (c.arg(0).int().unwrap_or(0), c.arg(1).int(), c.arg(2).int());
-            let step = c.arg(3).int().unwrap_or(1);
-            out.set(0, || c.g()?.slice_scatter(&c.g()?.new_zeros(&c.in_meta(1)?.sizes)?, d, from, to, step))?;
-            out.set(1, || c.g()?.slice(d, from, to, step))
+            let (d, from, to) = (
+                c.arg(slice_scatter::DIM).int().unwrap_or(0),
+                c.arg(slice_scatter::START).int(),
+                c.arg(slice_scatter::END).int(),
+            );
+            let step = c.arg(slice_scatter::STEP).int().unwrap_or(1);
+            out.set(slice_scatter::INPUT, || {
+                c.g()?.slice_scatter(&c.g()?.new_zeros(&c.in_meta(slice_scatter::SRC)?.sizes)?, d, from, to, step)
+            })?;
+            out.set(slice_scatter::SRC, || c.g()?.slice(d, from, to, step))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| beside(c, false, rows))),

@@ -1,6 +1,7 @@
 //! Shapes made of other views: t, flatten, movedim, expand_as, view_as, reshape_as, unflatten, detach.
 
 use super::COMPOSED;
+use crate::named::{expand_as, flatten, movedim, reshape_as, t, unflatten, view_as};
 use crate::prelude::*;
 
 pub static T: OpDef = OpDef {
@@ -12,7 +13,7 @@ Example::
     >>> oneflow.t(oneflow.zeros(2, 3)).shape
     oneflow.Size([3, 2])",
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(t::INPUT)?;
         if x.ndim() > 2 {
             return Err(Error::runtime(format!(
                 "t() expects a tensor with <= 2 dimensions, but self is {}D",
@@ -36,8 +37,8 @@ Example::
     >>> oneflow.flatten(oneflow.zeros(2, 3, 4), 1).shape
     oneflow.Size([2, 12])",
     compose: Some(|c, outs| {
-        let x = c.t(0)?;
-        let (a, b) = (wrap_dim(c.int(0)?, x.ndim())?, wrap_dim(c.int(1)?, x.ndim())?);
+        let x = c.t(flatten::INPUT)?;
+        let (a, b) = (wrap_dim(c.int(flatten::START_DIM)?, x.ndim())?, wrap_dim(c.int(flatten::END_DIM)?, x.ndim())?);
         if a > b {
             return Err(Error::runtime("flatten() has invalid args: start_dim cannot come after end_dim"));
         }
@@ -71,8 +72,8 @@ Example::
     >>> oneflow.unflatten(oneflow.zeros(2, 6), 1, (2, 3)).shape
     oneflow.Size([2, 2, 3])",
     compose: Some(|c, outs| {
-        let (x, parts) = (c.t(0)?, c.ints(1)?);
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let (x, parts) = (c.t(unflatten::INPUT)?, c.ints(unflatten::SIZES)?);
+        let d = wrap_dim(c.int(unflatten::DIM)?, x.ndim())?;
         if x.ndim() == 0 || parts.is_empty() {
             return Err(Error::runtime("unflatten: sizes must be non-empty"));
         }
@@ -96,7 +97,7 @@ Example::
     >>> oneflow.movedim(oneflow.zeros(2, 3, 4), 0, -1).shape
     oneflow.Size([3, 4, 2])",
     compose: Some(|c, outs| {
-        let (x, from, to) = (c.t(0)?, c.ints(0)?, c.ints(1)?);
+        let (x, from, to) = (c.t(movedim::INPUT)?, c.ints(movedim::SOURCE)?, c.ints(movedim::DESTINATION)?);
         let n = x.ndim();
         if from.len() != to.len() {
             return Err(Error::runtime(format!(
@@ -136,7 +137,7 @@ Example::
     oneflow.Size([3])",
     faces: Faces::METHOD,
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.expand(c.t(1)?.sizes())?);
+        outs.give(c.t(expand_as::INPUT)?.expand(c.t(expand_as::OTHER)?.sizes())?);
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 1]), SampleArg::f32(&[3, 4])])],
@@ -153,7 +154,7 @@ Example::
     oneflow.Size([2, 2])",
     faces: Faces::METHOD,
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.view(c.t(1)?.sizes())?);
+        outs.give(c.t(view_as::INPUT)?.view(c.t(view_as::OTHER)?.sizes())?);
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[2, 3])])],
@@ -170,7 +171,7 @@ Example::
     oneflow.Size([2, 2])",
     faces: Faces::METHOD,
     compose: Some(|c, outs| {
-        outs.give(c.t(0)?.reshape(c.t(1)?.sizes())?);
+        outs.give(c.t(reshape_as::INPUT)?.reshape(c.t(reshape_as::OTHER)?.sizes())?);
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[2, 3])])],

@@ -1,12 +1,13 @@
 //! Parts of a tensor along one dimension: select, slice, narrow, and their gradients.
 
 use super::VIEW;
+use crate::named::{narrow, narrow_tensor, select, slice, slice_backward};
 use crate::prelude::*;
 
 /// A size-preserving group for every dim but `dim`, which is skipped or kept as cut.
 fn groups_without(c: &Call<'_>, dim: usize, removed: bool, groups: &mut SmallVec<[DimGroup; 6]>) -> Result<()> {
     let mut to = 0u8;
-    for i in 0..c.t(0)?.ndim() {
+    for i in 0..c.t(select::INPUT)?.ndim() {
         if i != dim {
             groups.push(DimGroup { ins: SmallVec::from_slice(&[i as u8]), outs: SmallVec::from_slice(&[to]) });
         }
@@ -24,11 +25,11 @@ Example::
     >>> oneflow.select(oneflow.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(select::INPUT)?;
         if x.ndim() == 0 {
             return Err(Error::index("select() cannot be applied to a 0-dim tensor."));
         }
-        let (d, i) = (wrap_dim(c.int(0)?, x.ndim())?, c.int(1)?);
+        let (d, i) = (wrap_dim(c.int(select::DIM)?, x.ndim())?, c.int(select::INDEX)?);
         let n = x.sizes()[d];
         if i < -n || i >= n {
             return Err(Error::index(format!(
@@ -41,21 +42,21 @@ Example::
         let offset = x.offset() + i * strides[d];
         sizes.remove(d);
         strides.remove(d);
-        outs.view(0, x, sizes, strides, offset)
+        outs.view(select::INPUT, x, sizes, strides, offset)
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            let (d, i) = (c.arg(0).int().unwrap_or(0), c.arg(1).int().unwrap_or(0));
+            let m = c.in_meta(select::INPUT)?;
+            let (d, i) = (c.arg(select::DIM).int().unwrap_or(0), c.arg(select::INDEX).int().unwrap_or(0));
             let d = wrap_dim(d, m.sizes.len())?;
             let i = if i < 0 { i + m.sizes[d] } else { i };
-            out.set(0, || c.g()?.unsqueeze(d as i64)?.slice_backward(&m.sizes, d as i64, i, i + 1, 1))
+            out.set(select::INPUT, || c.g()?.unsqueeze(d as i64)?.slice_backward(&m.sizes, d as i64, i, i + 1, 1))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
-        let d = wrap_dim(c.int(0)?, c.t(0)?.ndim())?;
+        let d = wrap_dim(c.int(select::DIM)?, c.t(select::INPUT)?.ndim())?;
         groups_without(c, d, true, groups)
     })),
     samples: || {
@@ -72,13 +73,13 @@ pub(super) fn slice_len(start: i64, end: i64, step: i64) -> i64 {
 
 /// Start, length and dim of a slice, clamped as Python does.
 fn range(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
-    let x = c.t(0)?;
+    let x = c.t(slice::INPUT)?;
     if x.ndim() == 0 {
         return Err(Error::runtime("slice() cannot be applied to a 0-dim tensor."));
     }
-    let d = wrap_dim(c.int(0)?, x.ndim())?;
+    let d = wrap_dim(c.int(slice::DIM)?, x.ndim())?;
     let n = x.sizes()[d];
-    let step = c.arg(3).int().unwrap_or(1);
+    let step = c.arg(slice::STEP).int().unwrap_or(1);
     if step <= 0 {
         return Err(Error::value(format!("slice step must be positive, got {step}")));
     }
@@ -86,8 +87,8 @@ fn range(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
         let v = v.unwrap_or(default);
         (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n)
     };
-    let start = at(c.arg(1).int(), 0);
-    let end = at(c.arg(2).int(), n).max(start);
+    let start = at(c.arg(slice::START).int(), 0);
+    let end = at(c.arg(slice::END).int(), n).max(start);
     Ok((d, start, slice_len(start, end, step), step))
 }
 
@@ -96,26 +97,26 @@ pub static OP: OpDef = OpDef {
     doc: "A view of `input[start:end:step]` along a dimension.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(slice::INPUT)?;
         let (d, start, len, step) = range(c)?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let offset = x.offset() + start * strides[d];
         sizes[d] = len;
         // A step beyond the end leaves one element, whose stride does not matter.
         strides[d] = strides[d].saturating_mul(step);
-        outs.view(0, x, sizes, strides, offset)
+        outs.view(slice::INPUT, x, sizes, strides, offset)
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let m = c.in_meta(0)?;
-            let d = wrap_dim(c.arg(0).int().unwrap_or(0), m.sizes.len())?;
+            let m = c.in_meta(slice::INPUT)?;
+            let d = wrap_dim(c.arg(slice::DIM).int().unwrap_or(0), m.sizes.len())?;
             let n = m.sizes[d];
-            let step = c.arg(3).int().unwrap_or(1);
+            let step = c.arg(slice::STEP).int().unwrap_or(1);
             let at = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
-            let (start, end) = (at(c.arg(1).int().unwrap_or(0)), at(c.arg(2).int().unwrap_or(n)));
-            out.set(0, || c.g()?.slice_backward(&m.sizes, d as i64, start, end.max(start), step))
+            let (start, end) = (at(c.arg(slice::START).int().unwrap_or(0)), at(c.arg(slice::END).int().unwrap_or(n)));
+            out.set(slice::INPUT, || c.g()?.slice_backward(&m.sizes, d as i64, start, end.max(start), step))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
@@ -138,17 +139,35 @@ pub static BACKWARD: OpDef = OpDef {
     ),
     doc: "Zeros of the input's size with the gradient in the slice.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(0)?.dtype(), c.t(0)?.device(), c.ints(0)?),
+    infer: |c, outs| {
+        outs.push(
+            c.t(slice_backward::GRAD_OUTPUT)?.dtype(),
+            c.t(slice_backward::GRAD_OUTPUT)?.device(),
+            c.ints(slice_backward::INPUT_SIZES)?,
+        )
+    },
     kernel: Kernel::Host(|c, outs| {
         (c.op.infer)(c, outs)?;
-        outs[0].materialize()?;
-        outs[0].zero_()?;
-        outs[0].slice(c.int(1)?, c.arg(2).int(), c.arg(3).int(), c.int(4)?)?.copy_(c.t(0)?, false)
+        outs[slice_backward::RESULT].materialize()?;
+        outs[slice_backward::RESULT].zero_()?;
+        outs[slice_backward::RESULT]
+            .slice(
+                c.int(slice_backward::DIM)?,
+                c.arg(slice_backward::START).int(),
+                c.arg(slice_backward::END).int(),
+                c.int(slice_backward::STEP)?,
+            )?
+            .copy_(c.t(slice_backward::GRAD_OUTPUT)?, false)
     }),
     compose: Some(|c, outs| {
-        let g = c.t(0)?;
-        let zeros = g.new_zeros(c.ints(0)?)?;
-        let part = zeros.slice(c.int(1)?, c.arg(2).int(), c.arg(3).int(), c.int(4)?)?;
+        let g = c.t(slice_backward::GRAD_OUTPUT)?;
+        let zeros = g.new_zeros(c.ints(slice_backward::INPUT_SIZES)?)?;
+        let part = zeros.slice(
+            c.int(slice_backward::DIM)?,
+            c.arg(slice_backward::START).int(),
+            c.arg(slice_backward::END).int(),
+            c.int(slice_backward::STEP)?,
+        )?;
         part.copy_(g, false)?;
         outs.give(zeros);
         Ok(())
@@ -157,20 +176,23 @@ pub static BACKWARD: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let int = |i: usize| c.arg(i).int();
-            out.set(0, || c.g()?.slice(int(1).unwrap_or(0), int(2), int(3), int(4).unwrap_or(1)))
+            use slice_backward as at;
+            let int = |at: At<i64>| c.arg(at).int();
+            out.set(slice_backward::GRAD_OUTPUT, || {
+                c.g()?.slice(int(at::DIM).unwrap_or(0), int(at::START), int(at::END), int(at::STEP).unwrap_or(1))
+            })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let d = wrap_dim(c.int(1)?, c.t(0)?.ndim())?;
-        for i in (0..c.t(0)?.ndim()).filter(|i| *i != d) {
+        let d = wrap_dim(c.int(slice_backward::DIM)?, c.t(slice_backward::GRAD_OUTPUT)?.ndim())?;
+        for i in (0..c.t(slice_backward::GRAD_OUTPUT)?.ndim()).filter(|i| *i != d) {
             let s = Sbp::S(i as u8);
             rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_slice(&[s]) });
         }
         rows.push(Row { ins: SmallVec::from_slice(&[Sbp::P_SUM]), outs: SmallVec::from_slice(&[Sbp::P_SUM]) });
         Ok(())
     }))
-    .with(Localize::Sizes(0)),
+    .with(Localize::Sizes(slice_backward::INPUT_SIZES)),
     samples: || {
         let i = SampleArg::Int;
         vec![Sample::new(vec![SampleArg::f32(&[2, 4]), SampleArg::Ints(vec![5, 4]), i(0), i(1), i(4), i(2)])]
@@ -188,11 +210,11 @@ Example::
     tensor([1, 2, 3])",
     kernel: Kernel::None,
     compose: Some(|c, outs| {
-        let (x, start, length) = (c.t(0)?, c.int(1)?, c.int(2)?);
+        let (x, start, length) = (c.t(narrow::INPUT)?, c.int(narrow::START)?, c.int(narrow::LENGTH)?);
         if x.ndim() == 0 {
             return Err(Error::runtime("narrow() cannot be applied to a 0-dim tensor."));
         }
-        let n = x.sizes()[wrap_dim(c.int(0)?, x.ndim())?];
+        let n = x.sizes()[wrap_dim(c.int(narrow::DIM)?, x.ndim())?];
         if length < 0 {
             return Err(Error::runtime("narrow(): length must be non-negative."));
         }
@@ -208,7 +230,7 @@ Example::
                 "narrow(): start ({from}) + length ({length}) exceeds dimension size ({n})."
             )));
         }
-        outs.give(x.slice(c.int(0)?, Some(from), Some(from + length), 1)?);
+        outs.give(x.slice(c.int(narrow::DIM)?, Some(from), Some(from + length), 1)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -226,14 +248,18 @@ pub static NARROW_FROM: OpDef = OpDef {
     shape: ShapeOf::Data,
     kernel: Kernel::None,
     compose: Some(|c, outs| {
-        let start = c.t(1)?;
+        let start = c.t(narrow_tensor::START)?;
         if start.ndim() != 0 || !start.dtype().is_int() || start.dtype() == DType::Bool {
             return Err(Error::runtime("narrow(): start must be an 0-dim integral Tensor."));
         }
         let host = copy_to_host(&start.to_copy_with(Some(DType::I64), None)?)?;
         // SAFETY: the host copy holds one int64.
         let start = unsafe { host.data_ptr().cast::<i64>().read() };
-        outs.give(c.t(0)?.narrow(c.int(0)?, start, c.int(1)?)?);
+        outs.give(c.t(narrow_tensor::INPUT)?.narrow(
+            c.int(narrow_tensor::DIM)?,
+            start,
+            c.int(narrow_tensor::LENGTH)?,
+        )?);
         Ok(())
     }),
     grad: Grad::Compose,

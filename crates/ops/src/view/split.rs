@@ -1,15 +1,16 @@
 //! A tensor cut into several views: split, chunk, unbind.
 
 use super::VIEW;
+use crate::named::{chunk, split, unbind};
 use crate::prelude::*;
 
 fn push_parts(c: &Call<'_>, dim: usize, lengths: &[i64], outs: &mut Outs) -> Result<()> {
-    let x = c.t(0)?;
+    let x = c.t(split::INPUT)?;
     let mut at = x.offset();
     for &n in lengths {
         let mut sizes = Dims::from_slice(x.sizes());
         sizes[dim] = n;
-        outs.view(0, x, sizes, Dims::from_slice(x.strides()), at)?;
+        outs.view(split::INPUT, x, sizes, Dims::from_slice(x.strides()), at)?;
         at += n * x.strides()[dim];
     }
     Ok(())
@@ -28,13 +29,13 @@ pub(super) fn part_count(name: &str, n: i64) -> Result<usize> {
 
 /// The dimension and the lengths of the parts.
 fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
-    let x = c.t(0)?;
+    let x = c.t(split::INPUT)?;
     if x.ndim() == 0 {
         return Err(Error::runtime("split expects at least a 1-dimensional tensor"));
     }
-    let dim = wrap_dim(c.int(1)?, x.ndim())?;
+    let dim = wrap_dim(c.int(split::DIM)?, x.ndim())?;
     let n = x.sizes()[dim];
-    match c.arg(0) {
+    match c.arg(split::SPLIT_SIZE) {
         Arg::Ints(lengths) => {
             if lengths.iter().any(|l| *l < 0) || lengths.iter().fold(0i64, |a, l| a.saturating_add(*l)) != n {
                 return Err(Error::runtime(format!(
@@ -84,8 +85,8 @@ const SPLIT: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let dim = c.arg(1).int().unwrap_or(0);
-            out.set(0, || joined(c, dim))
+            let dim = c.arg(split::DIM).int().unwrap_or(0);
+            out.set(split::INPUT, || joined(c, dim))
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
@@ -93,7 +94,7 @@ const SPLIT: OpDef = OpDef {
         let each = |s: Sbp, rows: &mut Vec<Row>| {
             rows.push(Row { ins: SmallVec::from_slice(&[s]), outs: SmallVec::from_elem(s, lengths.len()) });
         };
-        (0..c.t(0)?.ndim()).filter(|i| *i != dim).for_each(|i| each(Sbp::S(i as u8), rows));
+        (0..c.t(split::INPUT)?.ndim()).filter(|i| *i != dim).for_each(|i| each(Sbp::S(i as u8), rows));
         each(Sbp::P_SUM, rows);
         Ok(())
     })),
@@ -137,17 +138,17 @@ Example::
     [3, 2]",
     kernel: Kernel::None,
     compose: Some(|c, outs| {
-        let (x, chunks) = (c.t(0)?, c.int(0)?);
+        let (x, chunks) = (c.t(chunk::INPUT)?, c.int(chunk::CHUNKS)?);
         if x.ndim() == 0 {
             return Err(Error::runtime("chunk expects at least a 1-dimensional tensor"));
         }
         if chunks <= 0 {
             return Err(Error::runtime(format!("chunk expects `chunks` to be greater than 0, got: {chunks}")));
         }
-        let n = x.sizes()[wrap_dim(c.int(1)?, x.ndim())?];
+        let n = x.sizes()[wrap_dim(c.int(chunk::DIM)?, x.ndim())?];
         let parts = match n {
-            0 => x.split_sizes(&vec![0; part_count("chunk", chunks)?], c.int(1)?)?,
-            n => x.split((n - 1) / chunks + 1, c.int(1)?)?,
+            0 => x.split_sizes(&vec![0; part_count("chunk", chunks)?], c.int(chunk::DIM)?)?,
+            n => x.split((n - 1) / chunks + 1, c.int(chunk::DIM)?)?,
         };
         parts.into_iter().for_each(|t| outs.give(t));
         Ok(())
@@ -190,17 +191,17 @@ Example::
     >>> oneflow.unbind(oneflow.tensor([[1, 2], [3, 4]]))
     (tensor([1, 2]), tensor([3, 4]))",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(unbind::INPUT)?;
         if x.ndim() == 0 {
             return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
         }
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
-        outs.views_of(0);
+        let d = wrap_dim(c.int(unbind::DIM)?, x.ndim())?;
+        outs.views_of(unbind::INPUT);
         for i in 0..part_count("unbind", x.sizes()[d])? as i64 {
             let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
             sizes.remove(d);
             let stride = strides.remove(d);
-            outs.view(0, x, sizes, strides, x.offset() + i * stride)?;
+            outs.view(unbind::INPUT, x, sizes, strides, x.offset() + i * stride)?;
         }
         Ok(())
     },
@@ -208,7 +209,7 @@ Example::
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
+            out.set(unbind::INPUT, || {
                 let some =
                     c.outs_grad.iter().flatten().next().ok_or_else(|| Error::runtime("unbind: no gradient arrived"))?;
                 let all: Vec<Tensor> = c
@@ -216,14 +217,14 @@ Example::
                     .iter()
                     .map(|g| g.clone().map_or_else(|| some.zeros_like(), Ok))
                     .collect::<Result<_>>()?;
-                let m = c.in_meta(0)?;
-                stack_like(&all, wrap_dim(c.arg(0).int().unwrap_or(0), m.sizes.len())?, &m.strides)
+                let m = c.in_meta(unbind::INPUT)?;
+                stack_like(&all, wrap_dim(c.arg(unbind::DIM).int().unwrap_or(0), m.sizes.len())?, &m.strides)
             })
         },
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let x = c.t(0)?;
-        let d = wrap_dim(c.int(0)?, x.ndim())?;
+        let x = c.t(unbind::INPUT)?;
+        let d = wrap_dim(c.int(unbind::DIM)?, x.ndim())?;
         let n = x.sizes()[d] as usize;
         for i in (0..x.ndim()).filter(|i| *i != d) {
             let to = Sbp::S((i - (i > d) as usize) as u8);

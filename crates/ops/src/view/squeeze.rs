@@ -1,11 +1,12 @@
 //! Dimensions of size one removed.
 
 use super::VIEW;
+use crate::named::{squeeze, squeeze_dim};
 use crate::prelude::*;
 
 /// The dims that go, as a mask: those named (or all, where none is) that have size one.
 fn mask(c: &Call<'_>) -> Result<u64> {
-    gone(c.t(0)?.sizes(), c.arg(0))
+    gone(c.t(squeeze::INPUT)?.sizes(), c.arg(squeeze_dim::DIM))
 }
 
 fn gone(sizes: &[i64], dims: Arg<'_>) -> Result<u64> {
@@ -15,9 +16,9 @@ fn gone(sizes: &[i64], dims: Arg<'_>) -> Result<u64> {
 }
 
 fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-    let (x, gone) = (c.t(0)?, mask(c)?);
+    let (x, gone) = (c.t(squeeze::INPUT)?, mask(c)?);
     let keep = |v: &[i64]| v.iter().enumerate().filter(|(i, _)| gone >> i & 1 == 0).map(|(_, s)| *s).collect::<Dims>();
-    outs.view(0, x, keep(x.sizes()), keep(x.strides()), x.offset())
+    outs.view(squeeze::INPUT, x, keep(x.sizes()), keep(x.strides()), x.offset())
 }
 
 const SQUEEZE: OpDef = OpDef {
@@ -26,16 +27,16 @@ const SQUEEZE: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(0, || {
+            out.set(squeeze::INPUT, || {
                 let dims = c.args.first().copied().unwrap_or(Arg::None);
-                crate::reduce::unsqueeze_all(c.g()?, gone(&c.in_meta(0)?.sizes, dims)?)
+                crate::reduce::unsqueeze_all(c.g()?, gone(&c.in_meta(squeeze::INPUT)?.sizes, dims)?)
             })
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
         let gone = mask(c)?;
         let mut to = 0u8;
-        for i in 0..c.t(0)?.ndim() {
+        for i in 0..c.t(squeeze::INPUT)?.ndim() {
             if gone >> i & 1 == 0 {
                 groups.push(DimGroup { ins: SmallVec::from_slice(&[i as u8]), outs: SmallVec::from_slice(&[to]) });
                 to += 1;

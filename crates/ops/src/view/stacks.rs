@@ -1,6 +1,7 @@
 //! Tensors joined in the ways NumPy names: hstack, vstack, dstack, column_stack, block_diag, products of vectors.
 
 use super::{COMPOSED, give};
+use crate::named::concat as at;
 use crate::prelude::*;
 
 const LIST: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), amp: Amp::Widest, samples: pairs, ..COMPOSED };
@@ -120,7 +121,7 @@ Example::
 
     >>> oneflow.concat([oneflow.tensor([1]), oneflow.tensor([2, 3])])
     tensor([1, 2, 3])",
-    compose: Some(|c, outs| give(outs, f::cat(c.ins.iter().flatten().copied(), c.int(1)?)?)),
+    compose: Some(|c, outs| give(outs, f::cat(c.ins.iter().flatten().copied(), c.int(at::DIM)?)?)),
     ..LIST
 };
 

@@ -1,11 +1,12 @@
 //! Two dimensions exchanged.
 
 use super::VIEW;
+use crate::named::transpose as at;
 use crate::prelude::*;
 
 fn dims(c: &Call<'_>) -> Result<(usize, usize)> {
-    let n = c.t(0)?.ndim();
-    Ok((wrap_dim(c.int(0)?, n)?, wrap_dim(c.int(1)?, n)?))
+    let n = c.t(at::INPUT)?.ndim();
+    Ok((wrap_dim(c.int(at::DIM0)?, n)?, wrap_dim(c.int(at::DIM1)?, n)?))
 }
 
 pub static OP: OpDef = OpDef {
@@ -17,26 +18,26 @@ Example::
     >>> oneflow.zeros(2, 3).transpose(0, 1).shape
     oneflow.Size([3, 2])",
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(at::INPUT)?;
         let (a, b) = dims(c)?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         if x.ndim() > 0 {
             sizes.swap(a, b);
             strides.swap(a, b);
         }
-        outs.view(0, x, sizes, strides, x.offset())
+        outs.view(at::INPUT, x, sizes, strides, x.offset())
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let (a, b) = (c.arg(0).int().unwrap_or(0), c.arg(1).int().unwrap_or(0));
-            out.set(0, || c.g()?.transpose(a, b))
+            let (a, b) = (c.arg(at::DIM0).int().unwrap_or(0), c.arg(at::DIM1).int().unwrap_or(0));
+            out.set(at::INPUT, || c.g()?.transpose(a, b))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
         let (a, b) = dims(c)?;
-        for i in 0..c.t(0)?.ndim() {
+        for i in 0..c.t(at::INPUT)?.ndim() {
             let to = if i == a {
                 b
             } else if i == b {

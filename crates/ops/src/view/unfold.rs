@@ -1,11 +1,12 @@
 //! Windows along a dimension, seen in a new last dimension.
 
 use super::{COMPOSED, VIEW, give};
+use crate::named::{unfold, unfold_backward};
 use crate::prelude::*;
 
 fn windows(c: &Call<'_>) -> Result<(usize, i64, i64, i64)> {
-    let x = c.t(0)?;
-    let (d, size, step) = (wrap_dim(c.int(0)?, x.ndim())?, c.int(1)?, c.int(2)?);
+    let x = c.t(unfold::INPUT)?;
+    let (d, size, step) = (wrap_dim(c.int(unfold::DIMENSION)?, x.ndim())?, c.int(unfold::SIZE)?, c.int(unfold::STEP)?);
     let n = x.sizes().get(d).copied().unwrap_or(1);
     if size < 0 {
         return Err(Error::runtime(format!("unfold(): size is {size} but must be >= 0")));
@@ -33,7 +34,7 @@ Example::
             [2, 3]])",
     faces: Faces::METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
+        let x = c.t(unfold::INPUT)?;
         let (d, size, step, n) = windows(c)?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         sizes.push(size);
@@ -43,20 +44,22 @@ Example::
             // Of a single window the stride is never used.
             strides[d] = strides[d].saturating_mul(step);
         }
-        outs.view(0, x, sizes, strides, x.offset())
+        outs.view(unfold::INPUT, x, sizes, strides, x.offset())
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let int = |i: usize, d| c.arg(i).int().unwrap_or(d);
-            let sizes = &c.in_meta(0)?.sizes;
-            out.set(0, || c.g()?.unfold_backward(sizes, int(0, 0), int(1, 1), int(2, 1)))
+            let int = |at: At<i64>, d| c.arg(at).int().unwrap_or(d);
+            let sizes = &c.in_meta(unfold::INPUT)?.sizes;
+            out.set(unfold::INPUT, || {
+                c.g()?.unfold_backward(sizes, int(unfold::DIMENSION, 0), int(unfold::SIZE, 1), int(unfold::STEP, 1))
+            })
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
         let d = windows(c)?.0;
-        for i in (0..c.t(0)?.ndim()).filter(|i| *i != d) {
+        for i in (0..c.t(unfold::INPUT)?.ndim()).filter(|i| *i != d) {
             let one = SmallVec::from_slice(&[i as u8]);
             groups.push(DimGroup { ins: one.clone(), outs: one });
         }
@@ -75,8 +78,12 @@ pub static BACKWARD: OpDef = OpDef {
     doc: "Sums the windows of an unfolded dimension back to where they came from.",
     faces: Faces::PRIVATE,
     compose: Some(|c, outs| {
-        let (g, sizes) = (c.t(0)?, c.ints(0)?);
-        let (d, size, step) = (wrap_dim(c.int(1)?, sizes.len())?, c.int(2)?, c.int(3)?);
+        let (g, sizes) = (c.t(unfold_backward::GRAD_OUTPUT)?, c.ints(unfold_backward::INPUT_SIZES)?);
+        let (d, size, step) = (
+            wrap_dim(c.int(unfold_backward::DIM)?, sizes.len())?,
+            c.int(unfold_backward::SIZE)?,
+            c.int(unfold_backward::STEP)?,
+        );
         if sizes.is_empty() {
             return give(outs, g.reshape(&[])?);
         }

@@ -1,10 +1,11 @@
 //! A dimension of size one more.
 
 use super::VIEW;
+use crate::named::unsqueeze as at;
 use crate::prelude::*;
 
 fn position(c: &Call<'_>) -> Result<usize> {
-    wrap_dim(c.int(0)?, c.t(0)?.ndim() + 1)
+    wrap_dim(c.int(at::DIM)?, c.t(at::INPUT)?.ndim() + 1)
 }
 
 pub static OP: OpDef = OpDef {
@@ -16,24 +17,24 @@ Example::
     >>> oneflow.zeros(3).unsqueeze(0).shape
     oneflow.Size([1, 3])",
     infer: |c, outs| {
-        let (x, d) = (c.t(0)?, position(c)?);
+        let (x, d) = (c.t(at::INPUT)?, position(c)?);
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let stride = if d < x.ndim() { sizes[d] * strides[d] } else { 1 };
         sizes.insert(d, 1);
         strides.insert(d, stride);
-        outs.view(0, x, sizes, strides, x.offset())
+        outs.view(at::INPUT, x, sizes, strides, x.offset())
     },
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            let d = c.arg(0).int().unwrap_or(0);
-            out.set(0, || c.g()?.squeeze_dim(&[d]))
+            let d = c.arg(at::DIM).int().unwrap_or(0);
+            out.set(at::INPUT, || c.g()?.squeeze_dim(&[d]))
         },
     },
     sbp: SbpRule::of(Rows::View(|c, groups| {
         let d = position(c)?;
-        for i in 0..c.t(0)?.ndim() {
+        for i in 0..c.t(at::INPUT)?.ndim() {
             groups.push(DimGroup {
                 ins: SmallVec::from_slice(&[i as u8]),
                 outs: SmallVec::from_slice(&[(i + (i >= d) as usize) as u8]),

@@ -1,6 +1,7 @@
 //! The same elements under other sizes, without copying.
 
 use super::VIEW;
+use crate::named::{view, view_dtype};
 use crate::prelude::*;
 
 pub static OP: OpDef = OpDef {
@@ -14,24 +15,24 @@ Example::
     oneflow.Size([3, 2])",
     faces: Faces::METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let sizes = super::infer_sizes("view", c.ints(0)?, x.numel(), x.sizes())?;
+        let x = c.t(view::INPUT)?;
+        let sizes = super::infer_sizes("view", c.ints(view::SIZE)?, x.numel(), x.sizes())?;
         let strides = super::view_strides(x.sizes(), x.strides(), &sizes).ok_or_else(|| {
             Error::runtime(format!(
                 "view(): view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead. (shape {:?}, strides {:?}, size {:?})",
                 x.sizes(), x.strides(), sizes.as_slice()
             ))
         })?;
-        outs.view(0, x, sizes, strides, x.offset())
+        outs.view(view::INPUT, x, sizes, strides, x.offset())
     },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(0, || c.g()?.reshape(&c.in_meta(0)?.sizes)) },
+    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(view::INPUT, || c.g()?.reshape(&c.in_meta(view::INPUT)?.sizes)) },
     sbp: SbpRule::of(Rows::View(|c, groups| {
-        let x = c.t(0)?;
-        let sizes = super::infer_sizes("view", c.ints(0)?, x.numel(), x.sizes())?;
+        let x = c.t(view::INPUT)?;
+        let sizes = super::infer_sizes("view", c.ints(view::SIZE)?, x.numel(), x.sizes())?;
         super::reshape_groups(x.sizes(), &sizes, groups);
         Ok(())
     }))
-    .with(Localize::Sizes(0)),
+    .with(Localize::Sizes(view::SIZE)),
     samples: || {
         let t = |s: &[i64], n: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(n.to_vec())]);
         vec![t(&[2, 6], &[3, 4]), t(&[2, 3, 4], &[6, -1]), t(&[4], &[2, 1, 2]), t(&[], &[1, 1]), t(&[0, 3], &[3, 0])]
@@ -63,12 +64,13 @@ pub static DTYPE: OpDef = OpDef {
     sig: Sig::parse("view.dtype(Tensor(a) input, DType dtype) -> Tensor(a)"),
     faces: Faces::METHOD,
     infer: |c, outs| {
-        let x = c.t(0)?;
-        let to = c.arg(0).dtype().ok_or_else(|| Error::type_("view(): argument 'dtype' must be a dtype"))?;
+        let x = c.t(view_dtype::INPUT)?;
+        let to =
+            c.arg(view_dtype::DTYPE).dtype().ok_or_else(|| Error::type_("view(): argument 'dtype' must be a dtype"))?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let rescale = Rescale::of(x, to);
         if rescale.keeps() {
-            return outs.view_as(0, x, to, sizes, strides, x.offset());
+            return outs.view_as(view_dtype::INPUT, x, to, sizes, strides, x.offset());
         }
         let what = || {
             format!("to view {} as {} (different element sizes)", x.dtype().scalar_type_name(), to.scalar_type_name())
@@ -88,12 +90,12 @@ pub static DTYPE: OpDef = OpDef {
         for (d, s) in strides[..last].iter_mut().enumerate() {
             *s = rescale.apply(*s).ok_or_else(|| uneven(&format!("stride({d})"), *s))?;
         }
-        outs.view_as(0, x, to, sizes, strides, offset)
+        outs.view_as(view_dtype::INPUT, x, to, sizes, strides, offset)
     },
     grad: Grad::Never,
     // Bits of parts do not add up to bits of the whole: no row for partial values.
     sbp: SbpRule::of(Rows::Batch {
-        not_axes: |c| match (c.t(0), c.arg(0).dtype()) {
+        not_axes: |c| match (c.t(view_dtype::INPUT), c.arg(view_dtype::DTYPE).dtype()) {
             (Ok(x), Some(to)) if Rescale::of(x, to).keeps() => 0,
             (Ok(x), _) => 1 << x.ndim().saturating_sub(1),
             (Err(_), _) => u32::MAX,

@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::elementwise::unary;
+use crate::named::{
+    binary_cross_entropy, binary_cross_entropy_with_logits, binary_entropy, binary_entropy_backward,
+    binary_entropy_of_probability, binary_entropy_of_probability_backward,
+};
 
 static LOGITS_EXPR: Expr = expr!(float "binary_entropy", |x, t| {
     (L::splat(1.0) - t) * x + (-x).maximum(L::splat(0.0)) + (-x.abs()).exp().log1p()
@@ -30,21 +34,35 @@ pub static LOGITS: OpDef = OpDef {
     sig: Sig::parse("binary_entropy(Tensor input, Tensor target, Tensor? pos_weight) -> Tensor"),
     doc: "Binary cross entropy of logits, elementwise.",
     kernel: Kernel::Elementwise(|c, o, p| {
-        unary::by_output(o, p, if c.opt(2).is_some() { &LOGITS_WEIGHTED_EXPR } else { &LOGITS_EXPR })
+        unary::by_output(
+            o,
+            p,
+            if c.opt(binary_entropy::POS_WEIGHT).is_some() { &LOGITS_WEIGHTED_EXPR } else { &LOGITS_EXPR },
+        )
     }),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b111), Save::In(1, 0b111), Save::In(2, 0b011)],
+        save: &[
+            Save::of(
+                binary_entropy::INPUT,
+                &[binary_entropy::INPUT, binary_entropy::TARGET, binary_entropy::POS_WEIGHT],
+            ),
+            Save::of(
+                binary_entropy::TARGET,
+                &[binary_entropy::INPUT, binary_entropy::TARGET, binary_entropy::POS_WEIGHT],
+            ),
+            Save::of(binary_entropy::POS_WEIGHT, &[binary_entropy::INPUT, binary_entropy::TARGET]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (g, x, t) = (c.g()?, c.x(0)?, c.x(1)?);
+            let (g, x, t) = (c.g()?, c.x(binary_entropy::INPUT)?, c.x(binary_entropy::TARGET)?);
             // softplus(-x), with its gradient.
             let soft = || x.binary_entropy(&x.ones_like()?, None);
-            out.set(0, || g.binary_entropy_backward(x, t, c.opt_x(2)))?;
-            out.set(1, || match c.opt_x(2) {
+            out.set(binary_entropy::INPUT, || g.binary_entropy_backward(x, t, c.opt_x(binary_entropy::POS_WEIGHT)))?;
+            out.set(binary_entropy::TARGET, || match c.opt_x(binary_entropy::POS_WEIGHT) {
                 Some(w) => w.sub(1.0)?.mul(&soft()?)?.sub(x)?.mul(g),
                 None => x.neg()?.mul(g),
             })?;
-            out.set(2, || t.mul(&soft()?)?.mul(g))
+            out.set(binary_entropy::POS_WEIGHT, || t.mul(&soft()?)?.mul(g))
         },
     },
     samples: || samples(false),
@@ -57,11 +75,23 @@ pub static LOGITS_BACKWARD: OpDef = OpDef {
     ),
     doc: "Gradient of the logits.",
     kernel: Kernel::Elementwise(|c, o, p| {
-        unary::by_output(o, p, if c.opt(3).is_some() { &LOGITS_WEIGHTED_BACKWARD_EXPR } else { &LOGITS_BACKWARD_EXPR })
+        unary::by_output(
+            o,
+            p,
+            if c.opt(binary_entropy_backward::POS_WEIGHT).is_some() {
+                &LOGITS_WEIGHTED_BACKWARD_EXPR
+            } else {
+                &LOGITS_BACKWARD_EXPR
+            },
+        )
     }),
     compose: Some(|c, outs| {
-        let (g, x, t) = (c.t(0)?, c.t(1)?, c.t(2)?);
-        let factor = match c.opt(3) {
+        let (g, x, t) = (
+            c.t(binary_entropy_backward::GRAD_OUTPUT)?,
+            c.t(binary_entropy_backward::INPUT)?,
+            c.t(binary_entropy_backward::TARGET)?,
+        );
+        let factor = match c.opt(binary_entropy_backward::POS_WEIGHT) {
             Some(w) => w.sub(1.0)?.mul(t)?.add(1.0)?.mul(&x.neg()?.sigmoid()?)?,
             None => x.neg()?.sigmoid()?,
         };
@@ -69,13 +99,13 @@ pub static LOGITS_BACKWARD: OpDef = OpDef {
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b0001] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[binary_entropy_backward::GRAD_OUTPUT])] }),
     samples: || samples(true),
     ..POINTWISE
 };
 
 fn same_sizes(c: &Call<'_>) -> Result<()> {
-    let (x, t) = (c.t(0)?, c.t(1)?);
+    let (x, t) = (c.t(binary_cross_entropy_with_logits::INPUT)?, c.t(binary_cross_entropy_with_logits::TARGET)?);
     if x.sizes() == t.sizes() {
         return Ok(());
     }
@@ -108,10 +138,16 @@ Example::
     >>> oneflow.nn.functional.binary_cross_entropy_with_logits(oneflow.zeros(2), oneflow.tensor([0., 1.]))
     tensor(0.6931)",
     compose: Some(|c, outs| {
-        check_reduction(c.str(0)?)?;
+        check_reduction(c.str(binary_cross_entropy_with_logits::REDUCTION)?)?;
         same_sizes(c)?;
-        let losses = c.t(0)?.binary_entropy(c.t(1)?, c.opt(3))?;
-        outs.give(reduce(weighted(losses, c.opt(2))?, c.str(0)?)?);
+        let losses = c.t(binary_cross_entropy_with_logits::INPUT)?.binary_entropy(
+            c.t(binary_cross_entropy_with_logits::TARGET)?,
+            c.opt(binary_cross_entropy_with_logits::POS_WEIGHT),
+        )?;
+        outs.give(reduce(
+            weighted(losses, c.opt(binary_cross_entropy_with_logits::WEIGHT))?,
+            c.str(binary_cross_entropy_with_logits::REDUCTION)?,
+        )?);
         Ok(())
     }),
     samples: || public_samples(-3.0, 3.0),
@@ -143,12 +179,20 @@ pub static PROBABILITY: OpDef = OpDef {
     doc: "Binary cross entropy of probabilities, elementwise.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
-        save: &[Save::In(0, 0b11), Save::In(1, 0b01)],
+        save: &[
+            Save::of(
+                binary_entropy_of_probability::INPUT,
+                &[binary_entropy_of_probability::INPUT, binary_entropy_of_probability::TARGET],
+            ),
+            Save::of(binary_entropy_of_probability::TARGET, &[binary_entropy_of_probability::INPUT]),
+        ],
         fix: Fix::Broadcast,
         f: |c, out| {
-            let (g, x) = (c.g()?, c.x(0)?);
-            out.set(0, || g.binary_entropy_of_probability_backward(x, c.x(1)?))?;
-            out.set(1, || {
+            let (g, x) = (c.g()?, c.x(binary_entropy_of_probability::INPUT)?);
+            out.set(binary_entropy_of_probability::INPUT, || {
+                g.binary_entropy_of_probability_backward(x, c.x(binary_entropy_of_probability::TARGET)?)
+            })?;
+            out.set(binary_entropy_of_probability::TARGET, || {
                 let least = Some(Scalar::Float(-100.0));
                 let other = x.neg()?.log1p()?.clamp(least, None)?;
                 other.sub(&x.log()?.clamp(least, None)?)?.mul(g)
@@ -166,13 +210,19 @@ pub static PROBABILITY_BACKWARD: OpDef = OpDef {
     doc: "Gradient of the probabilities.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let (g, x, t) = (c.t(0)?, c.t(1)?, c.t(2)?);
+        let (g, x, t) = (
+            c.t(binary_entropy_of_probability_backward::GRAD_OUTPUT)?,
+            c.t(binary_entropy_of_probability_backward::INPUT)?,
+            c.t(binary_entropy_of_probability_backward::TARGET)?,
+        );
         let variance = x.neg()?.add(1.0)?.mul(x)?.clamp(Some(Scalar::Float(1e-12)), None)?;
         outs.give(g.mul(&x.sub(t)?)?.div(&variance)?);
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b001] }),
+    sbp: SbpRule::of(Rows::Elementwise {
+        linear: &[InMask::of(&[binary_entropy_of_probability_backward::GRAD_OUTPUT])],
+    }),
     samples: || probability_samples(true),
     ..POINTWISE
 };
@@ -188,10 +238,14 @@ Example::
     >>> oneflow.nn.functional.binary_cross_entropy(oneflow.tensor([0.5]), oneflow.tensor([1.]))
     tensor(0.6931)",
     compose: Some(|c, outs| {
-        check_reduction(c.str(0)?)?;
+        check_reduction(c.str(binary_cross_entropy::REDUCTION)?)?;
         same_sizes(c)?;
-        let losses = c.t(0)?.binary_entropy_of_probability(c.t(1)?)?;
-        outs.give(reduce(weighted(losses, c.opt(2))?, c.str(0)?)?);
+        let losses =
+            c.t(binary_cross_entropy::INPUT)?.binary_entropy_of_probability(c.t(binary_cross_entropy::TARGET)?)?;
+        outs.give(reduce(
+            weighted(losses, c.opt(binary_cross_entropy::WEIGHT))?,
+            c.str(binary_cross_entropy::REDUCTION)?,
+        )?);
         Ok(())
     }),
     samples: || public_samples(0.1, 0.9),

@@ -1,6 +1,7 @@
 //! Cross entropy and negative log likelihood of classes.
 
 use super::*;
+use crate::named::{cross_entropy, nll_loss};
 
 /// The class dimension, after the checks both losses share.
 fn class_dim(c: &Call<'_>, x: &Tensor, target: &Tensor) -> Result<usize> {
@@ -39,7 +40,7 @@ fn class_dim(c: &Call<'_>, x: &Tensor, target: &Tensor) -> Result<usize> {
             target.dtype().scalar_type_name()
         )));
     }
-    if let Some(w) = c.opt(2) {
+    if let Some(w) = c.opt(cross_entropy::WEIGHT) {
         let n = x.sizes()[dim];
         if w.sizes() != [n] {
             return Err(Error::runtime(format!(
@@ -82,8 +83,12 @@ Example::
     >>> oneflow.nn.functional.cross_entropy(oneflow.zeros(2, 4), oneflow.tensor([1, 3]))
     tensor(1.3863)",
     compose: Some(|c, outs| {
-        let (x, target) = (c.t(0)?, c.t(1)?);
-        let (ignore, reduction, smoothing) = (c.int(0)?, c.str(1)?, c.float(2)?);
+        let (x, target) = (c.t(cross_entropy::INPUT)?, c.t(cross_entropy::TARGET)?);
+        let (ignore, reduction, smoothing) = (
+            c.int(cross_entropy::IGNORE_INDEX)?,
+            c.str(cross_entropy::REDUCTION)?,
+            c.float(cross_entropy::LABEL_SMOOTHING)?,
+        );
         check_reduction(reduction)?;
         if !(0.0..=1.0).contains(&smoothing) {
             return Err(Error::runtime(format!("label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")));
@@ -104,11 +109,16 @@ Example::
         let flat = if target.ndim() == 1 { target.clone() } else { target.reshape(&[-1])? };
         let flat = if flat.dtype() == DType::I64 { flat } else { flat.to_copy_with(Some(DType::I64), None)? };
         outs.give(if reduction == "none" {
-            let [losses, _] = rows.native_cross_entropy(&flat, c.opt(2), ignore, smoothing)?;
+            let [losses, _] = rows.native_cross_entropy(&flat, c.opt(cross_entropy::WEIGHT), ignore, smoothing)?;
             if target.ndim() == 1 { losses } else { losses.reshape(target.sizes())? }
         } else {
-            let [loss, _, _] =
-                rows.native_cross_entropy_reduced(&flat, c.opt(2), ignore, smoothing, reduction == "mean")?;
+            let [loss, _, _] = rows.native_cross_entropy_reduced(
+                &flat,
+                c.opt(cross_entropy::WEIGHT),
+                ignore,
+                smoothing,
+                reduction == "mean",
+            )?;
             loss
         });
         Ok(())
@@ -134,7 +144,7 @@ fn of_probabilities(c: &Call<'_>, x: &Tensor, target: &Tensor, reduction: &str, 
             target.dtype().scalar_type_name()
         )));
     }
-    if c.int(0)? >= 0 {
+    if c.int(cross_entropy::IGNORE_INDEX)? >= 0 {
         return Err(Error::runtime("ignore_index is not supported for floating point target"));
     }
     let dim = usize::from(x.ndim() > 1);
@@ -144,7 +154,7 @@ fn of_probabilities(c: &Call<'_>, x: &Tensor, target: &Tensor, reduction: &str, 
         false => target,
     };
     let mut product = x.log_softmax(dim as i64, None)?.mul(target)?;
-    if let Some(w) = c.opt(2) {
+    if let Some(w) = c.opt(cross_entropy::WEIGHT) {
         if w.sizes() != [classes] {
             return Err(Error::runtime(format!(
                 "cross_entropy(): weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
@@ -173,7 +183,12 @@ Example::
     >>> oneflow.nn.functional.nll_loss(oneflow.tensor([[-1., -2.]]), oneflow.tensor([1]))
     tensor(2.)",
     compose: Some(|c, outs| {
-        let (x, target, ignore, reduction) = (c.t(0)?, c.t(1)?, c.int(0)?, c.str(1)?);
+        let (x, target, ignore, reduction) = (
+            c.t(nll_loss::INPUT)?,
+            c.t(nll_loss::TARGET)?,
+            c.int(nll_loss::IGNORE_INDEX)?,
+            c.str(nll_loss::REDUCTION)?,
+        );
         check_reduction(reduction)?;
         let dim = class_dim(c, x, target)?;
         let target =
@@ -182,7 +197,7 @@ Example::
         let class = target.masked_fill(&ignored, 0i64)?;
         let picked = x.gather(dim as i64, &class.unsqueeze(dim as i64)?).map_err(|e| no_class(e, x.sizes()[dim]))?;
         let picked = picked.squeeze_dim(&[dim as i64])?.neg()?;
-        let weights = match c.opt(2) {
+        let weights = match c.opt(nll_loss::WEIGHT) {
             Some(w) => {
                 Some(w.index_select(0, &class.reshape(&[-1])?)?.reshape(class.sizes())?.masked_fill(&ignored, 0.0)?)
             }

@@ -1,6 +1,7 @@
 //! Connectionist temporal classification.
 
 use super::*;
+use crate::named::{ctc_loss_backward, native_ctc_loss};
 
 pub static NATIVE: OpDef = OpDef {
     sig: Sig::parse(
@@ -9,7 +10,11 @@ pub static NATIVE: OpDef = OpDef {
     doc: "Negative log likelihood of each sample's labels, and the forward variables its backward needs.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let (x, n, most) = (c.t(0)?, c.t(0)?.sizes(), c.int(0)?);
+        let (x, n, most) = (
+            c.t(native_ctc_loss::LOG_PROBS)?,
+            c.t(native_ctc_loss::LOG_PROBS)?.sizes(),
+            c.int(native_ctc_loss::MAX_TARGET_LENGTH)?,
+        );
         if x.ndim() != 3 || !x.dtype().is_float() {
             return Err(Error::runtime(format!(
                 "ctc_loss(): log_probs must be floating point of shape (T, N, C), got {} {:?}",
@@ -17,23 +22,29 @@ pub static NATIVE: OpDef = OpDef {
                 x.sizes()
             )));
         }
-        if !(0..n[2]).contains(&c.int(1)?) {
-            return Err(Error::runtime(format!("blank must be in label range, got {} of {} classes", c.int(1)?, n[2])));
+        if !(0..n[2]).contains(&c.int(native_ctc_loss::BLANK)?) {
+            return Err(Error::runtime(format!(
+                "blank must be in label range, got {} of {} classes",
+                c.int(native_ctc_loss::BLANK)?,
+                n[2]
+            )));
         }
-        if c.t(1)?.ndim() == 2 && c.t(1)?.sizes()[0] != n[1] {
+        if c.t(native_ctc_loss::TARGETS)?.ndim() == 2 && c.t(native_ctc_loss::TARGETS)?.sizes()[0] != n[1] {
             return Err(Error::runtime(format!(
                 "ctc_loss(): Expected targets of {} samples, got {:?}",
                 n[1],
-                c.t(1)?.sizes()
+                c.t(native_ctc_loss::TARGETS)?.sizes()
             )));
         }
-        for (i, name) in [(2, "input_lengths"), (3, "target_lengths")] {
-            if c.t(i)?.sizes() != [n[1]] {
+        for (at, name) in
+            [(native_ctc_loss::INPUT_LENGTHS, "input_lengths"), (native_ctc_loss::TARGET_LENGTHS, "target_lengths")]
+        {
+            if c.t(at)?.sizes() != [n[1]] {
                 return Err(Error::runtime(format!("{name} must be of size batch_size")));
             }
         }
-        for i in 1..4 {
-            if c.t(i)?.dtype() != DType::I64 {
+        for at in [native_ctc_loss::TARGETS, native_ctc_loss::INPUT_LENGTHS, native_ctc_loss::TARGET_LENGTHS] {
+            if c.t(at)?.dtype() != DType::I64 {
                 return Err(Error::runtime("ctc_loss(): targets and lengths must be int64"));
             }
         }
@@ -43,21 +54,44 @@ pub static NATIVE: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &CTC_LOSS,
         lower: |c, _, l| {
-            l.input(0).input(1).input(2).input(3).output(0).output(1).param(c.int(1)?);
+            l.input(native_ctc_loss::LOG_PROBS)
+                .input(native_ctc_loss::TARGETS)
+                .input(native_ctc_loss::INPUT_LENGTHS)
+                .input(native_ctc_loss::TARGET_LENGTHS)
+                .output(native_ctc_loss::LOSS)
+                .output(native_ctc_loss::LOG_ALPHA)
+                .param(c.int(native_ctc_loss::BLANK)?);
             Ok(())
         },
     },
     grad: Grad::Rule {
-        save: &[Save::In(0, 1), Save::In(1, 1), Save::In(2, 1), Save::In(3, 1), Save::Out(0, 1), Save::Out(1, 1)],
+        save: &[
+            Save::of(native_ctc_loss::LOG_PROBS, &[native_ctc_loss::LOG_PROBS]),
+            Save::of(native_ctc_loss::TARGETS, &[native_ctc_loss::LOG_PROBS]),
+            Save::of(native_ctc_loss::INPUT_LENGTHS, &[native_ctc_loss::LOG_PROBS]),
+            Save::of(native_ctc_loss::TARGET_LENGTHS, &[native_ctc_loss::LOG_PROBS]),
+            Save::out(native_ctc_loss::LOSS, &[native_ctc_loss::LOG_PROBS]),
+            Save::out(native_ctc_loss::LOG_ALPHA, &[native_ctc_loss::LOG_PROBS]),
+        ],
         fix: Fix::None,
         f: |c, out| {
-            let (blank, zero_infinity) = (c.arg(1).int().unwrap_or(0), c.arg(2).bool());
-            out.set(0, || {
-                c.g()?.ctc_loss_backward(c.x(0)?, c.x(1)?, c.x(2)?, c.x(3)?, c.y(0)?, c.y(1)?, blank, zero_infinity)
+            let (blank, zero_infinity) =
+                (c.arg(native_ctc_loss::BLANK).int().unwrap_or(0), c.arg(native_ctc_loss::ZERO_INFINITY).bool());
+            out.set(native_ctc_loss::LOG_PROBS, || {
+                c.g()?.ctc_loss_backward(
+                    c.x(native_ctc_loss::LOG_PROBS)?,
+                    c.x(native_ctc_loss::TARGETS)?,
+                    c.x(native_ctc_loss::INPUT_LENGTHS)?,
+                    c.x(native_ctc_loss::TARGET_LENGTHS)?,
+                    c.y(native_ctc_loss::LOSS)?,
+                    c.y(native_ctc_loss::LOG_ALPHA)?,
+                    blank,
+                    zero_infinity,
+                )
             })
         },
     },
-    differentiable: 0b1,
+    differentiable: OutMask::of(&[native_ctc_loss::LOSS]),
     sbp: SbpRule::of(Rows::OnlyB { why: "concatenated targets have no batch dimension" }),
     ..OpDef::BASE
 };
@@ -68,14 +102,26 @@ pub static BACKWARD: OpDef = OpDef {
     ),
     doc: "Gradient of the input of the log softmax that gave the log probabilities. It has no second derivative.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(1)?.dtype(), c.t(1)?.device(), c.t(1)?.sizes()),
+    infer: |c, outs| {
+        outs.push(
+            c.t(ctc_loss_backward::LOG_PROBS)?.dtype(),
+            c.t(ctc_loss_backward::LOG_PROBS)?.device(),
+            c.t(ctc_loss_backward::LOG_PROBS)?.sizes(),
+        )
+    },
     kernel: Kernel::Prim {
         prim: &CTC_LOSS_BACKWARD,
         lower: |c, _, l| {
-            for i in 0..7 {
-                l.input(i);
-            }
-            l.output(0).param(c.int(0)?).param(c.bool(1));
+            l.input(ctc_loss_backward::GRAD_LOSS)
+                .input(ctc_loss_backward::LOG_PROBS)
+                .input(ctc_loss_backward::TARGETS)
+                .input(ctc_loss_backward::INPUT_LENGTHS)
+                .input(ctc_loss_backward::TARGET_LENGTHS)
+                .input(ctc_loss_backward::LOSS)
+                .input(ctc_loss_backward::LOG_ALPHA)
+                .output(ctc_loss_backward::RESULT)
+                .param(c.int(ctc_loss_backward::BLANK)?)
+                .param(c.bool(ctc_loss_backward::ZERO_INFINITY));
             Ok(())
         },
     },

@@ -4,6 +4,10 @@
 
 use super::*;
 use crate::elementwise::unary;
+use crate::named::{
+    huber_loss, l1_loss, mse_loss, smooth_absolute_difference, smooth_absolute_difference_backward, smooth_l1_loss,
+    squared_difference, squared_difference_backward,
+};
 
 /// Input and target, then the reduction.
 fn samples() -> Vec<Sample> {
@@ -19,16 +23,16 @@ Example::
 
     >>> oneflow.nn.functional.l1_loss(oneflow.tensor([1., 2.]), oneflow.tensor([0., 4.]))
     tensor(1.5000)",
-    compose: Some(|c, outs| finish(c, outs, 0, c.t(0)?.sub(c.t(1)?)?.abs()?)),
+    compose: Some(|c, outs| finish(c, outs, c.t(l1_loss::INPUT)?.sub(c.t(l1_loss::TARGET)?)?.abs()?)),
     samples,
     ..LOSS
 };
 
-/// Weighs and reduces; a weighted mean divides by the weights. The reduction is argument `at`.
-fn finish(c: &Call<'_>, outs: &mut Outs, at: usize, losses: Tensor) -> Result<()> {
-    let reduction = c.str(at)?;
+/// Weighs and reduces; a weighted mean divides by the weights.
+fn finish(c: &Call<'_>, outs: &mut Outs, losses: Tensor) -> Result<()> {
+    let reduction = c.str(l1_loss::REDUCTION)?;
     check_reduction(reduction)?;
-    outs.give(match c.opt(2) {
+    outs.give(match c.opt(l1_loss::WEIGHT) {
         Some(w) if reduction == "mean" => {
             let all = w.expand(losses.sizes())?.sum(None, false)?;
             losses.mul(w)?.sum(None, false)?.div(&all)?
@@ -41,11 +45,14 @@ fn finish(c: &Call<'_>, outs: &mut Outs, at: usize, losses: Tensor) -> Result<()
 /// A gradient of the input from one of the losses; the target's is its negative.
 fn grad(c: &GradCall<'_>, out: &mut Grads, f: fn(&GradCall<'_>) -> Result<Tensor>) -> Result<()> {
     let gx = f(c)?;
-    out.set(1, || gx.neg())?;
-    out.set(0, || Ok(gx))
+    out.set(squared_difference::TARGET, || gx.neg())?;
+    out.set(squared_difference::INPUT, || Ok(gx))
 }
 
-const SAVED: &[Save] = &[Save::In(0, 0b11), Save::In(1, 0b11)];
+const SAVED: &[Save] = &[
+    Save::of(squared_difference::INPUT, &[squared_difference::INPUT, squared_difference::TARGET]),
+    Save::of(squared_difference::TARGET, &[squared_difference::INPUT, squared_difference::TARGET]),
+];
 
 fn pair() -> Vec<Sample> {
     let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
@@ -82,7 +89,11 @@ pub static SQUARED: OpDef = OpDef {
     grad: Grad::Rule {
         save: SAVED,
         fix: Fix::Broadcast,
-        f: |c, out| grad(c, out, |c| c.g()?.squared_difference_backward(c.x(0)?, c.x(1)?)),
+        f: |c, out| {
+            grad(c, out, |c| {
+                c.g()?.squared_difference_backward(c.x(squared_difference::INPUT)?, c.x(squared_difference::TARGET)?)
+            })
+        },
     },
     samples: pair,
     ..POINTWISE
@@ -93,11 +104,16 @@ pub static SQUARED_BACKWARD: OpDef = OpDef {
     doc: "Gradient of the input.",
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MSE_BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        outs.give(c.t(1)?.sub(c.t(2)?)?.mul(c.t(0)?)?.mul(2.0)?);
+        outs.give(
+            c.t(squared_difference_backward::INPUT)?
+                .sub(c.t(squared_difference_backward::TARGET)?)?
+                .mul(c.t(squared_difference_backward::GRAD_OUTPUT)?)?
+                .mul(2.0)?,
+        );
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b001] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[squared_difference_backward::GRAD_OUTPUT])] }),
     samples: || with_grad(pair()),
     ..POINTWISE
 };
@@ -110,7 +126,7 @@ Example::
 
     >>> oneflow.nn.functional.mse_loss(oneflow.tensor([1., 2.]), oneflow.tensor([0., 4.]))
     tensor(2.5000)",
-    compose: Some(|c, outs| finish(c, outs, 0, c.t(0)?.squared_difference(c.t(1)?)?)),
+    compose: Some(|c, outs| finish(c, outs, c.t(mse_loss::INPUT)?.squared_difference(c.t(mse_loss::TARGET)?)?)),
     samples,
     ..LOSS
 };
@@ -127,9 +143,9 @@ static SMOOTH_BACKWARD_EXPR: Expr = expr!(float "smooth_l1_backward", |g, x, t; 
 
 /// The compute dtype and the width of the parabola.
 fn with_width(c: &Call<'_>, o: &Outs, p: &mut Params, expr: &'static Expr) -> Result<&'static Expr> {
-    let compute = o[0].dtype().compute();
+    let compute = o[smooth_absolute_difference::RESULT].dtype().compute();
     p.push(compute.into());
-    crate::elementwise::push_scalar(p, compute, Scalar::Float(c.float(0)?));
+    crate::elementwise::push_scalar(p, compute, Scalar::Float(c.float(smooth_absolute_difference::BETA)?));
     Ok(expr)
 }
 
@@ -142,7 +158,11 @@ pub static SMOOTH: OpDef = OpDef {
         fix: Fix::Broadcast,
         f: |c, out| {
             grad(c, out, |c| {
-                c.g()?.smooth_absolute_difference_backward(c.x(0)?, c.x(1)?, c.arg(0).float().unwrap_or(1.0))
+                c.g()?.smooth_absolute_difference_backward(
+                    c.x(smooth_absolute_difference::INPUT)?,
+                    c.x(smooth_absolute_difference::TARGET)?,
+                    c.arg(smooth_absolute_difference::BETA).float().unwrap_or(1.0),
+                )
             })
         },
     },
@@ -157,14 +177,17 @@ pub static SMOOTH_BACKWARD: OpDef = OpDef {
     doc: "Gradient of the input.",
     kernel: Kernel::Elementwise(|c, o, p| with_width(c, o, p, &SMOOTH_BACKWARD_EXPR)),
     compose: Some(|c, outs| {
-        let (d, beta) = (c.t(1)?.sub(c.t(2)?)?, c.float(0)?);
+        let (d, beta) = (
+            c.t(smooth_absolute_difference_backward::INPUT)?.sub(c.t(smooth_absolute_difference_backward::TARGET)?)?,
+            c.float(smooth_absolute_difference_backward::BETA)?,
+        );
         let one = Some(Scalar::Float(1.0));
         let slope = if beta == 0.0 { d.sign()? } else { d.div(beta)?.clamp(Some(Scalar::Float(-1.0)), one)? };
-        outs.give(c.t(0)?.mul(&slope)?);
+        outs.give(c.t(smooth_absolute_difference_backward::GRAD_OUTPUT)?.mul(&slope)?);
         Ok(())
     }),
     grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[0b001] }),
+    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[smooth_absolute_difference_backward::GRAD_OUTPUT])] }),
     samples: || with_grad(pair_with_width()),
     ..POINTWISE
 };
@@ -180,11 +203,11 @@ Example::
     >>> oneflow.nn.functional.smooth_l1_loss(oneflow.tensor([0.5, 2.]), oneflow.tensor([0., 0.]))
     tensor(0.8125)",
     compose: Some(|c, outs| {
-        let beta = c.float(1)?;
+        let beta = c.float(smooth_l1_loss::BETA)?;
         if beta < 0.0 {
             return Err(Error::runtime("smooth_l1_loss does not support negative values for beta."));
         }
-        finish(c, outs, 0, c.t(0)?.smooth_absolute_difference(c.t(1)?, beta)?)
+        finish(c, outs, c.t(smooth_l1_loss::INPUT)?.smooth_absolute_difference(c.t(smooth_l1_loss::TARGET)?, beta)?)
     }),
     samples,
     ..LOSS
@@ -203,12 +226,12 @@ Example::
     >>> oneflow.nn.functional.huber_loss(oneflow.tensor([0.5, 2.]), oneflow.tensor([0., 0.]))
     tensor(0.8125)",
     compose: Some(|c, outs| {
-        let delta = c.float(1)?;
+        let delta = c.float(huber_loss::DELTA)?;
         if delta <= 0.0 {
             return Err(Error::runtime("huber_loss does not support non-positive values for delta."));
         }
-        let smooth = c.t(0)?.smooth_absolute_difference(c.t(1)?, delta)?;
-        finish(c, outs, 0, if delta == 1.0 { smooth } else { smooth.mul(delta)? })
+        let smooth = c.t(huber_loss::INPUT)?.smooth_absolute_difference(c.t(huber_loss::TARGET)?, delta)?;
+        finish(c, outs, if delta == 1.0 { smooth } else { smooth.mul(delta)? })
     }),
     samples,
     ..LOSS
