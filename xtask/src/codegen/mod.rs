@@ -5,7 +5,7 @@
 //! find every function; no procedural macro and no build script hides any.
 
 mod docs;
-mod named;
+pub mod named;
 mod python;
 mod rust;
 mod scan;
@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub use scan::{Face, Op};
+pub use scan::{Face, Op, definitions};
 
 /// All ops that are defined.
 pub fn ops(sources: &[Source]) -> Vec<Op> {

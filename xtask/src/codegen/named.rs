@@ -16,6 +16,13 @@ pub struct Position {
     pub value: String,
 }
 
+impl Position {
+    /// The number behind it, and of what: `In::nth(0)` and `At::nth(0)` are different places.
+    pub fn place(&self) -> &str {
+        &self.value
+    }
+}
+
 /// The generated file, or what is wrong with a signature.
 pub fn module(ops: &[Op]) -> Result<String, String> {
     let mut text = "//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. Names of what an op takes and gives.\n\

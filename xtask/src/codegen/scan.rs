@@ -57,13 +57,25 @@ pub fn ops(sources: &[Source]) -> (Vec<Op>, Vec<String>) {
 }
 
 /// `static OP: OpDef = OpDef { ... };`, or a `const` of the same type from which ops take what they leave out.
-struct Definition {
+pub struct Definition {
     file: String,
     line: usize,
     module: String,
     name: String,
     is_op: bool,
-    body: Vec<Token>,
+    pub body: Vec<Token>,
+}
+
+impl Definition {
+    /// Path of the static or constant.
+    pub fn path(&self) -> String {
+        format!("{}::{}", self.module, self.name)
+    }
+}
+
+/// The definitions of these files.
+pub fn definitions(sources: &[Source]) -> Vec<Definition> {
+    sources.iter().flat_map(definitions_in).collect()
 }
 
 fn definitions_in(source: &Source) -> Vec<Definition> {
@@ -94,7 +106,7 @@ fn definitions_in(source: &Source) -> Vec<Definition> {
 
 fn op_of(definition: &Definition, all: &[Definition]) -> Result<Op, String> {
     let sig = field(&definition.body, "sig").iter().find_map(Token::str).ok_or("has no signature literal")?;
-    let path = format!("{}::{}", definition.module, definition.name);
+    let path = definition.path();
     let schema = Schema::parse(sig)?;
     let faces = faces_of(inherited(definition, "faces", all)?);
     Ok(Op { path, family: family_of(&definition.file), schema, doc: strings_of(field(&definition.body, "doc")), faces })

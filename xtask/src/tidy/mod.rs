@@ -4,6 +4,7 @@
 mod files;
 mod layers;
 mod names;
+mod operands;
 mod quotes;
 mod table;
 
@@ -19,6 +20,7 @@ pub fn check(sources: &[Source]) -> Vec<String> {
     faults.extend(names::check(sources, &names));
     faults.extend(quotes::check(sources));
     faults.extend(table::check(sources, &ops));
+    faults.extend(operands::check(sources, &ops));
     faults.extend(codegen::check(&tree::root()));
     faults
 }
