@@ -29,6 +29,7 @@ from oneflow._base.cuda_libraries import search_directories as _search_directori
 from oneflow._base.dtypes import can_cast, promote_types, result_type
 from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._base.named_dtypes import *  # noqa: F403
+from oneflow._base.overridable import publish as _publish
 from oneflow._functions import forms as _forms
 from oneflow._functions.aliases import *  # noqa: F403
 from oneflow._functions.einsum import einsum
@@ -147,6 +148,8 @@ _oneflow._cuda_set_search_dirs(_search_directories())
 
 for _name in _names.METHODS:
     globals()[_name] = getattr(Tensor, _name)
+
+_publish(globals(), _names.SPELLED_OUT, _names.ASK, _names.NEVER_ASK)
 
 if TYPE_CHECKING:
     from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils

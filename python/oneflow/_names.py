@@ -181,3 +181,21 @@ METHODS = (
     "to_local",
     "view",
 )
+
+# Functions that no class is asked about, since they are not about values of tensors; and those that stand elsewhere
+# than in the rooms of functions and ask too.
+NEVER_ASK = {"broadcast_shapes", "is_storage", "is_tensor", "sparse_coo_tensor"}
+ASK = {"_assert", "get_device", "is_distributed", "is_inference", "is_signed"}
+# Functions that PyTorch has written in Python too: they hand over arguments with their defaults.
+SPELLED_OUT = {
+    "cdist",
+    "lu",
+    "norm",
+    "pca_lowrank",
+    "stft",
+    "svd_lowrank",
+    "tensordot",
+    "unique",
+    "unique_consecutive",
+    "unravel_index",
+}

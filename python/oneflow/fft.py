@@ -11,6 +11,7 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._base.overridable import publish as _publish
 from oneflow._oneflow import Tensor
 
 _C = _oneflow._C
@@ -500,3 +501,6 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
         tensor([2, 3, 0, 1])
     """
     return _shifted(input, dim, back=True)
+
+
+_publish(globals())

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import oneflow
 from oneflow import _oneflow
 from oneflow._base.beside import beside
+from oneflow._base.overridable import publish as _publish
 from oneflow._linalg import products as _products
 from oneflow._linalg import roots as _roots
 from oneflow._linalg.arguments import epsilon as _epsilon
@@ -702,3 +703,5 @@ cross, diagonal, multi_dot, vander, vecdot = (
 matrix_norm, norm, vector_norm = _products.matrix_norm, _products.norm, _products.vector_norm
 matrix_sqrth, polar = _roots.matrix_sqrth, _roots.polar
 tensorinv, tensorsolve, _wrap = _products.tensorinv, _products.tensorsolve, _products._wrap
+
+_publish(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._base.overridable import publish as _publish
 from oneflow._functions.bessel import *  # noqa: F403
 from oneflow._functions.polynomials import *  # noqa: F403
 
@@ -74,3 +75,6 @@ def logsumexp(
         tensor(0.6931)
     """
     return oneflow.logsumexp(input, dim, keepdim) if out is None else oneflow.logsumexp(input, dim, keepdim, out=out)
+
+
+_publish(globals())

@@ -4,7 +4,7 @@ use crate::gate::{self, OrPending, checked, pending_set};
 use crate::object::{is_tensor, tensor_of, wrap};
 use crate::old_order::old_order;
 use crate::overload::{Form, Overload};
-use crate::overrides::{Function, answers, ask, has_modes};
+use crate::overrides::{Function, answering, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, forms, placed, value};
 use oneflow_core::base::{Arg, Error, Result};
@@ -62,6 +62,10 @@ pub unsafe fn call_op(
                 true => ask(py, Function::Op(name, form), slf, given, &[]),
                 false => placed::made(py, name, given, false, |g| call_op(py, overloads, form, slf, g)),
             };
+        }
+        let who = answering(py, slf, given).pend(py)?;
+        if !who.is_empty() {
+            return ask(py, Function::Op(overloads[0].op.sig.name, form), slf, given, &who);
         }
         // The arguments are those of the call, which its caller keeps alive; the names live as long as `old`.
         if let Some(old) = old_order(py, overloads, form, given)? {

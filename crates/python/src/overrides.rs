@@ -220,6 +220,82 @@ fn _has_torch_function(objects: &Bound<'_, PyTuple>) -> bool {
     has_modes() || objects.iter().any(|o| unsafe { answers(o.as_ptr()) })
 }
 
+/// Whether an argument of a function written in Python would answer its call: any of them, or of the items of a list.
+///
+/// # Safety
+/// Python's fast call protocol: the arguments are alive during the call.
+unsafe extern "C" fn any_answers(_: *mut PyObject, args: *mut *mut PyObject, n: ffi::Py_ssize_t) -> *mut PyObject {
+    // SAFETY: as many arguments are there; the items of a list are alive while the interpreter is held.
+    unsafe {
+        let yes = ENABLED.get() && (has_modes() || (0..n).any(|i| answers_or_holds(*args.offset(i))));
+        ffi::PyBool_FromLong(yes.into())
+    }
+}
+
+/// Whether an object, or an item of a list or tuple, wants to answer.
+///
+/// # Safety
+/// A live object; the interpreter is held.
+unsafe fn answers_or_holds(o: *mut PyObject) -> bool {
+    // SAFETY: the items stay alive: nothing runs that could change a list that holds no class that answers.
+    unsafe {
+        let class = ffi::Py_TYPE(o);
+        if class == &raw mut ffi::PyTuple_Type {
+            (0..ffi::PyTuple_Size(o)).any(|i| answers(ffi::PyTuple_GetItem(o, i)))
+        } else if class == &raw mut ffi::PyList_Type {
+            (0..ffi::PyList_Size(o)).any(|i| {
+                let item = ffi::PyList_GetItem(o, i);
+                if item.is_null() {
+                    // Shortened meanwhile by an attribute lookup of a metaclass.
+                    ffi::PyErr_Clear();
+                    return false;
+                }
+                answers(item)
+            })
+        } else {
+            answers(o)
+        }
+    }
+}
+
+/// The objects of a call that want to answer it, wherever they stand: for arguments that fit no signature.
+///
+/// # Safety
+/// As for `ask`.
+#[cold]
+pub unsafe fn answering(py: Python<'_>, slf: *mut PyObject, given: Given) -> PyResult<Vec<*mut PyObject>> {
+    let mut found = Vec::new();
+    // SAFETY: the caller's promise; what is returned is held by the call's arguments.
+    unsafe {
+        let (args, kwargs) = as_python(py, slf, given)?;
+        for object in args.iter().chain(kwargs.values().iter()) {
+            if answers(object.as_ptr()) {
+                found.push(object.as_ptr());
+            } else if answers_or_holds(object.as_ptr()) {
+                for item in object.try_iter()? {
+                    let item = item?;
+                    if answers(item.as_ptr()) {
+                        found.push(item.as_ptr());
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The function object of `any_answers`: the fast call protocol, since every call of a Python function begins with it.
+fn any_answers_function(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let definition = Box::into_raw(Box::new(ffi::PyMethodDef {
+        ml_name: c"_any_answers".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFast: any_answers },
+        ml_flags: ffi::METH_FASTCALL,
+        ml_doc: c"Whether any of the arguments, or an item of a list of them, would answer a call.".as_ptr(),
+    }));
+    // SAFETY: the definition lives for ever.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(definition, null_mut(), null_mut())) }
+}
+
 /// Switches whether classes are asked on this thread; returns what it was.
 #[pyfunction]
 fn _set_torch_function_enabled(on: bool) -> bool {
@@ -281,6 +357,7 @@ pub fn add(private: &Bound<'_, PyModule>) -> PyResult<()> {
     DISABLED.store(disabled.as_ptr(), Ordering::Relaxed);
     private.setattr("_disabled_torch_function_impl", disabled)?;
     private.setattr("_has_torch_function", wrap_pyfunction!(_has_torch_function, private)?)?;
+    private.setattr("_any_answers", any_answers_function(private.py())?)?;
     private.setattr("_set_torch_function_enabled", wrap_pyfunction!(_set_torch_function_enabled, private)?)?;
     private.setattr("_is_torch_function_enabled", wrap_pyfunction!(_is_torch_function_enabled, private)?)?;
     private.setattr("_count_torch_function_modes", wrap_pyfunction!(_count_torch_function_modes, private)?)?;

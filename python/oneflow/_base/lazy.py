@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 from oneflow._base.missing_names import MissingName
+from oneflow._base.overridable import ROOMS, overridable
 
 
 class LazyNames:
@@ -40,7 +42,9 @@ class LazyNames:
         if name in self.modules:
             return importlib.import_module(f"{self.package}.{name}")
         if name in self.homes:
-            return getattr(importlib.import_module(self.homes[name]), name)
+            value = getattr(importlib.import_module(self.homes[name]), name)
+            is_bare = isinstance(value, FunctionType) and value.__module__.startswith(ROOMS)
+            return overridable(value, module=self.package) if is_bare else value
         for prefix, home in self.families.items():
             if name.startswith(prefix) and hasattr(module := importlib.import_module(home), name):
                 return getattr(module, name)

@@ -126,7 +126,7 @@ def range(
     warnings.warn(
         "range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use oneflow.arange, which produces values in [start, end).",
-        stacklevel=2,
+        stacklevel=3,
     )
     if end is None:
         start, end = 0, start

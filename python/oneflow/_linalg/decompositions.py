@@ -258,7 +258,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
             "in a future release.",
-            stacklevel=2,
+            stacklevel=3,
         )
         if 3 not in input.shape:
             raise RuntimeError("no dimension of size 3 in input")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneflow._base.overridable import overridable_method
 from oneflow._functions import aliases, native, sparse, spectrogram
 from oneflow._linalg import decompositions
 from oneflow._oneflow import Tensor
@@ -21,6 +22,9 @@ PARTS: tuple[dict[str, Any], ...] = (
     rare_methods.METHODS,
 )
 
+# Functions that are methods too: each is a method of its own, so that classes are asked about that.
+FAMILIES = (native.METHODS, sparse.METHODS, spectrogram.METHODS, decompositions.METHODS)
+
 for _part in PARTS:
     for _name, _method in _part.items():
-        setattr(Tensor, _name, _method)
+        setattr(Tensor, _name, overridable_method(_method) if any(_part is f for f in FAMILIES) else _method)

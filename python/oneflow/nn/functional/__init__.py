@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import FunctionType
 
 from oneflow import Tensor, _oneflow
+from oneflow._base.overridable import publish as _publish
 from oneflow._extra.boxes import deform_conv2d
 from oneflow._extra.elementwise import depend, quick_gelu, square_relu
 from oneflow._extra.losses import ctc_greedy_decoder, sparse_softmax_cross_entropy
@@ -302,3 +303,32 @@ for _name in __all__:
     _function = globals()[_name]
     if isinstance(_function, FunctionType) and _function.__module__.startswith(__name__):
         _function.__module__ = __name__
+
+# What PyTorch binds to compiled functions, which hand over arguments as they were given; OneFlow's own functions too.
+_AS_GIVEN = {
+    "bilinear",
+    "celu_",
+    "channel_shuffle",
+    "conv_tbc",
+    "cosine_similarity",
+    "ctc_greedy_decoder",
+    "deform_conv2d",
+    "depend",
+    "elu_",
+    "hardtanh_",
+    "leaky_relu_",
+    "native_channel_shuffle",
+    "one_hot",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "quick_gelu",
+    "relu_",
+    "rrelu_",
+    "selu_",
+    "sparse_softmax_cross_entropy",
+    "square_relu",
+    "threshold_",
+}
+_publish(globals(), spelled_out=set(__all__) - _AS_GIVEN)

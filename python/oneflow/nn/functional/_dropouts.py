@@ -68,7 +68,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         warnings.warn(
             f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result in an "
             "error in a future release. To retain the behavior and silence this warning, please use dropout instead.",
-            stacklevel=2,
+            stacklevel=3,
         )
     if input.dim() == 3:
         warnings.warn(
@@ -76,7 +76,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             "- input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a "
             "future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain "
             "the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
-            stacklevel=2,
+            stacklevel=3,
         )
     return _channels(input, p, training, inplace, min(2, input.dim()))
 
@@ -94,7 +94,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         warnings.warn(
             f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated and will result in an "
             "error in a future release. To retain the behavior and silence this warning, please use dropout instead.",
-            stacklevel=2,
+            stacklevel=3,
         )
     return _channels(input, p, training, inplace, input.dim() - 3 if input.dim() in (4, 5) else min(2, input.dim()))
 

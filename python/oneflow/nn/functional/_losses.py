@@ -14,7 +14,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     average = size_average is None or size_average
     result = "none" if reduce is not None and not reduce else "mean" if average else "sum"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{result}' instead.", stacklevel=3
+        f"size_average and reduce args will be deprecated, please use reduction='{result}' instead.", stacklevel=4
     )
     return result
 
@@ -45,7 +45,7 @@ def _warn_of_broadcast(input: Tensor, target: Tensor) -> None:
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
             "This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -121,7 +121,7 @@ def upsample(
         >>> F.interpolate(oneflow.tensor([[[0.0, 2.0]]]), scale_factor=2)  # instead
         tensor([[[0., 0., 2., 2.]]])
     """
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -134,7 +134,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
         oneflow.Size([1, 1, 4, 4])
     """
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -148,7 +148,7 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
         oneflow.Size([1, 1, 4, 4])
     """
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -523,7 +523,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if not theta.dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False", stacklevel=2)
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False", stacklevel=3)
         align_corners = False
     size = [int(n) for n in size]
     n_dims = len(size) - 2
@@ -582,7 +582,7 @@ def grid_sample(
             f"but got: '{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False", stacklevel=2)
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False", stacklevel=3)
         align_corners = False
     n_dims = input.dim() - 2
     if input.dtype != grid.dtype:

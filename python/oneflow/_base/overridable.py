@@ -1,0 +1,156 @@
+"""Public functions written in Python ask the classes of their arguments first, as compiled ones do.
+
+:func:`overridable` wraps a function so that an argument with ``__torch_function__`` answers the call before the body
+runs. An ordinary call costs one call of the compiled module more. A room of functions is wrapped at the end of its
+file by :func:`publish`; functions inside the package that import the bare one skip the question.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Container, Iterable
+from types import FunctionType
+from typing import Any
+
+from oneflow import _oneflow, overrides
+from oneflow._oneflow import Tensor
+
+_any_answers = _oneflow._C._any_answers
+# The rooms of public functions.
+ROOMS = ("oneflow._functions.", "oneflow._linalg.", "oneflow._extra.", "oneflow.nn.functional", "oneflow._base.symbols")
+# Arguments that PyTorch's functions lack: they are handed over where they are given.
+_OURS = ("addend", "generator")
+# The shapes of signatures met so far; each is compiled once.
+_makers: dict[tuple[int, tuple[str, ...]], Callable[..., Any]] = {}
+
+
+def publish(
+    namespace: dict[str, Any],
+    spelled_out: Container[str] = (),
+    also: Container[str] = (),
+    never: Container[str] = (),
+) -> None:
+    """Wrap the public functions of a module in place: those that it or a room of functions defines.
+
+    Args:
+        namespace: the module's ``globals()``.
+        spelled_out: functions that hand over required arguments by position and the rest by name, with their
+            defaults, as PyTorch's functions do that are written in Python; the others hand over what was given.
+        also: further functions that ask.
+        never: functions that do not ask.
+    """
+    module = namespace["__name__"]
+    # What the package itself defines is no function of tensors.
+    homes = ROOMS if module == "oneflow" else (module, *ROOMS)
+    for name, function in list(namespace.items()):
+        if not isinstance(function, FunctionType) or name in never:
+            continue
+        if name in also or (not name.startswith("_") and function.__module__.startswith(homes)):
+            namespace[name] = overridable(function, name in spelled_out, module)
+
+
+def overridable(function: FunctionType, spelled_out: bool = False, module: str | None = None) -> Any:
+    """``function`` behind the question whether an argument, or an item of a list, answers the call itself.
+
+    Example::
+
+        >>> from oneflow._base.overridable import overridable
+        >>> overridable(lambda x: x + 1)(oneflow.ones(1))
+        tensor([2.])
+    """
+    if "_public" in vars(function):
+        return function._public  # type: ignore[attr-defined]
+    made = _spelled_out(function) if spelled_out else _as_given(function)
+    functools.update_wrapper(made, function)
+    # The wrapper of a function is one object, and its own.
+    function._public = made._public = made  # type: ignore[attr-defined]
+    if module is not None:
+        made.__module__ = module
+    return made
+
+
+def overridable_method(function: Any) -> Any:
+    """``function`` as a method of Tensor that asks; what is no Python function stays as it is.
+
+    Example::
+
+        >>> from oneflow._base.overridable import overridable_method
+        >>> overridable_method(len) is len
+        True
+    """
+    if not isinstance(function, FunctionType) or function.__name__.startswith("__"):
+        return function
+    made = _as_given(function)
+    functools.update_wrapper(made, function)
+    made.__dict__.pop("_public", None)
+    return made
+
+
+def _as_given(function: FunctionType) -> Any:
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if _any_answers(*args, *kwargs.values()) if kwargs else _any_answers(*args):
+            return overrides._ask(public, args, kwargs, _who((*args, *kwargs.values())))
+        return function(*args, **kwargs)
+
+    return public
+
+
+def _spelled_out(function: FunctionType) -> Any:
+    """A wrapper with the signature of ``function`` itself, whose call is as cheap as that of a plain function."""
+    plain: Any = inspect.unwrap(function)
+    code = plain.__code__
+    n = code.co_argcount
+    keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
+    made = _maker(n, keywords)(function, _any_answers, _hand_over)
+    made.__defaults__, made.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
+    made.__code__ = made.__code__.replace(
+        co_varnames=code.co_varnames[: n + code.co_kwonlyargcount],
+        co_posonlyargcount=code.co_posonlyargcount,
+        co_name=code.co_name,
+        co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
+    )
+    return made
+
+
+def _maker(n: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
+    if (n, keywords) not in _makers:
+        names = [f"_{i}" for i in range(n)]
+        parameters = [*names, *(["*", *keywords] if keywords else [])]
+        values = [*names, *keywords]
+        call = [*names, *(f"{key}={key}" for key in keywords)]
+        text = (
+            "def make(function, any_answers, hand_over):\n"
+            f" def public({', '.join(parameters)}):\n"
+            f"  if any_answers({', '.join(values)}):\n"
+            f"   return hand_over(public, ({''.join(f'{v}, ' for v in values)}))\n"
+            f"  return function({', '.join(call)})\n"
+            " return public"
+        )
+        scope: dict[str, Any] = {}
+        exec(text, scope)
+        _makers[n, keywords] = scope["make"]
+    return _makers[n, keywords]
+
+
+def _hand_over(public: Any, values: tuple[Any, ...]) -> Any:
+    code = public.__code__
+    required = code.co_argcount - len(public.__defaults__ or ())
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    named = zip(names[required:], values[required:], strict=True)
+    kwargs = {name: value for name, value in named if value is not None or name not in _OURS}
+    return overrides._ask(public, values[:required], kwargs, _who(values))
+
+
+def _who(values: Iterable[Any]) -> list[Any]:
+    """The arguments, and items of lists, that answer."""
+    flat: list[Any] = []
+    for value in values:
+        flat.extend(value if type(value) in (tuple, list) else (value,))
+    return [value for value in flat if type(value) is not Tensor and _answers(type(value))]
+
+
+def _answers(kind: type) -> bool:
+    nothing = overrides._disabled_torch_function_impl
+    return getattr(kind, "__torch_function__", nothing) is not nothing
