@@ -84,8 +84,6 @@ REFUSED = [
     lambda: oneflow.jit.save(None, ""),
     lambda: oneflow.jit.load(""),
     lambda: oneflow.jit.ScriptModule(),
-    lambda: oneflow.fx.symbolic_trace(None),
-    lambda: oneflow.fx.GraphModule(None, None),
     lambda: oneflow.onnx.export(None, None, ""),
     lambda: oneflow.xpu.current_device(),
 ]
@@ -103,7 +101,7 @@ def test_script_decorators_change_nothing():
 
     jit = oneflow.jit
     assert jit.script(f) is f and jit.ignore(f) is f and jit.ignore(drop=True)(f) is f and jit.unused(f) is f
-    assert jit.export(f) is f and jit.script_if_tracing(f) is f and oneflow.fx.wrap(f) is f
+    assert jit.export(f) is f and jit.script_if_tracing(f) is f
     assert not jit.is_scripting() and not jit.is_tracing()
     assert not isinstance(oneflow.nn.Linear(1, 1), (oneflow.fx.GraphModule, jit.ScriptModule))
     assert jit.wait(jit.fork(f, 1)) == 2 and jit.annotate(int, 1) == 1

@@ -1,60 +1,41 @@
-"""Symbolic tracing of Python is not provided: :class:`oneflow.nn.Graph` and :func:`oneflow.compile` trace tensors.
+"""Programs traced as graphs of Python calls, which can be read, changed and compiled again.
 
-The names exist, so that ``isinstance(model, fx.GraphModule)`` is False and modules that import them load.
+:func:`symbolic_trace` runs a module with proxies for its inputs; each call on them becomes a node of a :class:`Graph`,
+and a :class:`GraphModule` runs what the graph says. :class:`oneflow.nn.Graph` and
+:func:`oneflow.compile` trace tensors' ops instead and make programs of them; this package changes Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-from oneflow._base.refusals import refuse, refuse_class
-from oneflow.utils import _pytree
+from oneflow.fx import immutable_collections, node, operator_schemas, proxy, subgraph_rewriter, traceback
+from oneflow.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
+from oneflow.fx.graph import CodeGen, Graph
+from oneflow.fx.graph_module import GraphModule
+from oneflow.fx.interpreter import Interpreter, Transformer
+from oneflow.fx.node import Node, has_side_effect, map_arg
+from oneflow.fx.proxy import Proxy
+from oneflow.fx.subgraph_rewriter import replace_pattern
 
 __all__ = [
+    "CodeGen",
     "Graph",
     "GraphModule",
     "Interpreter",
     "Node",
+    "PH",
     "Proxy",
+    "ProxyableClassMeta",
     "Tracer",
     "Transformer",
+    "has_side_effect",
+    "immutable_collections",
     "map_arg",
+    "node",
+    "operator_schemas",
+    "proxy",
+    "replace_pattern",
+    "subgraph_rewriter",
     "symbolic_trace",
+    "traceback",
     "wrap",
 ]
-
-T = TypeVar("T")
-
-_INSTEAD = "use oneflow.nn.Graph or oneflow.compile, whose traces hold tensors' ops"
-
-Graph: Any = refuse_class("oneflow.fx.Graph", _INSTEAD)
-GraphModule: Any = refuse_class("oneflow.fx.GraphModule", _INSTEAD)
-Interpreter: Any = refuse_class("oneflow.fx.Interpreter", _INSTEAD)
-Node: Any = refuse_class("oneflow.fx.Node", _INSTEAD)
-Proxy: Any = refuse_class("oneflow.fx.Proxy", _INSTEAD)
-Tracer: Any = refuse_class("oneflow.fx.Tracer", _INSTEAD)
-Transformer: Any = refuse_class("oneflow.fx.Transformer", _INSTEAD)
-symbolic_trace = refuse("oneflow.fx.symbolic_trace", _INSTEAD)
-
-
-def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """``a`` with ``fn(node)`` for each node in it; here nothing is one.
-
-    Example::
-
-        >>> oneflow.fx.map_arg([1, (2,)], str)
-        [1, (2,)]
-    """
-    return _pytree.tree_map_only(Node, fn, a)
-
-
-def wrap(fn_or_name: T) -> T:
-    """Return ``fn_or_name`` itself: no tracer looks into functions.
-
-    Example::
-
-        >>> oneflow.fx.wrap(abs) is abs
-        True
-    """
-    return fn_or_name

@@ -1,5 +1,0 @@
-"""``torch.fx.proxy``."""
-
-from oneflow.fx import Proxy
-
-__all__ = ["Proxy"]
