@@ -25,12 +25,11 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names  # noqa: E402
 
 TORCHVISION = ("resnet18", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5", "densenet121", "googlenet")
-TIMM = ("test_resnet", "test_vit", "test_efficientnet", "test_convnext", "test_byobnet", "test_nfnet")
+TIMM = ("test_resnet", "lcnet_035", "test_efficientnet", "test_convnext", "test_byobnet", "test_nfnet")
 MORE = (
     "regnetx_002",
     "regnety_002",
     "ghostnet_050",
-    "lcnet_035",
     "tinynet_e",
     "mnasnet_small",
     "mobilenetv3_small_050",
@@ -72,11 +71,12 @@ def main() -> None:
                 save_file({key: value.contiguous() for key, value in model.state_dict().items()}, file)
             model.load_state_dict(load_file(file))
             wanted = names[name][1][1 : -1 : max(1, len(names[name][1]) // 6)]
-            size = 160 if name.startswith("timm.test_vit") else 64
-            image = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 3, size, size)).astype("f4"))
+            image = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype("f4"))
             with torch.no_grad():
                 found = create_feature_extractor(model, wanted)(image)
-            features |= {f"{name}|{key}": value.numpy() for key, value in found.items() if torch.is_tensor(value)}
+            features |= {
+                f"{name}|{key}": value.detach().numpy() for key, value in found.items() if torch.is_tensor(value)
+            }
     (FOLDER / f"{WHO}.json").write_text(json.dumps(names))
     np.savez(FOLDER / f"{WHO}.npz", **features)
 
