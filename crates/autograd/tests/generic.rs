@@ -202,7 +202,7 @@ fn gradcheck(b: &BoundSample, order: usize) -> std::result::Result<(), String> {
         }
         let Some(y) = y.filter(oneflow_autograd::requires_grad) else { return Ok(None) };
         let grads = oneflow_autograd::grad_of(&[y], &leaves, &[None], false, true)?;
-        loss(&grads.into_iter().flatten().collect::<Vec<_>>(), u32::MAX)
+        loss(&grads.into_iter().flatten().collect::<Vec<_>>(), OutMask::ALL)
     };
     for t in &leaves {
         oneflow_autograd::set_requires_grad(t, true).map_err(|e| e.to_string())?;
@@ -286,7 +286,7 @@ fn planted_faults_are_found() {
     let _ = (&nn::softmax::OP, &reduce::sum::OP);
     // A gradient with the wrong sign, a gradient that forgets a factor.
     let wrong = Grad::Rule {
-        save: &[Save::out(Out::nth(0), &[In::nth(0)])],
+        save: const { &[Save::out(Out::nth(0), &[In::nth(0)])] },
         fix: Fix::None,
         f: |c, out| out.set(In::nth(0), || c.g()?.mul(c.y(Out::nth(0))?)?.neg()),
     };
@@ -298,7 +298,7 @@ fn planted_faults_are_found() {
         "gelu",
         OpDef {
             grad: Grad::Rule {
-                save: &[Save::of(In::nth(0), &[In::nth(0)])],
+                save: const { &[Save::of(In::nth(0), &[In::nth(0)])] },
                 fix: Fix::None,
                 f: |c, out| out.set(In::nth(0), || c.g()?.gelu_backward(&oneflow_autograd::detach(c.x(In::nth(0))?))),
             },

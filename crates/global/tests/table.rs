@@ -256,11 +256,14 @@ fn planted_wrong_rules_are_found() {
     setup();
     use oneflow_ops::{elementwise, matmul, nn, reduce, view};
     // A function that is not linear, and one that only looks so when the shares are the value and zeros.
-    must_fail(&elementwise::exp::OP, SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0)])] }));
-    must_fail(&elementwise::relu::OP, SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0)])] }));
+    must_fail(&elementwise::exp::OP, SbpRule::of(Rows::Elementwise { linear: const { &[InMask::of(&[In::nth(0)])] } }));
+    must_fail(
+        &elementwise::relu::OP,
+        SbpRule::of(Rows::Elementwise { linear: const { &[InMask::of(&[In::nth(0)])] } }),
+    );
     must_fail(
         &elementwise::mul::OP,
-        SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[In::nth(0), In::nth(1)])] }),
+        SbpRule::of(Rows::Elementwise { linear: const { &[InMask::of(&[In::nth(0), In::nth(1)])] } }),
     );
     // A split of the normalised axis, a maximum that is summed, a contraction that forgets the sum, a view that splits inside.
     must_fail(&nn::softmax::OP, SbpRule::of(Rows::Batch { not_axes: |_| 0 }));

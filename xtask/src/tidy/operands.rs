@@ -58,7 +58,7 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
     let files: Vec<File> = sources
         .iter()
         .filter(|s| s.path.starts_with(OPS) && s.is_rust() && !s.is_generated())
-        .map(|s| File::read(s))
+        .map(File::read)
         .collect();
     let mut faults: Vec<String> = files.iter().flat_map(numbers).collect();
     let named: BTreeMap<String, Vec<Position>> =
@@ -237,8 +237,7 @@ fn reached<'a>(files: &'a [File], at: usize, body: &[Token]) -> Vec<(usize, &'a 
                     files.iter().position(|f| f.path.ends_with(&format!("/{q}.rs")) && same_family(f, &files[file]))
                 }
             };
-            let own =
-                home.and_then(|h| Some((h, files[h].functions.iter().filter(|f| f.name == name).collect::<Vec<_>>())));
+            let own = home.map(|h| (h, files[h].functions.iter().filter(|f| f.name == name).collect::<Vec<_>>()));
             for (h, functions) in own.into_iter() {
                 for function in functions {
                     if seen.insert((h, function.line)) {

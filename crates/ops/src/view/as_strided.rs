@@ -220,7 +220,7 @@ pub static SCATTER_FROM_FIRST: OpDef = OpDef {
                 c.arg(_as_strided_scatter::STRIDE).ints().unwrap_or(&[]),
             );
             let offset = c.arg(_as_strided_scatter::OFFSET).int().unwrap_or(0);
-            let g = laid_out_as(c.g()?, &c.out_meta(_as_strided_scatter::RESULT))?;
+            let g = laid_out_as(c.g()?, c.out_meta(_as_strided_scatter::RESULT))?;
             out.set(_as_strided_scatter::SRC, || g._as_strided(size, stride, offset))?;
             out.set(_as_strided_scatter::INPUT, || g._as_strided_scatter(&g.new_zeros(size)?, size, stride, offset))
         },
