@@ -258,11 +258,11 @@ class MultiTableEmbedding(Embedding):
 
         >>> import tempfile
         >>> from oneflow import one_embedding
-        >>> folder = tempfile.TemporaryDirectory()
+        >>> folder = tempfile.mkdtemp()
         >>> table = one_embedding.make_table(one_embedding.make_constant_initializer(1))
         >>> embedding = one_embedding.MultiTableEmbedding(
         ...     "users_and_items", 4, oneflow.float32, oneflow.int64, tables=[table, table],
-        ...     store_options=one_embedding.make_cached_ssd_store_options(16, folder.name),
+        ...     store_options=one_embedding.make_cached_ssd_store_options(16, folder),
         ... )
         >>> sgd = oneflow.optim.SGD(embedding.parameters(), lr=0.5)
         >>> optimizer = one_embedding.Optimizer(sgd, [embedding])
@@ -306,7 +306,7 @@ class MultiTableMultiColumnEmbedding(Embedding):
 
         >>> import tempfile
         >>> from oneflow import one_embedding
-        >>> folder = tempfile.TemporaryDirectory()
+        >>> folder = tempfile.mkdtemp()
         >>> columns = [
         ...     one_embedding.make_column_options(one_embedding.make_normal_initializer(std=0.01)),
         ...     one_embedding.make_column_options(one_embedding.make_constant_initializer(0)),
@@ -314,7 +314,7 @@ class MultiTableMultiColumnEmbedding(Embedding):
         >>> embedding = one_embedding.MultiTableMultiColumnEmbedding(
         ...     "wide_and_deep", [10, 1], oneflow.float32, oneflow.int64,
         ...     tables=[one_embedding.make_table(columns)],
-        ...     store_options=one_embedding.make_cached_ssd_store_options(16, folder.name),
+        ...     store_options=one_embedding.make_cached_ssd_store_options(16, folder),
         ... )
         >>> embedding(oneflow.tensor([1, 2, 3])).shape
         oneflow.Size([3, 11])

@@ -138,10 +138,10 @@ class Optimizer(optim.Optimizer):
 
         >>> import tempfile
         >>> from oneflow import one_embedding
-        >>> folder = tempfile.TemporaryDirectory()
+        >>> folder = tempfile.mkdtemp()
         >>> embedding = one_embedding.MultiTableEmbedding(
         ...     "words", 2, oneflow.float32, oneflow.int64, None,
-        ...     one_embedding.make_cached_ssd_store_options(16, folder.name, size_factor=3),
+        ...     one_embedding.make_cached_ssd_store_options(16, folder, size_factor=3),
         ... )
         >>> head = oneflow.nn.Linear(2, 1)
         >>> adam = oneflow.optim.Adam([*embedding.parameters(), *head.parameters()], lr=1e-3)
