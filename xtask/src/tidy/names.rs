@@ -106,7 +106,15 @@ mod tests {
 
     fn n_faults(path: &str, text: &str) -> usize {
         let ops = ["copy", "gelu", "max", "max.dim", "sum"].map(String::from).into();
-        check(&[Source::new(path, text)], &ops).len()
+        let manifest = |folder: &str, body: &str| {
+            let text = format!("[package]\nname = \"oneflow-{folder}\"\n[dependencies]\n{body}\n");
+            Source::new(&format!("crates/{folder}/Cargo.toml"), &text)
+        };
+        let core = "oneflow-core.workspace = true";
+        let crates = [("base", ""), ("core", ""), ("ops", core), ("graph", core), ("python", core)];
+        let mut sources = Vec::from(crates.map(|(folder, body)| manifest(folder, body)));
+        sources.push(Source::new(path, text));
+        check(&sources, &ops).len()
     }
 
     #[test]
