@@ -25,6 +25,16 @@ __all__ = ["CodeGen", "Graph"]
 _LEGAL = OPS[:-1]
 
 
+class _Absent:
+    """Stands for a default that was not given. `inspect.Signature.empty` means it too, but hides it in a signature."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+_ABSENT = _Absent()
+
+
 class _node_list:
     """The nodes of a graph, forwards or backwards; nodes may come and go meanwhile."""
 
@@ -198,9 +208,9 @@ class Graph:
         if node.graph is not self:
             raise AssertionError("Node to insert before is not in graph.")
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty) -> Node:
+    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = _ABSENT) -> Node:
         """Insert a parameter of the function."""
-        args = () if default_value is inspect.Signature.empty else (default_value,)
+        args = () if default_value is _ABSENT or default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
