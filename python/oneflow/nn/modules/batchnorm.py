@@ -8,6 +8,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow.nn import functional as F
 from oneflow.nn.modules._affine import Affine
+from oneflow.nn.modules._sync_batchnorm import sync_batch_norm
 from oneflow.nn.modules.module import Module
 
 
@@ -92,14 +93,19 @@ class _NormBase(Affine):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
+    def _count(self) -> float:
+        """Count a batch, and return the weight of its statistics in the running ones."""
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 # The plain average of all batches so far.
                 momentum = 1.0 / float(self.num_batches_tracked)
+        return momentum
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = self._count()
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         running = not self.training or self.track_running_stats
         return F.batch_norm(
@@ -174,13 +180,21 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batches of all processes.
 
-    A global tensor's statistics are those of the whole tensor already, and a single process has nothing to wait for:
-    then this is batch norm. Local tensors of several processes do not exchange statistics; ``process_group`` is kept.
+    While it trains, local tensors are normalised by the mean and variance of the batches of all ranks together, which
+    may differ in size. A global tensor's statistics are those of the whole tensor already, and a single process has
+    nothing to wait for: then, and in evaluation, this is batch norm.
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats, device, dtype, bias: as of :class:`BatchNorm1d`.
+        process_group: the ranks; all of the job if left out.
 
     Example::
 
-        >>> nn.SyncBatchNorm(2).eval()(oneflow.ones(3, 2)).shape
-        oneflow.Size([3, 2])
+        >>> def rank():
+        ...     x = oneflow.full((1, 1), float(oneflow.distributed.get_rank()))
+        ...     return nn.SyncBatchNorm(1, eps=0.0)(x).item()
+        >>> oneflow.testing.run_ranks(2, rank)  # Mean 0.5, deviation 0.5.
+        [-1.0, 1.0]
     """
 
     def __init__(
@@ -202,6 +216,26 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        if input.is_global or not self.training or oneflow.distributed.get_world_size(self.process_group) <= 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        if input.shape[1] != self.num_features:
+            raise ValueError(
+                f"SyncBatchNorm: expected {self.num_features} channels, got an input of {list(input.shape)}"
+            )
+        momentum = self._count()
+        return sync_batch_norm(
+            input,
+            self.weight,
+            self.bias,
+            None if self.running_mean is None or self.running_var is None else (self.running_mean, self.running_var),
+            self.eps,
+            momentum,
+            self.process_group,
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
