@@ -15,6 +15,26 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._oneflow import Work
+from oneflow.distributed._groups import (
+    Backend,
+    GroupMember,
+    _group,
+    _members_only,
+    _world,
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    group,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+)
 
 __all__ = [
     "Backend",
@@ -51,6 +71,8 @@ __all__ = [
     "isend",
     "monitored_barrier",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
     "recv",
     "reduce",
     "reduce_scatter",
@@ -108,14 +130,6 @@ _joined_unasked = False
 
 def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
-
-
-def _world() -> Any:
-    return _oneflow._world_group()
-
-
-def _group(group: Any) -> Any:
-    return _world() if group is None else group
 
 
 def _peer(group: Any, rank: int) -> int:
@@ -183,15 +197,19 @@ def init_process_group(
         return
     if is_initialized():
         raise RuntimeError("trying to initialize the default process group twice!")
-    names = {part.split(":")[-1] for part in backend.split(",")} if backend else set()
-    if not names <= {"tcp", "gloo", "mpi"}:
-        raise ValueError(f"init_process_group: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
+    _check_backend("init_process_group", backend)
     if init_method not in (None, "env://"):
         raise ValueError(f"init_process_group: init_method {init_method!r} is not supported, only 'env://'")
     actual_rank, n_ranks, _ = _oneflow._init_process_group(timeout=_seconds(timeout))
     _initialized = True
     atexit.register(destroy_process_group)
     _check_given(rank, world_size, (actual_rank, n_ranks))
+
+
+def _check_backend(what: str, backend: str | None) -> None:
+    names = {part.split(":")[-1] for part in backend.lower().split(",")} if backend else set()
+    if not names <= {"tcp", "gloo", "mpi"}:
+        raise ValueError(f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
 
 
 def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:
@@ -220,21 +238,11 @@ def destroy_process_group(group: Any = None) -> None:
     """
     global _initialized, _joined_unasked
     if group is not None:
-        group.close()
+        if group != GroupMember.NON_GROUP_MEMBER:
+            _group(group, "destroy_process_group").close()
     elif _initialized:
         _initialized = _joined_unasked = False
         _oneflow._destroy_process_group()
-
-
-def get_rank(group: Any = None) -> int:
-    """Return this rank's number, 0 in a job of one.
-
-    Example::
-
-        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_rank())
-        [0, 1]
-    """
-    return _group(group).rank()
 
 
 def get_local_rank() -> int:
@@ -248,47 +256,6 @@ def get_local_rank() -> int:
     return oneflow.env.get_local_rank()
 
 
-def get_world_size(group: Any = None) -> int:
-    """Return the number of ranks, 1 in a job of one.
-
-    Example::
-
-        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_world_size())
-        [2, 2]
-    """
-    return _group(group).size()
-
-
-def get_backend(group: Any = None) -> str:
-    """Return ``"tcp"`` between processes, ``"fake"`` between threads.
-
-    Example::
-
-        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_backend())
-        ['fake', 'fake']
-    """
-    return _group(group).backend()
-
-
-def new_group(ranks: list[int] | None = None, **_: Any) -> Any:
-    """Make a group of some ranks of the world. All ranks call it with the same list; others get ``None``.
-
-    Within the group ranks are numbered in ascending order, whatever the order of the list.
-
-    Example::
-
-        >>> def rank():
-        ...     group = oneflow.distributed.new_group([0, 1])
-        ...     x = oneflow.ones(1)
-        ...     oneflow.distributed.all_reduce(x, group=group)
-        ...     return x.item()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [2.0, 2.0]
-    """
-    world = _world()
-    return world.new_group(list(range(world.size())) if ranks is None else sorted(ranks))
-
-
 def _finish(work: Any, async_op: bool) -> Any:
     if async_op:
         return work
@@ -296,6 +263,7 @@ def _finish(work: Any, async_op: bool) -> Any:
     return None
 
 
+@_members_only
 def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
     """Reduce ``tensor`` over all ranks, in place.
 
@@ -311,6 +279,7 @@ def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_
     return _finish(_group(group).issue("all_reduce", tensor, op=op), async_op)
 
 
+@_members_only
 def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
     """Overwrite ``tensor`` with that of rank ``src``. Also with a group, ranks are named by their numbers in the world.
 
@@ -326,6 +295,7 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
     return _finish(_group(group).issue("broadcast", tensor, peer=_peer(group, src)), async_op)
 
 
+@_members_only
 def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
     """Reduce into the ``tensor`` of rank ``dst``.
 
@@ -341,6 +311,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = No
     return _finish(_group(group).issue("reduce", tensor, op=op, peer=_peer(group, dst)), async_op)
 
 
+@_members_only
 def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
     """Fill ``output`` with every rank's ``input``, one after the other.
 
@@ -357,6 +328,7 @@ def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, asy
     return _finish(_group(group).issue("all_gather", output, input), async_op)
 
 
+@_members_only
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> None:
     """Fill the list with every rank's ``tensor``; all of one shape.
 
@@ -375,6 +347,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> 
         place.copy_(part)
 
 
+@_members_only
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
@@ -392,6 +365,7 @@ def reduce_scatter_tensor(
     return _finish(_group(group).issue("reduce_scatter", output, input, op=op), async_op)
 
 
+@_members_only
 def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
     """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; equal pieces along dimension 0.
 
@@ -410,6 +384,7 @@ def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op
     return _finish(_group(group).issue("all_to_all", output, input), async_op)
 
 
+@_members_only
 def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None) -> None:
     """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``.
 
@@ -435,6 +410,7 @@ def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0
         place.copy_(part)
 
 
+@_members_only
 def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None) -> None:
     """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``.
 
@@ -453,6 +429,7 @@ def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int =
     _group(group).issue("scatter", tensor, whole, peer=peer).wait()
 
 
+@_members_only
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
     """Send ``tensor`` to rank ``dst``.
 
@@ -471,6 +448,7 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
     isend(tensor, dst, group, tag).wait()
 
 
+@_members_only
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> int:
     """Receive the next message of rank ``src`` with this tag into ``tensor``; return ``src``.
 
@@ -490,6 +468,7 @@ def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> int:
     return src
 
 
+@_members_only
 def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
     """Start sending and return the work.
 
@@ -508,6 +487,7 @@ def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
     return _group(group).issue("send", tensor, peer=_peer(group, dst), tag=tag)
 
 
+@_members_only
 def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
     """Start receiving and return the work.
 
@@ -526,6 +506,7 @@ def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
     return _group(group).issue("recv", tensor, peer=_peer(group, src), tag=tag)
 
 
+@_members_only
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
     """Return when every rank has called it. ``device_ids`` is accepted; with ``async_op`` there is a work to wait for.
 
@@ -587,19 +568,10 @@ def reset_wire_counters() -> None:
 # isort: off
 # Made of the collectives above.
 from oneflow.distributed._objects import (
-    Backend,
-    GroupMember,
     all_gather_object,
     all_to_all,
     broadcast_object_list,
     gather_object,
-    get_global_rank,
-    get_group_rank,
-    get_process_group_ranks,
-    group,
-    is_gloo_available,
-    is_mpi_available,
-    is_nccl_available,
     monitored_barrier,
     reduce_scatter,
     scatter_object_list,

@@ -6,154 +6,26 @@ Objects travel as pickles: only ranks of one job, which trust each other, are to
 from __future__ import annotations
 
 import pickle
+import time
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
+from oneflow.distributed._groups import _group, _members_only
 
 __all__ = [
-    "Backend",
-    "GroupMember",
     "all_gather_object",
     "all_to_all",
     "broadcast_object_list",
     "gather_object",
-    "get_global_rank",
-    "get_group_rank",
-    "get_process_group_ranks",
-    "group",
-    "is_gloo_available",
-    "is_mpi_available",
-    "is_nccl_available",
     "monitored_barrier",
     "reduce_scatter",
     "scatter_object_list",
 ]
 
 
-class Backend(str):
-    """The name of a backend, in lower case.
-
-    Example::
-
-        >>> oneflow.distributed.Backend("GLOO") == oneflow.distributed.Backend.GLOO
-        True
-    """
-
-    GLOO = "gloo"
-    MPI = "mpi"
-    NCCL = "nccl"
-    TCP = "tcp"
-    UNDEFINED = "undefined"
-
-    def __new__(cls, name: str) -> Backend:
-        return super().__new__(cls, name.lower())
-
-
-class group:
-    """The group of all ranks, which calls without a group mean too.
-
-    Example::
-
-        >>> def rank():
-        ...     return oneflow.distributed.get_world_size(oneflow.distributed.group.WORLD)
-        >>> oneflow.testing.run_ranks(2, rank)
-        [2, 2]
-    """
-
-    WORLD = None
-
-
-class GroupMember(group):
-    """What :func:`new_group` gives to ranks that are no part of the group.
-
-    Example::
-
-        >>> issubclass(oneflow.distributed.GroupMember, oneflow.distributed.group)
-        True
-    """
-
-    NON_GROUP_MEMBER = None
-
-
-def is_nccl_available() -> bool:
-    """False: ranks are connected by TCP.
-
-    Example::
-
-        >>> oneflow.distributed.is_nccl_available()
-        False
-    """
-    return False
-
-
-def is_mpi_available() -> bool:
-    """False: ranks are connected by TCP.
-
-    Example::
-
-        >>> oneflow.distributed.is_mpi_available()
-        False
-    """
-    return False
-
-
-def is_gloo_available() -> bool:
-    """True: "gloo" is another name of the backend of CPU tensors.
-
-    Example::
-
-        >>> oneflow.distributed.is_gloo_available()
-        True
-    """
-    return True
-
-
-def get_process_group_ranks(group: Any = None) -> list[int]:
-    """The ranks of a group, by their numbers in the world.
-
-    Example::
-
-        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_process_group_ranks())
-        [[0, 1], [0, 1]]
-    """
-    return list(range(distributed.get_world_size())) if group is None else list(group.ranks())
-
-
-def get_global_rank(group: Any, group_rank: int) -> int:
-    """The number in the world of a group's rank.
-
-    Raises:
-        ValueError: the group has no such rank.
-
-    Example::
-
-        >>> def rank():
-        ...     return oneflow.distributed.get_global_rank(oneflow.distributed.new_group([0, 1]), 1)
-        >>> oneflow.testing.run_ranks(2, rank)
-        [1, 1]
-    """
-    ranks = get_process_group_ranks(group)
-    if not 0 <= group_rank < len(ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
-    return ranks[group_rank]
-
-
-def get_group_rank(group: Any, global_rank: int) -> int:
-    """The number in a group of a rank of the world.
-
-    Raises:
-        ValueError: it is no member.
-
-    Example::
-
-        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_group_rank(None, 1))
-        [1, 1]
-    """
-    ranks = get_process_group_ranks(group)
-    if global_rank not in ranks:
-        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
-    return ranks.index(global_rank)
+# Tags of messages that no user sends.
+_MONITORED = 0xFFFF_FF00
 
 
 def _pack(value: Any) -> Tensor:
@@ -164,6 +36,7 @@ def _unpack(bytes_: Tensor, size: int) -> Any:
     return pickle.loads(bytes_[:size].numpy().tobytes())
 
 
+@_members_only
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill the list with every rank's object.
 
@@ -188,6 +61,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     object_list[:] = [_unpack(row, length) for row, length in zip(together, lengths, strict=True)]
 
 
+@_members_only
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
     """Fill the list of rank ``dst`` with every rank's object.
 
@@ -212,6 +86,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
         object_gather_list[:] = got
 
 
+@_members_only
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
     """Overwrite the objects of the list with those of rank ``src``.
 
@@ -234,6 +109,7 @@ def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = Non
         object_list[:] = _unpack(packed, packed.numel())
 
 
+@_members_only
 def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None, src: int = 0, group: Any = None
 ) -> None:
@@ -258,6 +134,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = all_[0][distributed.get_rank(group)]  # type: ignore[index]
 
 
+@_members_only
 def reduce_scatter(output: Tensor, input_list: list[Tensor], op: str = "sum", group: Any = None) -> None:
     """Reduce the lists of all ranks element by element and leave this rank's in ``output``; all of one shape.
 
@@ -275,6 +152,7 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: str = "sum", gr
     output.copy_(result[0])
 
 
+@_members_only
 def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None) -> None:
     """Send tensor ``i`` of the input list to rank ``i`` and receive its in the output list; all of one shape.
 
@@ -295,12 +173,49 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
         place.copy_(part)
 
 
+@_members_only
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait for all ranks; the error of one that does not come names it, as in every collective.
+    """Wait until every rank has called it, at most for ``timeout``; the error names the ranks that are missing.
+
+    The group cannot be used after such an error: every rank that waits, here or elsewhere, gets it.
+
+    Args:
+        timeout: a ``datetime.timedelta`` or seconds; the time of every collective by default.
+        wait_all_ranks: accepted; all missing ranks are named in any case.
+
+    Raises:
+        RuntimeError: a rank did not come in time, or failed.
 
     Example::
 
         >>> oneflow.testing.run_ranks(2, oneflow.distributed.monitored_barrier)
         [None, None]
     """
-    distributed.barrier(group)
+    pg = _group(group)
+    here, ranks = pg.rank(), list(pg.ranks())
+    seconds = distributed._seconds(timeout)
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"monitored_barrier: timeout must be positive, got {timeout}")
+    if seconds is None:
+        pg.barrier()
+        return
+    word = oneflow.empty(0)
+    others = [peer for peer in range(len(ranks)) if peer != here]
+    if here:
+        # Rank 0 says who is missing, so the others leave that to it as long as it lives.
+        pg.issue("send", word, peer=0, tag=_MONITORED).wait()
+        pg.issue("recv", word, peer=0, tag=_MONITORED + 1).wait(2 * seconds + 10)
+        return
+    arrivals = {peer: pg.issue("recv", word, peer=peer, tag=_MONITORED) for peer in others}
+    deadline = time.monotonic() + seconds
+    while missing := [peer for peer, work in arrivals.items() if not work.is_completed()]:
+        if time.monotonic() >= deadline:
+            named = ", ".join(str(ranks[peer]) for peer in missing)
+            text = f"monitored_barrier: rank(s) {named} of {len(ranks)} did not arrive within {seconds:g} s"
+            pg.abort(text)
+            raise RuntimeError(text)
+        time.sleep(0.002)
+    for work in arrivals.values():
+        work.wait()
+    for peer in others:
+        pg.issue("send", word, peer=peer, tag=_MONITORED + 1).wait()

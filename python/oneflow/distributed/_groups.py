@@ -1,0 +1,361 @@
+"""Groups of ranks: which ranks they have, and calls on groups that this rank is not part of.
+
+A rank that is not in a group holds :attr:`GroupMember.NON_GROUP_MEMBER` in its place. Collectives called with that warn
+and do nothing, as in PyTorch. It is never ``None``, which stands for all ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import oneflow
+from oneflow import _oneflow
+
+__all__ = [
+    "Backend",
+    "GroupMember",
+    "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "is_gloo_available",
+    "is_mpi_available",
+    "is_nccl_available",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NOT_A_MEMBER = -100
+
+
+class Backend(str):
+    """The name of a backend, in lower case.
+
+    Example::
+
+        >>> oneflow.distributed.Backend("GLOO") == oneflow.distributed.Backend.GLOO
+        True
+    """
+
+    GLOO = "gloo"
+    MPI = "mpi"
+    NCCL = "nccl"
+    TCP = "tcp"
+    UNDEFINED = "undefined"
+
+    def __new__(cls, name: str) -> Backend:
+        return super().__new__(cls, name.lower())
+
+
+class _World(type):
+    @property
+    def WORLD(cls) -> Any:
+        return _world()
+
+
+class group(metaclass=_World):
+    """``group.WORLD`` is the group of all ranks, which calls without a group mean too.
+
+    Example::
+
+        >>> def rank():
+        ...     return oneflow.distributed.get_world_size(oneflow.distributed.group.WORLD)
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2, 2]
+    """
+
+
+class GroupMember(group):
+    """``GroupMember.NON_GROUP_MEMBER`` is what :func:`new_group` gives to ranks that are no part of the group.
+
+    Example::
+
+        >>> def rank():
+        ...     group = oneflow.distributed.new_group([0])
+        ...     return group == oneflow.distributed.GroupMember.NON_GROUP_MEMBER
+        >>> oneflow.testing.run_ranks(2, rank)
+        [False, True]
+    """
+
+    NON_GROUP_MEMBER = _NOT_A_MEMBER
+
+
+def _world() -> Any:
+    return _oneflow._world_group()
+
+
+def _is_member(group: Any) -> bool:
+    return not (isinstance(group, int) and group == _NOT_A_MEMBER)
+
+
+def _group(group: Any, what: str = "group") -> Any:
+    if group is None:
+        return _world()
+    if isinstance(group, _oneflow._ProcessGroup):
+        return group
+    if not _is_member(group):
+        raise ValueError(f"{what}: rank {_world().rank()} is not part of the group")
+    raise TypeError(f"{what}: group must be a process group or None, got {type(group).__name__}")
+
+
+def _members_only(function: F) -> F:
+    """Wrap a collective: on a rank that is not part of its ``group``, it warns and returns ``None``."""
+    name = function.__name__
+    place = list(inspect.signature(function).parameters).index("group")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        group = args[place] if len(args) > place else kwargs.get("group")
+        if group is None or isinstance(group, _oneflow._ProcessGroup):
+            return function(*args, **kwargs)
+        if _is_member(group):
+            raise TypeError(f"{name}: group must be a process group or None, got {type(group).__name__}")
+        rank = _world().rank()
+        warnings.warn(f"Running {name} on global rank {rank} which does not belong to the given group.", stacklevel=2)
+        return None
+
+    return call  # type: ignore[return-value]
+
+
+def get_rank(group: Any = None) -> int:
+    """Return this rank's number: 0 in a job of one, -1 in a group that it is not part of.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_rank())
+        [0, 1]
+    """
+    return _group(group, "get_rank").rank() if _is_member(group) else -1
+
+
+def get_world_size(group: Any = None) -> int:
+    """Return the number of ranks: 1 in a job of one, -1 for a group that this rank is not part of.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_world_size())
+        [2, 2]
+    """
+    return _group(group, "get_world_size").size() if _is_member(group) else -1
+
+
+def get_backend(group: Any = None) -> str:
+    """Return ``"tcp"`` between processes, ``"fake"`` between threads.
+
+    Raises:
+        ValueError: this rank is not part of the group.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_backend())
+        ['fake', 'fake']
+    """
+    return _group(group, "get_backend").backend()
+
+
+def is_nccl_available() -> bool:
+    """False: ranks are connected by TCP.
+
+    Example::
+
+        >>> oneflow.distributed.is_nccl_available()
+        False
+    """
+    return False
+
+
+def is_mpi_available() -> bool:
+    """False: ranks are connected by TCP.
+
+    Example::
+
+        >>> oneflow.distributed.is_mpi_available()
+        False
+    """
+    return False
+
+
+def is_gloo_available() -> bool:
+    """True: "gloo" is another name of the backend of CPU tensors.
+
+    Example::
+
+        >>> oneflow.distributed.is_gloo_available()
+        True
+    """
+    return True
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The ranks of a group, by their numbers in the world.
+
+    Raises:
+        ValueError: this rank is not part of the group.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_process_group_ranks())
+        [[0, 1], [0, 1]]
+    """
+    return list(_group(group, "get_process_group_ranks").ranks())
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """The number in the world of a group's rank.
+
+    Raises:
+        ValueError: the group has no such rank.
+
+    Example::
+
+        >>> def rank():
+        ...     return oneflow.distributed.get_global_rank(oneflow.distributed.new_group([0, 1]), 1)
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1, 1]
+    """
+    ranks = get_process_group_ranks(group)
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """The number in a group of a rank of the world.
+
+    Raises:
+        ValueError: it is no member.
+
+    Example::
+
+        >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_group_rank(None, 1))
+        [1, 1]
+    """
+    ranks = get_process_group_ranks(group)
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
+
+
+def new_group(
+    ranks: list[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """Make a group of some ranks of the world. All ranks call it with the same list, also those that are not in it.
+
+    Within the group ranks are numbered in ascending order, whatever the order of the list, unless ``sort_ranks`` is
+    false. A rank that is not in the list gets :attr:`GroupMember.NON_GROUP_MEMBER`.
+
+    Args:
+        ranks: numbers in the world; all by default.
+        timeout: of every collective of the group; the world's by default.
+        backend: as of :func:`init_process_group`.
+        group_desc: a name for people; it has no effect.
+
+    Raises:
+        NotImplementedError: ``use_local_synchronization``, or options of another backend.
+
+    Example::
+
+        >>> def rank():
+        ...     group = oneflow.distributed.new_group([0, 1])
+        ...     x = oneflow.ones(1)
+        ...     oneflow.distributed.all_reduce(x, group=group)
+        ...     return x.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [2.0, 2.0]
+    """
+    if use_local_synchronization:
+        raise NotImplementedError("new_group: use_local_synchronization is not supported; every rank calls new_group")
+    if pg_options is not None:
+        raise NotImplementedError("new_group: pg_options are for other backends; leave them out")
+    oneflow.distributed._check_backend("new_group", backend)
+    if timeout is not None:
+        raise NotImplementedError("new_group: a timeout for one group is not supported; give it to init_process_group")
+    world = _world()
+    members = list(range(world.size())) if ranks is None else list(ranks)
+    found = world.new_group(sorted(members) if sort_ranks else members)
+    return _NOT_A_MEMBER if found is None else found
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Cut a group into neighbours of ``group_size`` ranks; return this rank's group and the list of all.
+
+    Args:
+        group_size: it divides the number of ranks; the ranks of one machine by default.
+
+    Raises:
+        ValueError: it does not.
+
+    Example::
+
+        >>> def rank():
+        ...     mine, all_ = oneflow.distributed.new_subgroups(2)
+        ...     return oneflow.distributed.get_process_group_ranks(mine), len(all_)
+        >>> oneflow.testing.run_ranks(4, rank)
+        [([0, 1], 2), ([0, 1], 2), ([2, 3], 2), ([2, 3], 2)]
+    """
+    ranks = get_process_group_ranks(group)
+    if group_size is None:
+        group_size = max(_oneflow._launch()[3], 1)
+    if group_size < 1 or len(ranks) < group_size:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({len(ranks)})")
+    if len(ranks) % group_size:
+        raise ValueError(f"The world size ({len(ranks)}) must be divisible by '{group_size=}'")
+    parts = [ranks[at : at + group_size] for at in range(0, len(ranks), group_size)]
+    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: list[list[int]],
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Make disjoint groups; return this rank's group, or ``None`` if it is in none of them, and the list of all.
+
+    Raises:
+        ValueError: the list is empty, or a rank stands in two groups.
+
+    Example::
+
+        >>> def rank():
+        ...     mine, _ = oneflow.distributed.new_subgroups_by_enumeration([[0, 2], [1, 3]])
+        ...     return oneflow.distributed.get_process_group_ranks(mine)
+        >>> oneflow.testing.run_ranks(4, rank)
+        [[0, 2], [1, 3], [0, 2], [1, 3]]
+    """
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    seen: set[int] = set()
+    for rank in [r for ranks in ranks_per_subgroup_list for r in ranks]:
+        if rank in seen:
+            raise ValueError(f"Rank {rank} has appeared in more than one subgroup")
+        seen.add(rank)
+    groups = [
+        new_group(ranks, timeout, backend, pg_options, group_desc=group_desc) for ranks in ranks_per_subgroup_list
+    ]
+    return next((g for g in groups if _is_member(g)), None), groups
