@@ -541,6 +541,7 @@ pub static TABLE: &[&OpDef] = &[
     &random::draw::UNIFORM,
     &view::pieces::UNSAFE_CHUNK,
     &view::pieces::UNSAFE_SPLIT,
+    &view::pieces::UNSAFE_SPLIT_WITH_SIZES,
     &view::unsqueeze::OP,
     &view::copies::UNSQUEEZE,
     &creation::ranges::VANDER,

@@ -2835,6 +2835,8 @@ pub trait TensorOps {
     fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]`
     fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
+    /// `unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]`
+    fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unsqueeze(Tensor(a) input, int dim) -> Tensor(a)`
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
     /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
@@ -13847,6 +13849,17 @@ impl TensorOps for Tensor {
             op: &crate::view::pieces::UNSAFE_SPLIT,
             ins: &[Some(self)],
             args: &[Arg::Int(split_size), Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
+        list(&call)
+    }
+
+    #[inline]
+    fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
+        let call = Call {
+            op: &crate::view::pieces::UNSAFE_SPLIT_WITH_SIZES,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
             dest: Dest::Fresh,
         };
         list(&call)

@@ -5076,6 +5076,15 @@ pub mod unsafe_split {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]`
+pub mod unsafe_split_with_sizes {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const SPLIT_SIZES: At<[i64]> = At::nth(0);
+    pub const DIM: At<i64> = At::nth(1);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `unsqueeze(Tensor(a) input, int dim) -> Tensor(a)`
 pub mod unsqueeze {
     use super::*;

@@ -140,15 +140,24 @@ Example::
                         own(g.mul(&others)?.div(&masked)?)
                     })?;
                     out.set(scatter_reduce_two::SRC, || {
-                        // Places that took a single zero owe its source the product of the others.
+                        // A zero's factor is the product of what is no zero, times the other zeros: none, one, or
+                        // several, whose product is zero with its slope. One is what their sum has beside this one.
                         let zero = used.eq(0.0)?;
                         let ones = zero.to_copy_with(Some(src.dtype()), None)?;
-                        let zeros = x.zeros_like()?.scatter_add(dim, index, &ones)?;
-                        let zeros = if include { zeros.add(&x.eq(0.0)?)? } else { zeros };
-                        let single = zero.logical_and(&seen(&zeros)?.eq(1.0)?)?;
+                        let none = x.zeros_like()?;
+                        let mut n_zeros = none.scatter_add(dim, index, &ones)?;
+                        let mut sum = none.scatter_add(dim, index, &zero.r#where(&used, 0.0)?)?;
+                        if include {
+                            let own_zero = x.eq(0.0)?;
+                            n_zeros = n_zeros.add(&own_zero)?;
+                            sum = sum.add(&own_zero.r#where(x, 0.0)?)?;
+                        }
+                        let (n_zeros, sum) = (seen(&n_zeros)?, seen(&sum)?);
                         let filled = zero.r#where(1.0, &used)?;
-                        let rest = x.scatter_reduce_two_with(dim, index, &single.r#where(1.0, &used)?, how, include)?;
-                        let others = single.r#where(&seen(&rest)?, &seen(y)?.div(&filled)?)?;
+                        let rest = seen(&masked.scatter_reduce_two_with(dim, index, &filled, how, include)?)?;
+                        let other_zeros = n_zeros.eq(2.0)?.r#where(&sum.sub(&used)?, 0.0)?;
+                        let other_zeros = n_zeros.eq(1.0)?.r#where(1.0, &other_zeros)?;
+                        let others = zero.r#where(&rest.mul(&other_zeros)?, &seen(y)?.div(&filled)?)?;
                         back(seen(g)?.mul(&others)?)
                     })
                 }

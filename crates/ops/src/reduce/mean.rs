@@ -84,8 +84,12 @@ fn spread(c: &Call<'_>, root: bool) -> Result<Tensor> {
     if !x.dtype().is_complex() {
         return x.square_deviations(dims.as_slice(), c.bool(var::KEEPDIM), divisor, root);
     }
+    // A single number has no dimension to reduce over, and its parts are none.
+    let single = x.ndim() == 0;
+    let (x, dims) = if single { (&x.unsqueeze(0)?, SmallVec::from_slice(&[0i64])) } else { (x, dims) };
     // The squared sizes of the deviations: those of both parts, added.
-    let parts = x.view_as_real()?.square_deviations(dims.as_slice(), c.bool(var::KEEPDIM), divisor, false)?;
+    let parts =
+        x.view_as_real()?.square_deviations(dims.as_slice(), !single && c.bool(var::KEEPDIM), divisor, false)?;
     let sum = parts.sum(&[-1], false)?;
     if root { sum.sqrt() } else { Ok(sum) }
 }
@@ -96,7 +100,7 @@ fn as_input(c: &Call<'_>, t: Tensor) -> Result<Tensor> {
 }
 
 /// Deviations of the elements from their mean over the dims.
-fn deviations(x: &Tensor, mask: u64) -> Result<Tensor> {
+pub fn deviations(x: &Tensor, mask: u64) -> Result<Tensor> {
     let dims: SmallVec<[i64; 6]> = (0..x.ndim() as i64).filter(|i| mask >> i & 1 == 1).collect();
     x.sub(&x.mean(dims.as_slice(), true)?)
 }

@@ -147,6 +147,9 @@ Example::
                 if g.ndim() == 0 {
                     return Ok(g.clone());
                 }
+                if oneflow_core::tls().allowed >> oneflow_core::bit::AUTOGRAD & 1 == 1 {
+                    return without_quotients(g, x, d);
+                }
                 let from_end = |t: &Tensor| -> Result<Tensor> { t.flip(&[d])?.cumsum(d)?.flip(&[d]) };
                 // Up to the first zero the quotient is exact; at the zero, the products without it; behind it, nothing.
                 let zero = x.eq(0.0)?;
@@ -164,6 +167,32 @@ Example::
     limited: Limited::UNSIGNED,
     ..SCAN_BASE
 };
+
+/// The gradient of a running product, itself right to differentiate where there are zeros: the product of what stands before
+/// an element, times what the gradients from it on make of the elements behind it. The latter are
+/// `r[i] = g[i] + x[i + 1] * r[i + 1]`, summed by doubling the distance.
+fn without_quotients(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let n = x.sizes()[wrap_dim(dim, x.ndim())?];
+    if n == 0 {
+        return Ok(g.clone());
+    }
+    let first = x.slice(dim, Some(0), Some(1), 1)?;
+    let before = f::cat([&first.ones_like()?, &x.slice(dim, Some(0), Some(n - 1), 1)?], dim)?.cumprod(dim)?;
+    // What stands `by` further on, and zeros.
+    let ahead = |t: &Tensor, by: i64| -> Result<Tensor> {
+        let rest = t.slice(dim, Some(by), Some(n), 1)?;
+        let none = t.slice(dim, Some(0), Some(by), 1)?.zeros_like()?;
+        f::cat([&rest, &none], dim)
+    };
+    let (mut factor, mut sum) = (ahead(x, 1)?, g.clone());
+    let mut by = 1;
+    while by < n {
+        sum = sum.add(&factor.mul(&ahead(&sum, by)?)?)?;
+        factor = factor.mul(&ahead(&factor, by)?)?;
+        by *= 2;
+    }
+    before.mul(&sum)
+}
 
 pub static LOGSUMEXP: OpDef = OpDef {
     sig: Sig::parse("logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor"),

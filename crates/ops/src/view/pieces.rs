@@ -3,7 +3,8 @@
 use super::{COMPOSED, give_all};
 use crate::named::{
     dsplit, dsplit_array, hsplit, hsplit_array, split_with_sizes, split_with_sizes_copy, tensor_split,
-    tensor_split_indices, tensor_split_tensor, unbind_copy, unsafe_chunk, unsafe_split, vsplit, vsplit_array,
+    tensor_split_indices, tensor_split_tensor, unbind_copy, unsafe_chunk, unsafe_split, unsafe_split_with_sizes,
+    vsplit, vsplit_array,
 };
 use crate::prelude::*;
 
@@ -312,6 +313,23 @@ Example::
         )
     }),
     samples: || int_samples(&[5, 2], 2),
+    ..COMPOSED
+};
+
+pub static UNSAFE_SPLIT_WITH_SIZES: OpDef = OpDef {
+    sig: Sig::parse("unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]"),
+    doc: "Parts of the given lengths that autograd does not take for views.
+
+Example::
+
+    >>> [t.shape[0] for t in oneflow.unsafe_split_with_sizes(oneflow.arange(5), [1, 4])]
+    [1, 4]",
+    compose: Some(|c, outs| {
+        let lengths = c.ints(unsafe_split_with_sizes::SPLIT_SIZES)?;
+        let dim = c.int(unsafe_split_with_sizes::DIM)?;
+        give_all(outs, apart(c.t(unsafe_split_with_sizes::INPUT)?.split_sizes(lengths, dim)?))
+    }),
+    samples: || list_samples(&[5, 2], vec![1, 4]),
     ..COMPOSED
 };
 
