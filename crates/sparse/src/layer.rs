@@ -212,8 +212,26 @@ fn matrix_product(c: &Call<'_>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
             let flipped = transposed(c, y, 0, 1)?;
             matrix_product(c, &flipped, &x.transpose(0, 1)?)?.transpose(0, 1)
         }
+        (Some(a), Some(b)) if a.sparse_dim() == 2 && b.sparse_dim() == 2 => joined(a, &coalesce(y)?, x.sizes()[0]),
         _ => Err(refused(c)),
     }
+}
+
+/// The product of two sparse matrices, the second of which is coalesced: a term for each entry of the first with each entry of
+/// the row of the second that it meets.
+fn joined(a: &Coo, y: &Tensor, n_rows: i64) -> Result<Tensor> {
+    let b = parts(y).ok_or_else(|| crate::coo::not_sparse("a product"))?;
+    let (rows, inner) = (b.indices.select(0, 0)?.clone_contiguous()?, a.indices.select(0, 1)?.clone_contiguous()?);
+    let first = rows.searchsorted(&inner)?;
+    let counts = rows.searchsorted_with(&inner, false, true, None, None)?.sub(&first)?;
+    let of_a = counts.repeat_interleave_Tensor()?;
+    // The entries of a row are neighbours: the first of them, plus the place of the term among those of its entry.
+    let before = counts.cumsum(0)?.sub(&counts)?;
+    let number = of_a.new_ones(of_a.sizes())?.cumsum(0)?.sub(1i64)?;
+    let of_b = first.sub(&before)?.index_select(0, &of_a)?.add(&number)?;
+    let at = [a.indices.select(0, 0)?.index_select(0, &of_a)?, b.indices.select(0, 1)?.index_select(0, &of_b)?];
+    let terms = a.values.index_select(0, &of_a)?.mul(&b.values.index_select(0, &of_b)?)?;
+    coalesce(&make(&f::stack(&at, 0)?, &terms, &[n_rows, y.sizes()[1]], false)?)
 }
 
 fn transposed(c: &Call<'_>, x: &Tensor, a: i64, b: i64) -> Result<Tensor> {

@@ -244,17 +244,22 @@ def dense_dim(self: Tensor) -> int:
 
 class _ToDense(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.pattern = x.detach()
+    def forward(ctx: Any, x: Tensor, masked: bool) -> Tensor:
+        ctx.pattern = x.detach() if masked else None
         return _C._sparse_to_dense(x)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        return _C._sparse_mask(grads[0].contiguous(), ctx.pattern)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0] if ctx.pattern is None else _C._sparse_mask(grads[0].contiguous(), ctx.pattern), None
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor with its zeros; a dense tensor is returned as it is.
+
+    Args:
+        dtype: of the result; the tensor's own if left out.
+        masked_grad: whether a sparse tensor's gradient has entries where the tensor has some (True unless given), or
+            is dense.
 
     Example::
 
@@ -264,7 +269,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     """
     dense = self
     if self.is_sparse:
-        dense = _ToDense.apply(self) if self.requires_grad else _C._sparse_to_dense(self)
+        dense = _ToDense.apply(self, masked_grad is not False) if self.requires_grad else _C._sparse_to_dense(self)
     return dense if dtype is None else dense.to(dtype)
 
 

@@ -38,13 +38,30 @@ class Input:
     place: int
     x: Tensor
     numbers: Tensor
+    # Whether the elements that a sparse tensor does not store count, too.
+    whole: bool = False
 
     @staticmethod
-    def of(arguments: Sequence[Any]) -> list[Input]:
-        """The arguments that require a gradient."""
+    def of(arguments: Sequence[Any], masked: bool = True) -> list[Input]:
+        """The arguments that require a gradient; ``masked``: sparse ones by the elements that they store."""
         wanted = [(i, x) for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
-        # The same memory outside the graph: writes reach the function, and no saved tensor takes notice.
-        return [Input(i, x, _parts(x.detach()._values() if x.is_sparse else x.data)) for i, x in wanted]
+        found = []
+        for i, x in wanted:
+            if x.is_sparse and not masked:
+                found.append(Input(i, x, _parts(x.detach().to_dense()), whole=True))
+            else:
+                # The same memory outside the graph: writes reach the function, and no saved tensor takes notice.
+                found.append(Input(i, x, _parts(x.detach()._values() if x.is_sparse else x.data)))
+        return found
+
+    def among(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        """The arguments with the present numbers of this input."""
+        if not self.whole:
+            return arguments
+        dense = oneflow.view_as_complex(self.numbers) if self.x.is_complex() else self.numbers
+        indices = oneflow.ones(dense.shape[: self.x.sparse_dim()], device=dense.device).nonzero().mT
+        sparse = oneflow.sparse_coo_tensor(indices, dense[tuple(indices)], dense.shape, is_coalesced=True)
+        return [sparse.requires_grad_() if i == self.place else x for i, x in enumerate(arguments)]
 
     def units(self) -> Iterable[Tensor]:
         """The unit vectors."""
@@ -60,7 +77,7 @@ class Input:
 
     def numbers_of(self, gradient: Tensor) -> Tensor:
         """The gradient of the numbers of this input, as one vector."""
-        if self.x.is_sparse:
+        if self.x.is_sparse and not self.whole:
             whole = gradient.to_dense() if gradient.is_sparse else gradient
             gradient = whole[tuple(self.x.detach()._indices())]
         elif gradient.is_sparse:
@@ -93,7 +110,7 @@ def by_difference(
     try:
         for sign in (1, -1):
             one.numbers.copy_(original + step * sign)
-            found = [y for y in as_tuple(func(*arguments)) if is_differentiable(y)]
+            found = [y for y in as_tuple(func(*one.among(arguments))) if is_differentiable(y)]
             sides.append([y.detach().clone() for y in found])
     finally:
         one.numbers.copy_(original)
