@@ -239,7 +239,7 @@ impl Engine {
                     return Err(Error::runtime("grad can be implicitly created only for scalar outputs"));
                 }
             };
-            e.send(&to, g)?;
+            e.send(&to, Some(g))?;
         }
         Ok(e)
     }
@@ -276,21 +276,22 @@ impl Engine {
         Ok(())
     }
 
-    fn send(&mut self, to: &Edge, g: Tensor) -> Result<()> {
+    /// Hands a gradient on. `None`: the node runs all the same, as its hooks and a function of the user want to know.
+    fn send(&mut self, to: &Edge, g: Option<Tensor>) -> Result<()> {
         if self.needed.as_ref().is_some_and(|n| !n.contains(&key(&to.node))) {
             return Ok(());
         }
         match self.buffers.get_mut(&key(&to.node)) {
             Some(slots) => {
                 let slot = &mut slots[to.nr as usize];
-                *slot = Some(match slot.take() {
-                    None => g,
-                    Some(have) => add(have, g, self.create)?,
-                });
+                *slot = match (slot.take(), g) {
+                    (Some(have), Some(g)) => Some(add(have, g, self.create)?),
+                    (have, g) => have.or(g),
+                };
             }
             None => {
                 let mut slots: Slots = SmallVec::from_elem(None, to.node.n_outputs as usize);
-                slots[to.nr as usize] = Some(g);
+                slots[to.nr as usize] = g;
                 self.buffers.insert(key(&to.node), slots);
                 self.heap.push(Ready(to.node.clone()));
             }
@@ -342,16 +343,19 @@ impl Engine {
             drop(grads);
             let fixes = fixes(&node);
             for (i, (g, e)) in out.into_iter().zip(&node.edges).enumerate() {
-                if let (Some(g), Some(e)) = (g, e) {
-                    let g = match fixes.and_then(|m| m.get(i)).and_then(Option::as_ref) {
-                        Some(meta) => fit(g, meta)?,
-                        None => g,
-                    };
-                    if self.create {
-                        tie(&node, e, &g);
-                    }
-                    self.send(e, g)?;
+                let Some(e) = e else { continue };
+                let Some(g) = g else {
+                    self.send(e, None)?;
+                    continue;
+                };
+                let g = match fixes.and_then(|m| m.get(i)).and_then(Option::as_ref) {
+                    Some(meta) => fit(g, meta)?,
+                    None => g,
+                };
+                if self.create {
+                    tie(&node, e, &g);
                 }
+                self.send(e, Some(g))?;
             }
         }
         Ok(())
@@ -370,25 +374,30 @@ impl Engine {
     }
 
     fn leaf(&mut self, node: &Arc<Node>, leaf: &Tensor, grads: &mut Slots) -> Result<()> {
-        let Some(mut g) = grads[0].take() else { return Ok(()) };
+        let mut g = grads[0].take();
         for hook in hooks::leaf_pre(leaf) {
-            if let Some(new) = hook(Some(&g))? {
-                g = new;
+            if let Some(new) = hook(g.as_ref())? {
+                g = Some(new);
             }
         }
         if self.needed.is_some() && !self.accumulates {
-            self.capture(node, &[Some(g)]);
+            self.capture(node, &[g]);
             return Ok(());
         }
+        let create = self.create;
+        let keep = |g: Option<Tensor>| match g {
+            Some(g) => accumulate(leaf, g, create),
+            None => hooks::leaf_post(leaf).into_iter().try_for_each(|hook| hook(leaf)),
+        };
         if !node.hooks.any() {
-            return accumulate(leaf, g, self.create);
+            return keep(g);
         }
-        let mut g = [Some(g)];
+        let mut g = [g];
         node.hooks.run_pre(&mut g)?;
-        let [Some(g)] = g else { return Ok(()) };
+        let [g] = g;
         let seen = node.hooks.has_post().then(|| g.clone());
-        accumulate(leaf, g, self.create)?;
-        if seen.is_some() {
+        keep(g)?;
+        if let Some(seen) = seen {
             node.hooks.run_post(&mut [], &[seen])?;
         }
         Ok(())
@@ -478,7 +487,13 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
     let old = leaf.with_slot(|s| state_mut(s).grad.take());
     let new = match old {
         None => {
-            let own = g.use_count() == 1 && g.storage().is_none_or(|s| s.use_count() == 1);
+            let own = g.use_count() == 1
+                && match (g.storage(), g.ext_arc()) {
+                    (Some(s), _) => s.use_count() == 1,
+                    // The gradient's own count, and the one taken here.
+                    (None, Some(e)) => Arc::strong_count(&e) == 2,
+                    (None, None) => true,
+                };
             if create || (own && follows(&g, leaf)) { g } else { copy_like(&g, leaf)? }
         }
         Some(old) if create || is_sparse(&old) && !is_sparse(&g) => sum(&old, &g)?,

@@ -54,6 +54,12 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
     for d in dest {
         let in_place = c.ins.iter().flatten().any(|t| t.same(d));
         if !in_place && differentiable {
+            if crate::is_forward_mode() {
+                return Err(Error::not_implemented(format!(
+                    "Trying to use forward AD with {}_out that does not support it because it is an out= function",
+                    c.name()
+                )));
+            }
             return Err(Error::runtime(format!(
                 "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.",
                 c.name()
@@ -88,35 +94,38 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
 /// Refuses to write, with a history, through views whose own history is not known.
 pub(crate) fn check_view(d: &Tensor) -> Result<()> {
     if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) {
-        return Err(view_in_place(d));
+        return Err(refused_view(d, false));
     }
     Ok(())
 }
 
+/// Why a view whose history is not known must not be written, or not be read once its memory was written: `indirect`.
 #[cold]
-fn view_in_place(d: &Tensor) -> Error {
+fn refused_view(view: &Tensor, indirect: bool) -> Error {
+    let what = if indirect { "its base or another view of its base has been" } else { "is being" };
+    let maker = crate::slot::recorded_node(view).map(|n| format!("Output {} of {}", crate::output_nr(view), n.name()));
     // What a custom function returns was made without grad, too.
-    if d.is_no_grad_view() && !d.is_foreign_view() {
-        let mode = mode_of(d);
-        return Error::runtime(format!(
-            "A view was created in {mode} mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
-        ));
-    }
-    let maker = crate::grad_fn(d).map_or("a function".to_owned(), |n| n.name());
-    if d.is_foreign_view() {
-        return Error::runtime(format!(
-            "Output {} of {maker} is a view and is being modified inplace. This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
-            crate::output_nr(d)
-        ));
-    }
-    Error::runtime(format!(
-        "Output {} of {maker} is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-        crate::output_nr(d)
-    ))
-}
-
-fn mode_of(view: &Tensor) -> &'static str {
-    if view.is_inference_view() { "inference" } else { "no_grad" }
+    let no_grad = view.is_no_grad_view() && !view.is_foreign_view();
+    let mode = if view.is_inference_view() { "inference" } else { "no_grad" };
+    let when = if view.is_inference_view() { "in normal mode" } else { "with grad mode enabled" };
+    let start = match maker {
+        Some(maker) if !no_grad => format!("{maker} is a view and {what} modified inplace."),
+        Some(maker) => {
+            format!("{maker} is a view of a view which was created in {mode} mode and {what} modified inplace {when}.")
+        }
+        None => format!("A view was created in {mode} mode and {what} modified inplace {when}."),
+    };
+    let reason = if view.is_foreign_view() {
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.".to_owned()
+    } else if no_grad {
+        let block = if view.is_inference_view() { "inference_mode" } else { "no_grad" };
+        format!(
+            "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        )
+    } else {
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.".to_owned()
+    };
+    Error::runtime(format!("{start} {reason}"))
 }
 
 /// Refuses to say where a view comes from whose memory was written since, unless the history of its base tells it: it was
@@ -127,31 +136,19 @@ pub fn check_history(view: &Tensor) -> Result<()> {
     if !odd || view.is_foreign_view() || !written_since(view) {
         return Ok(());
     }
-    Err(written_view(view))
-}
-
-#[cold]
-fn written_view(view: &Tensor) -> Error {
-    if !view.is_no_grad_view() {
-        let maker = crate::grad_fn(view).map_or("a function".to_owned(), |n| n.name());
-        return Error::runtime(format!(
-            "Output {} of {maker} is a view and its base or another view of its base has been modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-            crate::output_nr(view)
-        ));
-    }
-    let mode = mode_of(view);
-    let when = if view.is_inference_view() { "in normal mode" } else { "with grad mode enabled" };
-    Error::runtime(format!(
-        "A view was created in {mode} mode and its base or another view of its base has been modified inplace {when}. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-    ))
+    Err(refused_view(view, true))
 }
 
 fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
     let mut edges: SmallVec<[_; 2]> = SmallVec::with_capacity(c.ins.len());
     let mut needs = 0u64;
+    let in_place = matches!(c.dest, Dest::Into(_));
     for (i, t) in c.ins.iter().enumerate() {
         t.map_or(Ok(()), check_history)?;
-        let e = t.and_then(edge);
+        let mut e = t.and_then(edge);
+        if in_place && let Some(t) = t {
+            e = e.map(|e| view::unhooked(t, e));
+        }
         needs |= (e.is_some() as u64) << i.min(63);
         edges.push(e);
     }
@@ -207,7 +204,6 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
         edges,
         outs.len() as u32,
     ));
-    let in_place = matches!(c.dest, Dest::Into(_));
     for (i, t) in outs.tensors().iter().enumerate() {
         // What is an input itself was made by nobody here.
         let returned = !in_place && c.ins.iter().flatten().any(|x| x.same(t));

@@ -27,7 +27,8 @@ pub use hooks::{
 };
 pub use layer::{check_history, register};
 pub use mode::{
-    GradGuard, InferenceGuard, is_grad_enabled, is_inference_mode_enabled, set_grad_enabled, set_inference_mode,
+    GradGuard, InferenceGuard, is_forward_mode, is_grad_enabled, is_inference_mode_enabled, set_forward_mode,
+    set_grad_enabled, set_inference_mode,
 };
 pub use node::{Edge, Node, freed};
 pub use running::{backward_is_partial, backward_number, will_run};

@@ -5,6 +5,17 @@ use std::cell::Cell;
 
 thread_local! {
     static INFERENCE: Cell<bool> = const { Cell::new(false) };
+    static FORWARD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether tangents are read from what this thread records.
+pub fn is_forward_mode() -> bool {
+    FORWARD.get()
+}
+
+/// Says whether tangents are read from what this thread records; returns what was said before.
+pub fn set_forward_mode(on: bool) -> bool {
+    FORWARD.replace(on)
 }
 
 /// Whether ops on this thread are recorded.

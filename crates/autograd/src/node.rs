@@ -155,6 +155,8 @@ impl Node {
         retain: bool,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         match &self.kind {
+            // No gradient reached any output.
+            Kind::Op(o) if grads.iter().all(Option::is_none) => Ok(SmallVec::from_elem(None, o.in_metas.len())),
             Kind::Op(o) => self.run_op(o, grads, wanted & o.needs, retain),
             Kind::Custom { backward, release, .. } => {
                 let out = backward(grads)?;

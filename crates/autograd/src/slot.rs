@@ -188,6 +188,11 @@ pub(crate) fn written_since(view: &Tensor) -> bool {
         && view.with_slot(|s| state(s).map(|s| s.version)).is_some_and(|v| v != view.version())
 }
 
+/// The node that a tensor was last linked to, whatever was written since.
+pub(crate) fn recorded_node(t: &Tensor) -> Option<Arc<Node>> {
+    t.with_slot(|s| state(s).and_then(|s| s.node.clone()))
+}
+
 /// The node that made this tensor; `None` for leaves.
 pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
     edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())
@@ -242,6 +247,11 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
             "data set to a tensor that requires gradients must be floating point or complex dtype",
         ));
     }
+    if t.has_key(bit::SPARSE) != data.has_key(bit::SPARSE) {
+        return Err(Error::runtime(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.",
+        ));
+    }
     // SAFETY: the language's global lock is held by the caller (the binding), and ops keep no borrow across calls.
     unsafe { t.set_body_from(&data.shallow()) };
     // A new accumulator: the old one was made for the old meta.
@@ -275,6 +285,7 @@ pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
             return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
         }
     }
+    t.bump_version();
     let layout = view.shallow();
     if let Some(base) = t.base() {
         layout.set_base(base);

@@ -70,49 +70,100 @@ pub(crate) fn relink(view: &Tensor) -> Option<Edge> {
     if !requires_grad(base) {
         return None;
     }
-    let node = if view.dtype() != base.dtype() {
-        view_of_parts(view, base, edge(base)).ok()?
-    } else {
-        op_node(&as_strided::FROM_FIRST, layout(view, base), SmallVec::from_iter([edge(base)]), &[base], view)
-    };
+    let node = node_of(view, base).ok()?;
     link(view, node.clone(), 0);
     Some(Edge { node, nr: 0 })
 }
 
-/// Meta of a complex base seen as its parts, and the layout of a view of parts inside it.
-fn parts(view: &Tensor, base: &Tensor) -> Result<(Tensor, Attrs)> {
-    if !base.dtype().is_complex() || view.dtype() != base.dtype().to_real() {
+/// Where a view comes from for an op that writes it. Hooks on the view are about what the user reads of it: its base receives the
+/// gradient of the write past them.
+pub(crate) fn unhooked(view: &Tensor, from: Edge) -> Edge {
+    let (Some(base), true) = (view.base(), from.node.hooks.any()) else { return from };
+    if view.is_foreign_view() || view.is_multi_view() || from.node.leaf().is_some() {
+        return from;
+    }
+    node_of(view, base).map_or(from, |node| Edge { node, nr: 0 })
+}
+
+/// The node of a view of the base's present value.
+fn node_of(view: &Tensor, base: &Tensor) -> Result<Arc<Node>> {
+    if view.dtype() != base.dtype() {
+        return view_of_parts(view, base, edge(base));
+    }
+    let from = SmallVec::from_iter([edge(base)]);
+    Ok(op_node(&as_strided::FROM_FIRST, layout(view, base), from, &[base], view))
+}
+
+/// A view of the other kind of numbers: of the parts of a complex base, or of a real base as parts of complex numbers. Both are
+/// strided views of real numbers: those that stand for the base and for the view, and the layout of the latter in the former.
+struct Parts {
+    base: Tensor,
+    view: Tensor,
+    layout: Attrs,
+}
+
+fn parts(view: &Tensor, base: &Tensor) -> Result<Parts> {
+    let real = view.dtype().to_real();
+    if base.dtype().to_real() != real || view.dtype().is_complex() == base.dtype().is_complex() {
         return Err(Error::not_implemented(format!(
             "an in-place write through a {} view of a {} tensor that takes part in a gradient",
             view.dtype(),
             base.dtype()
         )));
     }
-    let mut sizes = Dims::from_slice(base.sizes());
-    let mut strides: Dims = base.strides().iter().map(|s| s * 2).collect();
+    let (base_shell, base_offset) = as_real(base)?;
+    let (view_shell, view_offset) = as_real(view)?;
+    let args = [Arg::Ints(view_shell.sizes()), Arg::Ints(view_shell.strides()), Arg::Int(view_offset - base_offset)];
+    let layout = Attrs::new(&args);
+    Ok(Parts { base: base_shell, view: view_shell, layout })
+}
+
+/// Meta of a tensor as real numbers, and where it begins in its memory, counted in them.
+fn as_real(t: &Tensor) -> Result<(Tensor, i64)> {
+    if !t.dtype().is_complex() {
+        let shell = Tensor::shell(t.dtype(), t.device(), t.sizes().into(), t.strides().into())?;
+        return Ok((shell, t.offset()));
+    }
+    let mut sizes = Dims::from_slice(t.sizes());
+    let mut strides: Dims = t.strides().iter().map(|s| s * 2).collect();
     sizes.push(2);
     strides.push(1);
-    let shell = Tensor::shell(view.dtype(), base.device(), sizes, strides)?;
-    let offset = view.offset() - 2 * base.offset();
-    Ok((shell, Attrs::new(&[Arg::Ints(view.sizes()), Arg::Ints(view.strides()), Arg::Int(offset)])))
+    Ok((Tensor::shell(t.dtype().to_real(), t.device(), sizes, strides)?, t.offset() * 2))
 }
 
-/// The node of a view of a complex base's parts, given where the base comes from.
+/// The edge of a value as real numbers, given that of the value.
+fn to_real(of: &Tensor, shell: &Tensor, from: Option<Edge>) -> Option<Edge> {
+    if !of.dtype().is_complex() {
+        return from;
+    }
+    let edges = SmallVec::from_iter([from]);
+    Some(Edge { node: op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), edges, &[of], shell), nr: 0 })
+}
+
+/// The node of a value that these real numbers stand for.
+fn from_real(node: Arc<Node>, shell: &Tensor, value: &Tensor) -> Arc<Node> {
+    if !value.dtype().is_complex() {
+        return node;
+    }
+    let edges = SmallVec::from_iter([Some(Edge { node, nr: 0 })]);
+    op_node(&complex::VIEW_AS_COMPLEX, Attrs::new(&[]), edges, &[shell], value)
+}
+
+/// The node of a view of the other kind of numbers, given where the base comes from.
 fn view_of_parts(view: &Tensor, base: &Tensor, from: Option<Edge>) -> Result<Arc<Node>> {
-    let (shell, attrs) = parts(view, base)?;
-    let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([from]), &[base], &shell);
-    let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 })]);
-    Ok(op_node(&as_strided::FROM_FIRST, attrs, edges, &[&shell], view))
+    let p = parts(view, base)?;
+    let edges = SmallVec::from_iter([to_real(base, &p.base, from)]);
+    let node = op_node(&as_strided::FROM_FIRST, p.layout, edges, &[&p.base], &p.view);
+    Ok(from_real(node, &p.view, view))
 }
 
-/// As `rebase` where the view is of the parts of a complex base.
+/// As `rebase` where the view is of the other kind of numbers.
 fn rebase_parts(view: &Tensor, base: &Tensor, written: Edge) -> Result<()> {
-    let (shell, attrs) = parts(view, base)?;
-    let whole = |node| SmallVec::from_iter([Some(Edge { node, nr: 0 })]);
-    let real = op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), SmallVec::from_iter([edge(base)]), &[base], &shell);
-    let edges = SmallVec::from_iter([Some(Edge { node: real, nr: 0 }), Some(written)]);
-    let scattered = op_node(&as_strided::SCATTER_FROM_FIRST, attrs, edges, &[&shell, view], &shell);
-    let node = op_node(&complex::VIEW_AS_COMPLEX, Attrs::new(&[]), whole(scattered), &[&shell], base);
+    let p = parts(view, base)?;
+    let edges = [to_real(base, &p.base, edge(base)), to_real(view, &p.view, Some(written))];
+    let edges = SmallVec::from_iter(edges);
+    let scattered = op_node(&as_strided::SCATTER_FROM_FIRST, p.layout, edges, &[&p.base, &p.view], &p.base);
+    let node = from_real(scattered, &p.base, base);
     link(base, node.clone(), 0);
     link(view, view_of_parts(view, base, Some(Edge { node, nr: 0 }))?, 0);
     Ok(())

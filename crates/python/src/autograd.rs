@@ -167,7 +167,10 @@ impl HookHandle {
             Owner::Node(node) => {
                 let Some(node) = node.upgrade() else { return Ok(()) };
                 node.remove_hook(self.handle);
-                if let Some(objects) = node_objects(&node) {
+                // Hooks that a running backward has already collected still run; the node keeps the object for them.
+                if ag::backward_number() == 0
+                    && let Some(objects) = node_objects(&node)
+                {
                     let hooks = objects.hooks.bind(py).cast_into::<PyDict>()?;
                     if hooks.contains(self.number)? {
                         hooks.del_item(self.number)?;

@@ -8,7 +8,6 @@ use oneflow_core::{Tensor, bit};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What `forward` leaves for `backward`; takes any attribute too.
@@ -224,15 +223,10 @@ impl Function {
     }
 }
 
-thread_local! {
-    /// Whether tangents are read from what this thread records.
-    static FORWARD_MODE: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Says whether tangents are read from what this thread records; returns what was said before.
 #[pyfunction]
 fn _forward_mode(on: bool) -> bool {
-    FORWARD_MODE.replace(on)
+    ag::set_forward_mode(on)
 }
 
 /// Whether a class has a method of its own in place of `Function`'s.
@@ -249,7 +243,7 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
     if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) && overrides(class, "vmap")? {
         return py.import("oneflow.autograd._rules")?.call_method1("batched", (class, args));
     }
-    if FORWARD_MODE.get() && recorded && overrides(class, "jvp")? {
+    if ag::is_forward_mode() && recorded && overrides(class, "jvp")? {
         return py.import("oneflow.autograd._rules")?.call_method1("with_tangents", (class, args));
     }
     let state = State {
@@ -278,18 +272,19 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
             output
         }
     };
-    if !recorded {
-        let state = &mut *ctx.get().state();
-        let kept = state.to_save.drain(..).map(|t| t.map(kept).transpose()).collect::<Result<_>>();
-        state.saved = run(|| kept)?;
-        return Ok(output);
-    }
     let many = output.cast::<PyTuple>().ok().cloned();
     let outputs: Vec<Bound<'py, PyAny>> = match &many {
         Some(t) => t.iter().collect(),
         None => vec![output.clone()],
     };
-    let results = run(|| record(class, &ctx, &ins, &outputs))?;
+    run(|| check_dirty(&ctx, &ins, &outputs, recorded))?;
+    let results = run(|| match recorded {
+        true => record(class, &ctx, &ins, &outputs),
+        false => keep(&ctx, &ins, &outputs),
+    })?;
+    if results.iter().all(Option::is_none) {
+        return Ok(output);
+    }
     let mut objects = Vec::new();
     for (o, r) in outputs.into_iter().zip(results) {
         objects.push(match r {
@@ -322,6 +317,63 @@ pub fn context_of<'py>(py: Python<'py>, node: &ag::Node) -> Option<Bound<'py, Py
 fn viewed<'a>(t: &Tensor, ins: &[Option<&'a Tensor>]) -> Option<&'a Tensor> {
     let same_base = |x: &Tensor| t.base().is_some_and(|b| b.same(x) || x.base().is_some_and(|of| of.same(b)));
     ins.iter().flatten().copied().find(|x| x.same(t) || same_base(x))
+}
+
+/// Refuses to have written what is not returned, and views of which there is more than one result.
+fn check_dirty(
+    ctx: &Bound<'_, Context>,
+    ins: &[Option<&Tensor>],
+    outputs: &[Bound<'_, PyAny>],
+    recorded: bool,
+) -> Result<()> {
+    let dirty = std::mem::take(&mut ctx.get().state().dirty);
+    if dirty.is_empty() {
+        return Ok(());
+    }
+    let made: Vec<&Tensor> = outputs.iter().filter_map(get).collect();
+    if dirty.iter().any(|d| !made.iter().any(|t| t.same(d))) {
+        return Err(Error::runtime(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of the Function.",
+        ));
+    }
+    if recorded && dirty.iter().any(|d| !ins.iter().flatten().any(|x| x.same(d))) {
+        oneflow_core::warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to ctx.mark_dirty().",
+        )?;
+    }
+    if recorded && made.len() > 1 && dirty.iter().any(|d| d.base().is_some()) {
+        return Err(Error::runtime(
+            "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that does the other operations).",
+        ));
+    }
+    ctx.get().state().dirty = dirty;
+    Ok(())
+}
+
+/// Keeps what was saved by a call that is not recorded. Gives the tensors to return in place of the outputs: an input that
+/// was not written comes back as another tensor over its memory.
+fn keep(
+    ctx: &Bound<'_, Context>,
+    ins: &[Option<&Tensor>],
+    outputs: &[Bound<'_, PyAny>],
+) -> Result<Vec<Option<Tensor>>> {
+    let state = &mut *ctx.get().state();
+    state.saved = state.to_save.drain(..).map(|t| t.map(kept).transpose()).collect::<Result<_>>()?;
+    let made = outputs.iter().map(|o| {
+        let t = get(o).filter(|t| t.storage().is_some() && !state.dirty.iter().any(|d| d.same(t)))?;
+        let of = viewed(t, ins)?;
+        if !of.same(t) {
+            t.set_foreign_view();
+            return None;
+        }
+        let view = t.shallow();
+        if !ag::requires_grad(of) {
+            view.set_base(of);
+            view.set_foreign_view();
+        }
+        Some(view)
+    });
+    Ok(made.collect())
 }
 
 fn kept(tensor: Tensor) -> Result<Saved> {
@@ -515,7 +567,9 @@ fn gradient(o: &Bound<'_, PyAny>, wanted: Option<&Meta>, i: usize, name: &str) -
             m.sizes.as_slice()
         )));
     }
-    ag::fit(g.clone(), m).map(Some)
+    // Apart from its Python object, which nobody reads any more: the last to receive the gradient may keep its memory.
+    let g = if ag::requires_grad(g) { g.clone() } else { g.shallow() };
+    ag::fit(g, m).map(Some)
 }
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {

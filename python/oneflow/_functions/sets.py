@@ -72,7 +72,7 @@ def unique(
         if n == 0:
             empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)
             return _results(flat.clone(), empty.reshape(shape), empty, return_inverse, return_counts)
-        values, order = _oneflow.sort(flat.detach(), stable=True)
+        values, order = _oneflow.sort(flat, stable=True)
         if not (return_inverse or return_counts):
             return values[_starts(values[1:] != values[:-1])]
         first, group, counts = _groups(values[1:] != values[:-1], n)
@@ -94,7 +94,7 @@ def unique(
         order = order[_oneflow.argsort(rows[order, column], stable=True)]
     first, group, counts = _groups(_differ(rows[order]), n)
     inverse = group.new_empty((n,)).index_copy_(0, order, group)
-    chosen = input.detach().movedim(dim, 0)[order[first]].movedim(0, dim)
+    chosen = input.movedim(dim, 0)[order[first]].movedim(0, dim)
     return _results(chosen, inverse, counts, return_inverse, return_counts)
 
 
@@ -108,10 +108,10 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     if dim is None:
-        along, where, shape = input.detach().reshape(-1), 0, tuple(input.shape)
+        along, where, shape = input.reshape(-1), 0, tuple(input.shape)
     else:
         where = _wrapped(dim, input.dim())
-        along, shape = input.detach(), (input.shape[where],)
+        along, shape = input, (input.shape[where],)
     n = along.shape[where]
     if n == 0:
         empty = _oneflow.empty(0, dtype=_oneflow.int64, device=input.device)

@@ -9,12 +9,14 @@ calculating Jacobian vector products", 2017). So a tangent costs about two backw
 from __future__ import annotations
 
 import threading
+import weakref
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd._engine import grad
+from oneflow.autograd.function import Function
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -35,6 +37,9 @@ class UnpackedDualTensor(NamedTuple):
 class _Dual(NamedTuple):
     source: Tensor
     tangent: Tensor
+    # What make_dual returned, and the node that made it: another one after a write.
+    made: weakref.ref[Tensor]
+    node: Any
     # Whether the results are to be differentiable themselves.
     differentiable: bool
 
@@ -115,7 +120,9 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """Return a copy of ``tensor`` that carries ``tangent``, of the same shape and dtype.
+    """Return a tensor over the memory of ``tensor`` that carries ``tangent``, of the same shape and dtype.
+
+    A tensor that requires a gradient itself is copied. ``tangent`` is copied where its layout is another one.
 
     Raises:
         RuntimeError: no level is open, gradients are switched off, or the two do not fit together.
@@ -150,10 +157,34 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     if not oneflow.is_grad_enabled():
         raise RuntimeError("make_dual(): tangents are read from what is recorded, and nothing is under no_grad")
-    # Where the way back to this dual ends: neither other uses of ``tensor`` nor writes to the copy belong to it.
+    if not _same_layout(tensor, tangent):
+        tangent = tangent.clone()
+    # Where the way back to this dual ends: neither other uses of ``tensor`` nor writes to the result belong to it.
     source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-    _level.duals.append(_Dual(source, tangent, tensor.requires_grad or tangent.requires_grad))
-    return source.clone()
+    made = source.clone() if tensor.requires_grad or tensor.is_sparse else _SameMemory.apply(source)
+    differentiable = tensor.requires_grad or tangent.requires_grad
+    _level.duals.append(_Dual(source, tangent, weakref.ref(made), made.grad_fn, differentiable))
+    return made
+
+
+class _SameMemory(Function):
+    """Another tensor over the same memory, which may be written: to autograd it is no view."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g
+
+
+def _same_layout(a: Tensor, b: Tensor) -> bool:
+    """Whether a view of the one can be taken of the other as well."""
+    if a.is_sparse or b.is_sparse:
+        return a.is_sparse == b.is_sparse
+    whole = a.is_meta or a.untyped_storage().nbytes() == b.untyped_storage().nbytes()
+    return whole and a.stride() == b.stride() and a.storage_offset() == b.storage_offset()
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -171,6 +202,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     differentiable = any(dual.differentiable for dual in duals)
     primal = tensor if differentiable else tensor.detach()
+    for dual in duals:
+        if dual.made() is tensor and tensor.grad_fn == dual.node:
+            return UnpackedDualTensor(primal, dual.tangent)
     with oneflow.enable_grad():
         weights = oneflow.zeros_like(tensor, requires_grad=True)
         products = grad(tensor, [dual.source for dual in duals], weights, create_graph=True, allow_unused=True)
@@ -180,7 +214,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         linear = [(product, tangent) for product, tangent in used if product.requires_grad]
         if not linear:
             return UnpackedDualTensor(primal, oneflow.zeros_like(primal))
-        (found,) = grad(
+        pulled: tuple[Tensor | None, ...] = grad(
             [product for product, _ in linear],
             weights,
             [tangent for _, tangent in linear],
@@ -188,4 +222,10 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             retain_graph=True,
             allow_unused=True,
         )
-    return UnpackedDualTensor(primal, oneflow.zeros_like(primal) if found is None else found)
+    found = pulled[0]
+    if found is None:
+        return UnpackedDualTensor(primal, oneflow.zeros_like(primal))
+    if any(found is dual.tangent for dual in duals):
+        # It belongs to another tensor, which may be written.
+        found = found.clone()
+    return UnpackedDualTensor(primal, found)

@@ -262,6 +262,7 @@ class _Frame:
         self.check = check
         self.debug = debug
         self.early_stop = early_stop
+        # Whether the first call has returned. Before that, only gradients taken inside of the function ask for tensors.
         self.complete = False
         self.described: list[dict[str, Any]] = []
         self.holders: list[weakref.ref[_Holder]] = []
@@ -296,6 +297,7 @@ class _Frame:
         saved: dict[int, Tensor] = {}
         count = 0
         described: list[dict[str, Any]] = []
+        inside = not self.complete
 
         def pack(tensor: Tensor) -> Tensor:
             nonlocal count
@@ -324,7 +326,8 @@ class _Frame:
             saved_tensors_hooks(pack, lambda t: t),
         ):
             self.function(*args, **kwargs)
-        self._compare(described)
+        # Inside of the first call it is not known yet how many tensors there will be.
+        self._compare(described[: len(self.described)] if inside else described)
         return saved
 
     def _compare(self, described: list[dict[str, Any]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from oneflow import Tensor, _oneflow
 
 
@@ -42,6 +44,13 @@ def embedding_bag(
     >>> oneflow.nn.functional.embedding_bag(oneflow.tensor([[0, 1]]), oneflow.tensor([[1.0], [3.0]]))
     tensor([[2.]])
     """
+    if not weight.is_floating_point() and not weight.is_complex() and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
     rows = weight.shape[0]
     if padding_idx is None:
         padding_idx = -1
