@@ -37,6 +37,7 @@ from oneflow._files.unpickler import (
     safe_globals,
 )
 from oneflow.overrides import DisableTorchFunctionSubclass
+from oneflow.storage import TypedStorage, UntypedStorage
 
 __all__ = [
     "add_safe_globals",
@@ -81,9 +82,12 @@ class _Pickler(_PythonPickler):
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol=protocol)
         self.storages: dict[tuple[int, str], tuple[str, Tensor, int]] = {}
+        self._dtypes: dict[int, str] = {}
         self._wholes: list[Tensor] = []
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, (TypedStorage, UntypedStorage)):
+            return self._reference(obj._tensor(), isinstance(obj, UntypedStorage)).pid
         return obj.pid if isinstance(obj, _StorageReference) else None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -150,14 +154,10 @@ class _Pickler(_PythonPickler):
         if tensor.is_meta:
             layout = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
             return _META_TENSOR, layout
-        dtype = storage.dtype_name(tensor.dtype)
-        key, _, n_elements = self._storage_of(tensor, dtype)
-        untyped = dtype in storage.UNTYPED
-        kind = _UNTYPED_STORAGE if untyped else _torch_name(storage.STORAGE_NAMES[dtype])
-        length = n_elements * tensor.element_size() if untyped else n_elements
+        untyped = storage.dtype_name(tensor.dtype) in storage.UNTYPED
         hooks: OrderedDict[str, Any] = OrderedDict()
         args = (
-            _StorageReference(("storage", kind, key, str(tensor.device), length)),
+            self._reference(tensor, untyped),
             tensor.storage_offset(),
             tuple(tensor.shape),
             tuple(tensor.stride()),
@@ -166,13 +166,27 @@ class _Pickler(_PythonPickler):
         )
         return (_TENSOR_OF_BYTES, (*args, tensor.dtype)) if untyped else (_TENSOR, args)
 
+    def _reference(self, tensor: Tensor, untyped: bool) -> _StorageReference:
+        """What stands in the pickle for the storage of a tensor; ``untyped``: for its bytes."""
+        dtype = storage.dtype_name(tensor.dtype)
+        key, _, n_elements = self._storage_of(tensor, "uint8" if untyped else dtype)
+        kind = _UNTYPED_STORAGE if untyped else _torch_name(storage.STORAGE_NAMES[dtype])
+        length = n_elements * tensor.element_size() if untyped else n_elements
+        return _StorageReference(("storage", kind, key, str(tensor.device), length))
+
     def _storage_of(self, tensor: Tensor, dtype: str) -> tuple[str, Tensor, int]:
         n_elements = storage.storage_length(tensor)
         key = str(len(self.storages))
         if n_elements == 0:
             # Empty storages have no address of their own.
             return self.storages.setdefault((-1 - len(self.storages), dtype), (key, tensor, 0))
-        return self.storages.setdefault((storage.storage_address(tensor), dtype), (key, tensor, n_elements))
+        address = storage.storage_address(tensor)
+        if self._dtypes.setdefault(address, dtype) != dtype:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: "
+                f"{self._dtypes[address]} and {dtype}. Save a clone() of one of them."
+            )
+        return self.storages.setdefault((address, dtype), (key, tensor, n_elements))
 
 
 class _StorageReference:
@@ -301,25 +315,28 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 # ---- reading
 
 
-class _Storage:
-    """One storage read from a file. ``flat`` is made when the first tensor over it is."""
+class _Storage(TypedStorage):
+    """One storage read from a file. Its elements are read when they, or the first tensor over them, are asked for."""
 
     def __init__(
-        self, read: Callable[[], bytes], dtype: str | None, n_elements: int, place: Callable[..., Any]
+        self, read: Callable[[], bytes], kind: str, n_elements: int, place: Callable[[Tensor], Tensor]
     ) -> None:
         self._read = read
-        self.dtype = dtype
+        self.kind = kind
+        self.dtype = getattr(oneflow, kind)
         self.n_elements = n_elements
         self._place = place
-        self._flat: dict[str, Tensor] = {}
+        self._flat: Tensor | None = None
 
-    def flat(self, dtype: str) -> Tensor:
-        """The whole storage as a 1-D tensor of ``dtype``."""
-        if dtype not in self._flat:
-            n_bytes = self.n_elements * (1 if self.dtype is None else storage.ITEM_SIZES[self.dtype])
-            tensor = storage.flat_tensor(self._read(), dtype, n_bytes // storage.ITEM_SIZES[dtype])
-            self._flat[dtype] = self._place(tensor)
-        return self._flat[dtype]
+    @property
+    def _untyped_storage(self) -> UntypedStorage:  # type: ignore[override]
+        return self.flat().untyped_storage()
+
+    def flat(self) -> Tensor:
+        """The whole storage as a 1-D tensor."""
+        if self._flat is None:
+            self._flat = self._place(storage.flat_tensor(self._read(), self.kind, self.n_elements))
+        return self._flat
 
 
 class _Archive:
@@ -344,7 +361,7 @@ class _Archive:
         if order not in ("little", "big"):
             raise RuntimeError(f"the archive has byte order {order!r}")
         self.swapped = order != storage.NATIVE_ORDER
-        self.storages: dict[str, _Storage] = {}
+        self.storages: dict[str, _Storage | UntypedStorage] = {}
 
     def has(self, name: str) -> bool:
         return self.prefix + name in self.records
@@ -367,7 +384,7 @@ class _Archive:
             raise RuntimeError(f"the record {name!r} is cut short: {len(data)} of {size} bytes")
         return data
 
-    def storage(self, pid: Any, map_location: Any) -> _Storage:
+    def storage(self, pid: Any, map_location: Any) -> _Storage | UntypedStorage:
         """The storage of one persistent id ("storage", class, key, location, number of elements)."""
         if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
             raise pickle.UnpicklingError("a persistent id in the file is no storage")
@@ -390,7 +407,14 @@ class _Archive:
             data = self.read(name)
             return storage.swap_bytes(data, kind.dtype) if self.swapped and kind.dtype else data
 
-        made = _Storage(read, kind.dtype, n_elements, lambda flat: _relocate(flat, location, map_location))
+        def place(flat: Tensor) -> Tensor:
+            return _relocate(flat, location, map_location)
+
+        made: _Storage | UntypedStorage
+        if kind.dtype is None:
+            made = place(storage.flat_tensor(read(), "uint8", n_elements)).untyped_storage()
+        else:
+            made = _Storage(read, kind.dtype, n_elements, place)
         self.storages[key] = made
         return made
 
@@ -421,17 +445,18 @@ def _relocate(flat: Tensor, location: str, map_location: Any) -> Tensor:
 def _rebuild_tensor(
     source: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None, *rest: Any
 ) -> Tensor:
-    if not isinstance(source, _Storage) or source.dtype is None:
+    if not isinstance(source, _Storage):
         raise pickle.UnpicklingError("a tensor in the file has no storage")
-    return _view(source.flat(source.dtype), offset, size, stride, requires_grad)
+    return _view(source.flat(), offset, size, stride, requires_grad)
 
 
 def _rebuild_tensor_v3(
     source: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
 ) -> Tensor:
-    if not isinstance(source, _Storage) or not isinstance(dtype, oneflow.dtype):
+    if not isinstance(source, UntypedStorage) or not isinstance(dtype, oneflow.dtype):
         raise pickle.UnpicklingError("a tensor in the file has no storage")
-    return _view(source.flat(storage.dtype_name(dtype)), offset, size, stride, requires_grad)
+    flat = oneflow.empty((0,), dtype=dtype, device=source.device).set_(source)
+    return _view(flat, offset, size, stride, requires_grad)
 
 
 def _view(flat: Tensor, offset: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
@@ -604,7 +629,35 @@ def load(
             return _load(file, map_location, _is_restricted(weights_only), pickle_load_args)
     if not (hasattr(f, "seek") and hasattr(f, "read") and hasattr(f, "tell")):
         raise AttributeError("load needs a file that can seek; read it into io.BytesIO first")
+    if not hasattr(f, "seekable"):
+        f = io.BufferedReader(_Seekable(f))
     return _load(f, map_location, _is_restricted(weights_only), pickle_load_args)
+
+
+class _Seekable(io.RawIOBase):
+    """What has ``read``, ``seek`` and ``tell``, as the file that a reader of archives asks for."""
+
+    def __init__(self, of: Any) -> None:
+        super().__init__()
+        self.of = of
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.of.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self.of.seek(offset, whence)
+        return self.of.tell()
+
+    def tell(self) -> int:
+        return self.of.tell()
 
 
 _FORCE, _FORCE_NOT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
@@ -696,7 +749,7 @@ def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[
     archive = _Archive(file)
     data = io.BytesIO(archive.read("data.pkl"))
 
-    def load_storage(pid: Any) -> _Storage:
+    def load_storage(pid: Any) -> _Storage | UntypedStorage:
         return archive.storage(pid, map_location)
 
     if weights_only:

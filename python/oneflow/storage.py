@@ -145,7 +145,11 @@ def _show(self: UntypedStorage) -> str:
 
 
 def _reduce(self: UntypedStorage, protocol: Any) -> Any:
-    return _from_bytes, (ctypes.string_at(_on_cpu(self).data_ptr(), self.nbytes()) if self.nbytes() else b"",)
+    here = _on_cpu(self)
+    # Not `ctypes.string_at`, which counts in 32 bits.
+    return _from_bytes, (
+        bytes((ctypes.c_char * here.nbytes()).from_address(here.data_ptr())) if here.nbytes() else b"",
+    )
 
 
 def _from_bytes(data: bytes) -> UntypedStorage:

@@ -353,3 +353,44 @@ def test_a_key_that_would_be_hashed_for_ever(width, depth):
     file.seek(0)
     with pytest.raises(pickle.UnpicklingError, match="a dictionary key in the file"):
         oneflow.load(file)
+
+
+def storages(fw):
+    x = fw.arange(6.0)
+    return [x, x.storage(), x[2:].storage(), {"again": x.storage()}, x.view(2, 3)]
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("writer", [oneflow, torch], ids=["ours", "theirs"])
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_are_saved_as_such_and_share_their_memory(writer, new, weights_only):
+    file = io.BytesIO()
+    writer.save(storages(writer), file, _use_new_zipfile_serialization=new)
+    for reader in (oneflow, torch):
+        file.seek(0)
+        x, *found, matrix = reader.load(file, weights_only=weights_only)
+        x[1] = 9.0
+        assert matrix[0, 1] == 9.0
+        for storage in (found[0], found[1], found[2]["again"]):
+            assert isinstance(storage, reader.TypedStorage)
+            assert storage.dtype is reader.float32
+            assert storage.data_ptr() == x.data_ptr()
+            assert storage[1] == 9.0
+
+
+def test_one_memory_as_two_dtypes_is_refused():
+    x = oneflow.ones(2)
+    with pytest.raises(RuntimeError, match="view the same data as different types"):
+        oneflow.save([x, x.view(oneflow.int32)], io.BytesIO())
+
+
+def test_files_that_only_read_seek_and_tell():
+    class File:
+        def __init__(self, data):
+            self.of = io.BytesIO(data)
+            self.read, self.seek, self.tell, self.readline = self.of.read, self.of.seek, self.of.tell, self.of.readline
+
+    file = io.BytesIO()
+    oneflow.save({"x": oneflow.arange(3)}, file)
+    assert oneflow.load(File(file.getvalue()))["x"].tolist() == [0, 1, 2]

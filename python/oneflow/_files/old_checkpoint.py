@@ -74,19 +74,28 @@ class _Late(_Storage):
     """A storage whose bytes come after the tensors over it were made."""
 
     def fill(self, data: bytes) -> None:
-        for dtype, flat in self._flat.items():
-            with oneflow.no_grad():
-                flat.copy_(storage.flat_tensor(data, dtype, flat.numel()))
+        if self._flat is None:
+            self._read = lambda: data
+            return
+        with oneflow.no_grad():
+            self._flat.copy_(storage.flat_tensor(data, self.kind, self.n_elements))
 
 
 class _Part(_Storage):
     """Some elements of another storage."""
 
     def __init__(self, whole: _Late, start: int, n_elements: int) -> None:
-        self.dtype, self._whole, self._start, self._n = whole.dtype, whole, start, n_elements
+        self.kind, self.dtype, self.n_elements = whole.kind, whole.dtype, n_elements
+        self._whole, self._start = whole, start
 
-    def flat(self, dtype: str) -> Any:
-        return self._whole.flat(dtype).narrow(0, self._start, self._n)
+    @property
+    def _untyped_storage(self) -> Any:  # type: ignore[override]
+        item = storage.ITEM_SIZES[self.kind]
+        start = self._start * item
+        return self._whole._untyped_storage[start : start + self.n_elements * item]
+
+    def flat(self) -> Any:
+        return self._whole.flat().narrow(0, self._start, self.n_elements)
 
 
 class _Storages:
@@ -162,16 +171,16 @@ def read(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[s
         raise RuntimeError("the checkpoint does not hold all its storages")
     for key in keys:
         known = storages.by_key.get(key)
-        if known is None or known.dtype is None:
+        if known is None:
             raise RuntimeError(f"the checkpoint holds a storage {key!r} that nothing refers to")
         head = file.read(8)
         if len(head) != 8 or struct.unpack("<q", head)[0] != known.n_elements:
             raise RuntimeError(f"storage {key!r} of the checkpoint has another length than its description says")
-        n_bytes = known.n_elements * storage.ITEM_SIZES[known.dtype]
+        n_bytes = known.n_elements * storage.ITEM_SIZES[known.kind]
         data = file.read(n_bytes)
         if len(data) != n_bytes:
             raise RuntimeError(f"the file is cut short: storage {key!r} has {len(data)} of {n_bytes} bytes")
-        known.fill(data if little == (storage.NATIVE_ORDER == "little") else storage.swap_bytes(data, known.dtype))
+        known.fill(data if little == (storage.NATIVE_ORDER == "little") else storage.swap_bytes(data, known.kind))
     return result
 
 

@@ -80,7 +80,8 @@ def storage_bytes(tensor: Tensor, n_elements: int) -> bytes:
     if n_elements == 0:
         return b""
     flat = tensor.detach().as_strided((n_elements,), (1,), 0).cpu()
-    return ctypes.string_at(flat.data_ptr(), n_elements * flat.element_size())
+    # Not `ctypes.string_at`, which counts in 32 bits.
+    return bytes((ctypes.c_char * (n_elements * flat.element_size())).from_address(flat.data_ptr()))
 
 
 def flat_tensor(data: Any, dtype: str, n_elements: int) -> Tensor:
