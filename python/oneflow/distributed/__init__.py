@@ -7,8 +7,6 @@ from :func:`oneflow.testing.run_ranks`. Collectives take contiguous CPU tensors 
 
 from __future__ import annotations
 
-import atexit
-import datetime
 import enum
 from typing import Any
 
@@ -18,8 +16,10 @@ from oneflow._oneflow import Work
 from oneflow.distributed._groups import (
     Backend,
     GroupMember,
+    _check_backend,
     _group,
     _members_only,
+    _seconds,
     _world,
     get_backend,
     get_global_rank,
@@ -35,10 +35,19 @@ from oneflow.distributed._groups import (
     new_subgroups,
     new_subgroups_by_enumeration,
 )
+from oneflow.distributed._joining import (
+    _join_launched,
+    destroy_process_group,
+    init_process_group,
+    is_available,
+    is_initialized,
+)
+from oneflow.distributed._work import P2POp, _Steps, batch_isend_irecv
 
 __all__ = [
     "Backend",
     "GroupMember",
+    "P2POp",
     "ReduceOp",
     "Work",
     "all_gather",
@@ -48,6 +57,7 @@ __all__ = [
     "all_to_all",
     "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
     "destroy_process_group",
@@ -123,126 +133,9 @@ class ReduceOp:
     BXOR = RedOpType.BXOR
 
 
-_initialized = False
-# Joined because a placement was made, before anybody asked for it.
-_joined_unasked = False
-
-
-def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
-    return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
-
-
 def _peer(group: Any, rank: int) -> int:
     """The place in a group of a rank, which users name by its number in the world."""
     return rank if group is None else get_group_rank(group, rank)
-
-
-def is_available() -> bool:
-    """Whether process groups can be made: always.
-
-    Example::
-
-        >>> oneflow.distributed.is_available()
-        True
-    """
-    return True
-
-
-def is_initialized() -> bool:
-    """Whether this process, or this thread's rank, has joined a group of its own.
-
-    Example::
-
-        >>> oneflow.distributed.is_initialized()
-        False
-    """
-    return _initialized or _world().size() > 1
-
-
-def init_process_group(
-    backend: str | None = None,
-    init_method: str | None = None,
-    timeout: datetime.timedelta | float | None = None,
-    world_size: int = -1,
-    rank: int = -1,
-) -> None:
-    """Join the job that the launcher's environment describes; without a launcher, a job of one process.
-
-    The launcher is torchrun or this package's own, Open MPI, MVAPICH, MPICH, Intel MPI or Slurm's ``srun``. Under the
-    latter ones ``MASTER_ADDR`` and ``MASTER_PORT`` say where ranks meet, where that does not follow from the launcher's
-    own words.
-
-    Args:
-        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets.
-        init_method: ``None`` or ``"env://"``.
-        timeout: of every collective; thirty minutes by default. A number counts seconds.
-        world_size, rank: checked against the environment where given.
-
-    Raises:
-        RuntimeError: joined already, or not all ranks came in time.
-        ValueError: an incomplete environment.
-
-    Example::
-
-        >>> oneflow.distributed.init_process_group()  # Without a launcher: this process is the whole job.
-        >>> oneflow.distributed.get_world_size()
-        1
-        >>> oneflow.distributed.destroy_process_group()
-    """
-    global _initialized, _joined_unasked
-    if _joined_unasked:
-        # A placement came first and has joined the job: this call finds it done.
-        _joined_unasked = False
-        _check_given(rank, world_size, (get_rank(), get_world_size()))
-        return
-    if is_initialized():
-        raise RuntimeError("trying to initialize the default process group twice!")
-    _check_backend("init_process_group", backend)
-    if init_method not in (None, "env://"):
-        raise ValueError(f"init_process_group: init_method {init_method!r} is not supported, only 'env://'")
-    actual_rank, n_ranks, _ = _oneflow._init_process_group(timeout=_seconds(timeout))
-    _initialized = True
-    atexit.register(destroy_process_group)
-    _check_given(rank, world_size, (actual_rank, n_ranks))
-
-
-def _check_backend(what: str, backend: str | None) -> None:
-    names = {part.split(":")[-1] for part in backend.lower().split(",")} if backend else set()
-    if not names <= {"tcp", "gloo", "mpi"}:
-        raise ValueError(f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
-
-
-def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:
-    for name, given, actual in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
-        if given not in (-1, actual):
-            raise ValueError(f"init_process_group: {name} is {given}, but the environment says {actual}")
-
-
-def _join_launched() -> None:
-    """Join the job of a launcher, if there is one: placements and ``env`` do so before they count ranks."""
-    global _joined_unasked
-    if not is_initialized() and _oneflow._launch()[1] > 1:
-        init_process_group()
-        _joined_unasked = True
-
-
-def destroy_process_group(group: Any = None) -> None:
-    """Leave the job (or one group) in peace, so that other ranks can tell it from a death.
-
-    Example::
-
-        >>> oneflow.distributed.init_process_group()
-        >>> oneflow.distributed.destroy_process_group()
-        >>> oneflow.distributed.is_initialized()
-        False
-    """
-    global _initialized, _joined_unasked
-    if group is not None:
-        if group != GroupMember.NON_GROUP_MEMBER:
-            _group(group, "destroy_process_group").close()
-    elif _initialized:
-        _initialized = _joined_unasked = False
-        _oneflow._destroy_process_group()
 
 
 def get_local_rank() -> int:
@@ -329,22 +222,49 @@ def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, asy
 
 
 @_members_only
-def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None) -> None:
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Any:
     """Fill the list with every rank's ``tensor``; all of one shape.
 
     Example::
 
         >>> def rank():
         ...     got = [oneflow.zeros(1), oneflow.zeros(1)]
-        ...     oneflow.comm.all_gather(got, oneflow.full((1,), float(oneflow.distributed.get_rank())))
+        ...     oneflow.distributed.all_gather(got, oneflow.full((1,), float(oneflow.distributed.get_rank())))
         ...     return [t.item() for t in got]
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 1.0], [0.0, 1.0]]
     """
-    output = oneflow.empty((len(tensor_list), *tensor.shape), dtype=tensor.dtype)
-    all_gather_into_tensor(output, tensor.contiguous(), group)
-    for place, part in zip(tensor_list, output, strict=True):
-        place.copy_(part)
+    counts = _counts("all_gather", "tensor_list", tensor_list, tensor, group)
+    output = tensor.new_empty(sum(counts))
+    work = _group(group).issue("all_gather", output, tensor.detach().contiguous().view(-1))
+    return _finish(_Steps([work], lambda: _hand_out(output, tensor_list)), async_op)
+
+
+def _counts(name: str, argument: str, tensors: list[Tensor], other: Tensor, group: Any) -> list[int]:
+    """Elements of a list with a tensor for each rank, all of the dtype and size of ``other``."""
+    n = get_world_size(group)
+    if len(tensors) != n:
+        raise ValueError(f"{name}: {argument} has {len(tensors)} tensors for {n} ranks")
+    for i, t in enumerate(tensors):
+        if t.dtype != other.dtype:
+            raise TypeError(f"{name}: {argument}[{i}] has dtype {t.dtype}, the other tensor {other.dtype}")
+        if t.numel() != other.numel():
+            raise NotImplementedError(
+                f"{name}: {argument}[{i}] has shape {list(t.shape)}, the other tensor {list(other.shape)}; pieces of "
+                "different sizes are not supported"
+            )
+    return [t.numel() for t in tensors]
+
+
+def _hand_out(flat: Tensor, places: list[Tensor]) -> None:
+    with oneflow.no_grad():
+        for place, part in zip(places, flat.split([t.numel() for t in places]), strict=True):
+            place.copy_(part.view(place.shape))
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    with oneflow.no_grad():
+        return oneflow.cat([t.reshape(-1) for t in tensors])
 
 
 @_members_only
@@ -366,8 +286,23 @@ def reduce_scatter_tensor(
 
 
 @_members_only
-def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op: bool = False) -> Any:
-    """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; equal pieces along dimension 0.
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; pieces are cut along dimension 0.
+
+    Args:
+        output_split_sizes: rows that each rank sends here; they must be equal, as they are if left out.
+        input_split_sizes: rows that go to each rank, likewise.
+
+    Raises:
+        ValueError: the sizes do not add up to the rows that there are, or rows do not divide.
+        NotImplementedError: sizes that differ.
 
     Example::
 
@@ -378,14 +313,35 @@ def all_to_all_single(output: Tensor, input: Tensor, group: Any = None, async_op
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 1.0], [0.0, 1.0]]
     """
-    size = get_world_size(group)
-    if input.shape[0] % size or output.shape[0] % size:
-        raise ValueError(f"all_to_all_single: dimension 0 of {list(input.shape)} is no multiple of {size} ranks")
+    _check_split("input", input, input_split_sizes, group)
+    _check_split("output", output, output_split_sizes, group)
     return _finish(_group(group).issue("all_to_all", output, input), async_op)
 
 
+def _check_split(what: str, tensor: Tensor, sizes: list[int] | None, group: Any) -> None:
+    """The pieces of an all-to-all are of one size."""
+    n, n_rows = get_world_size(group), tensor.shape[0] if tensor.dim() else 1
+    if not sizes:
+        if n_rows % n:
+            raise ValueError(
+                f"all_to_all_single: dimension 0 of {what} {list(tensor.shape)} is no multiple of {n} ranks"
+            )
+        return
+    if len(sizes) != n or min(sizes) < 0 or sum(sizes) != n_rows:
+        raise ValueError(
+            f"all_to_all_single: {what}_split_sizes {list(sizes)} must be {n} sizes that add up to dimension 0 of "
+            f"{list(tensor.shape)}"
+        )
+    if min(sizes) != max(sizes):
+        raise NotImplementedError(
+            f"all_to_all_single: {what}_split_sizes {list(sizes)}: pieces of different sizes are not supported"
+        )
+
+
 @_members_only
-def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None) -> None:
+def gather(
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
+) -> Any:
     """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``.
 
     Example::
@@ -400,18 +356,19 @@ def gather(tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0
     """
     peer = _peer(group, dst)
     if get_rank(group) != peer:
-        _group(group).issue("gather", tensor, tensor, peer=peer).wait()
-        return
+        return _finish(_group(group).issue("gather", tensor, tensor, peer=peer), async_op)
     if gather_list is None:
         raise ValueError("gather: rank dst needs a gather_list")
+    _counts("gather", "gather_list", gather_list, tensor, group)
     output = oneflow.empty((len(gather_list), *tensor.shape), dtype=tensor.dtype)
-    _group(group).issue("gather", output, tensor, peer=peer).wait()
-    for place, part in zip(gather_list, output, strict=True):
-        place.copy_(part)
+    work = _group(group).issue("gather", output, tensor, peer=peer)
+    return _finish(_Steps([work], lambda: _hand_out(output.view(-1), gather_list)), async_op)
 
 
 @_members_only
-def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None) -> None:
+def scatter(
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None, async_op: bool = False
+) -> Any:
     """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``.
 
     Example::
@@ -425,8 +382,13 @@ def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int =
         [1.0, 2.0]
     """
     peer = _peer(group, src)
-    whole = oneflow.stack(scatter_list) if get_rank(group) == peer and scatter_list is not None else None
-    _group(group).issue("scatter", tensor, whole, peer=peer).wait()
+    whole = None
+    if get_rank(group) == peer:
+        if scatter_list is None:
+            raise ValueError("scatter: rank src needs a scatter_list")
+        _counts("scatter", "scatter_list", scatter_list, tensor, group)
+        whole = _joined(scatter_list)
+    return _finish(_group(group).issue("scatter", tensor, whole, peer=peer), async_op)
 
 
 @_members_only

@@ -6,6 +6,7 @@ and do nothing, as in PyTorch. It is never ``None``, which stands for all ranks.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import inspect
 import warnings
@@ -90,8 +91,23 @@ class GroupMember(group):
     NON_GROUP_MEMBER = _NOT_A_MEMBER
 
 
+def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+
+
+def _check_backend(what: str, backend: str | None) -> None:
+    names = {part.split(":")[-1] for part in backend.lower().split(",")} if backend else set()
+    if not names <= {"tcp", "gloo", "mpi"}:
+        raise ValueError(f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
+
+
 def _world() -> Any:
-    return _oneflow._world_group()
+    """All ranks. A process that a launcher started joins its job first."""
+    world = _oneflow._world_group()
+    if world.size() == 1:
+        oneflow.distributed._join_launched()
+        world = _oneflow._world_group()
+    return world
 
 
 def _is_member(group: Any) -> bool:
@@ -284,7 +300,7 @@ def new_group(
         raise NotImplementedError("new_group: use_local_synchronization is not supported; every rank calls new_group")
     if pg_options is not None:
         raise NotImplementedError("new_group: pg_options are for other backends; leave them out")
-    oneflow.distributed._check_backend("new_group", backend)
+    _check_backend("new_group", backend)
     if timeout is not None:
         raise NotImplementedError("new_group: a timeout for one group is not supported; give it to init_process_group")
     world = _world()

@@ -12,6 +12,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed._groups import _group, _members_only
+from oneflow.distributed._work import _Steps
 
 __all__ = [
     "all_gather_object",
@@ -135,7 +136,9 @@ def scatter_object_list(
 
 
 @_members_only
-def reduce_scatter(output: Tensor, input_list: list[Tensor], op: str = "sum", group: Any = None) -> None:
+def reduce_scatter(
+    output: Tensor, input_list: list[Tensor], op: str = "sum", group: Any = None, async_op: bool = False
+) -> Any:
     """Reduce the lists of all ranks element by element and leave this rank's in ``output``; all of one shape.
 
     Example::
@@ -147,13 +150,16 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: str = "sum", gr
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 4.0]
     """
-    result = output.new_empty((1, *output.shape))
-    distributed.reduce_scatter_tensor(result, oneflow.stack(input_list), op, group)
-    output.copy_(result[0])
+    distributed._counts("reduce_scatter", "input_list", input_list, output, group)
+    flat = output.new_empty(output.numel())
+    work = _group(group).issue("reduce_scatter", flat, distributed._joined(input_list), op=op)
+    return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, [output])), async_op)
 
 
 @_members_only
-def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None) -> None:
+def all_to_all(
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Any:
     """Send tensor ``i`` of the input list to rank ``i`` and receive its in the output list; all of one shape.
 
     Example::
@@ -166,11 +172,15 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 10.0], [1.0, 11.0]]
     """
-    together = oneflow.stack(input_tensor_list)
-    received = oneflow.empty_like(together)
-    distributed.all_to_all_single(received, together, group)
-    for place, part in zip(output_tensor_list, received, strict=True):
-        place.copy_(part)
+    if not input_tensor_list:
+        raise ValueError("all_to_all: input_tensor_list is empty")
+    first = input_tensor_list[0]
+    distributed._counts("all_to_all", "input_tensor_list", input_tensor_list, first, group)
+    received = distributed._counts("all_to_all", "output_tensor_list", output_tensor_list, first, group)
+    flat = first.new_empty(sum(received))
+    together = distributed._joined(input_tensor_list)
+    work = _group(group).issue("all_to_all", flat, together)
+    return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, output_tensor_list)), async_op)
 
 
 @_members_only

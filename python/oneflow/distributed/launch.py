@@ -1,7 +1,8 @@
 """Start the ranks of a job on this machine: ``python -m oneflow.distributed.launch --nproc-per-node 2 script.py``.
 
-Takes torchrun's flags for one launcher a node and gives every process torchrun's environment. The first process that
-fails ends the others, after which all may start anew (``--max-restarts``); no process outlives the launcher.
+Takes torchrun's flags for one launcher a node, also as variables (``PET_NNODES`` and the like), and gives every process
+torchrun's environment. The first process that fails ends the others, after which all may start anew
+(``--max-restarts``); no process outlives the launcher.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         (2, 'train.py', ['--lr', '0.1'])
     """
     parser = argparse.ArgumentParser(prog="oneflow.distributed.launch", description=__doc__)
-    parser.add_argument("--nnodes", type=int, default=1, help="machines in the job")
-    parser.add_argument("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
-    parser.add_argument("--nproc-per-node", "--nproc_per_node", type=int, default=1, help="processes on this machine")
-    parser.add_argument("--master-addr", "--master_addr", default="127.0.0.1", help="address of machine 0")
-    parser.add_argument("--master-port", "--master_port", type=int, help="port of machine 0, a free one by default")
+
+    def flag(name: str, default: object, help: str, type: object = int) -> None:
+        # As torchrun, whose flags may come in the environment: argparse reads a default that is a text.
+        default = os.environ.get(f"PET_{name.upper()}", default)
+        parser.add_argument(f"--{name.replace('_', '-')}", f"--{name}", type=type, default=default, help=help)  # type: ignore[arg-type]
+
+    flag("nnodes", 1, "machines in the job")
+    flag("node_rank", 0, "which of them this is")
+    flag("nproc_per_node", 1, "processes on this machine; cpu or auto: one for each core", _processes)
+    flag("master_addr", "127.0.0.1", "address of machine 0", str)
+    flag("master_port", None, "port of machine 0, a free one by default")
     parser.add_argument("--standalone", action="store_true", help="one machine, a free port: what is done anyway")
     parser.add_argument(
         "--max-restarts",
@@ -55,6 +62,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
             parser.error("--master-port is required with several machines")
         args.master_port = _free_port(args.master_addr)
     return args
+
+
+def _processes(text: str) -> int:
+    return len(os.sched_getaffinity(0)) if text in ("cpu", "auto") else int(text)
 
 
 def _free_port(address: str) -> int:

@@ -93,6 +93,8 @@ class DistributedDataParallel(Module):
                 raise NotImplementedError(
                     f"DistributedDataParallel: parameter '{name}' is on {where}; it takes local tensors of the cpu"
                 )
+        if oneflow.distributed.get_world_size(process_group) < 1:
+            raise ValueError("DistributedDataParallel: this rank is not part of process_group")
         self.module = module
         self.process_group, self.dim = process_group, dim
         self.device_ids, self.output_device = device_ids, output_device

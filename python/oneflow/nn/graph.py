@@ -547,6 +547,8 @@ class Graph:
                 yield f"{name}.{child}", buffer
 
     def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
+        # A launcher's job begins with the first graph, where nothing else has asked for it.
+        oneflow.distributed._join_launched()
         program, traced, compiled = trace_program(self, args, kwargs, tensors)
         self._print(program, traced, compiled)
         return program

@@ -29,10 +29,6 @@ _ABSENT = {
     ),
     "torch.distributed._composable": ("", _GLOBAL),
     "torch.distributed._composable.fsdp": ("fully_shard", _GLOBAL),
-    "torch.distributed._functional_collectives": (
-        "all_gather_tensor all_reduce all_to_all_single_autograd reduce_scatter_tensor wait_tensor",
-        _GLOBAL,
-    ),
     "torch.distributed.algorithms.join": ("Join Joinable JoinHook", _GLOBAL),
     "torch.distributed.checkpoint": ("FileSystemReader FileSystemWriter load save", _SAVE),
     "torch.distributed.device_mesh": ("DeviceMesh init_device_mesh", _GLOBAL),

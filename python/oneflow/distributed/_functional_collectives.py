@@ -1,0 +1,224 @@
+"""Collectives that return new tensors and have gradients: PyTorch's ``torch.distributed._functional_collectives``.
+
+Each is complete when it returns, so :func:`wait_tensor` has nothing to wait for. A gradient is a collective too: all
+ranks call ``backward`` for the same results in the same order. Gradients of gradients work alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, distributed
+from oneflow.autograd.function import Function
+
+__all__ = [
+    "all_gather_tensor",
+    "all_gather_tensor_autograd",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all_single",
+    "all_to_all_single_autograd",
+    "broadcast",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_autograd",
+    "wait_tensor",
+]
+
+
+def wait_tensor(tensor: Tensor) -> Tensor:
+    """Return the tensor: it is complete.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> functional.wait_tensor(oneflow.ones(1))
+        tensor([1.])
+    """
+    return tensor
+
+
+def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") -> Tensor:
+    """The reduction over all ranks; gradients of ``"sum"`` and ``"avg"`` alone.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     x = oneflow.ones(1, requires_grad=True)
+        ...     functional.all_reduce(3 * x, "sum").backward()
+        ...     return x.grad.item()
+        >>> oneflow.testing.run_ranks(2, rank)  # Each rank's result depends on this one's input.
+        [6.0, 6.0]
+    """
+    return _AllReduce.apply(self, reduceOp, group)
+
+
+def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any = None, tag: str = "") -> list[Tensor]:
+    """:func:`all_reduce` of each of the tensors.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> oneflow.testing.run_ranks(2, lambda: functional.all_reduce_coalesced([oneflow.ones(1)], "sum"))
+        [[tensor([2.])], [tensor([2.])]]
+    """
+    return [all_reduce(tensor, reduceOp, group) for tensor in self]
+
+
+def broadcast(self: Tensor, src: int, group: Any = None, tag: str = "") -> Tensor:
+    """The tensor of rank ``src``, whose gradient is the sum of all ranks'.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     return functional.broadcast(oneflow.full((1,), float(oneflow.distributed.get_rank())), 1).item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1.0, 1.0]
+    """
+    return _Broadcast.apply(self, src, group)
+
+
+def all_gather_tensor(self: Tensor, gather_dim: int, group: Any = None, tag: str = "") -> Tensor:
+    """The tensors of all ranks, one after the other along a dimension.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     x = oneflow.full((1, 2), float(oneflow.distributed.get_rank()))
+        ...     return functional.all_gather_tensor(x, 0).tolist()
+        >>> oneflow.testing.run_ranks(2, rank)[0]
+        [[0.0, 0.0], [1.0, 1.0]]
+    """
+    gathered = _AllGather.apply(self.movedim(gather_dim, 0), group)
+    return gathered.movedim(0, gather_dim)
+
+
+def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any = None, tag: str = "") -> Tensor:
+    """The reduction over all ranks, of which each keeps its piece along a dimension.
+
+    Raises:
+        ValueError: the dimension is no multiple of the number of ranks.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     return functional.reduce_scatter_tensor(oneflow.arange(2.0), "sum", 0).tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0], [2.0]]
+    """
+    n = distributed.get_world_size(group)
+    if self.shape[scatter_dim] % n:
+        raise ValueError(
+            f"reduce_scatter_tensor: dimension {scatter_dim} of {list(self.shape)} is no multiple of {n} ranks"
+        )
+    return _ReduceScatter.apply(self.movedim(scatter_dim, 0), reduceOp, group).movedim(0, scatter_dim)
+
+
+def all_to_all_single(
+    self: Tensor,
+    output_split_sizes: list[int] | None,
+    input_split_sizes: list[int] | None,
+    group: Any = None,
+    tag: str = "",
+) -> Tensor:
+    """Rows that the other ranks send to this one, in the order of ranks.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
+        ...     return functional.all_to_all_single(x, None, None).tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [0.0, 1.0]]
+    """
+    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, group)
+
+
+all_gather_tensor_autograd = all_gather_tensor
+reduce_scatter_tensor_autograd = reduce_scatter_tensor
+all_to_all_single_autograd = all_to_all_single
+
+
+def _linear(op: str) -> str:
+    if op not in ("sum", "avg"):
+        raise RuntimeError(f"the gradient of a reduction by '{op}' is not defined; sum and avg have one")
+    return op
+
+
+class _AllReduce(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, op: str, group: Any) -> Tensor:
+        ctx.op, ctx.group = op, group
+        result = x.detach().clone(memory_format=oneflow.contiguous_format)
+        distributed.all_reduce(result, op.lower(), group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return all_reduce(grad, _linear(ctx.op), ctx.group), None, None
+
+
+class _Broadcast(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, src: int, group: Any) -> Tensor:
+        ctx.src, ctx.group = src, group
+        result = x.detach().clone(memory_format=oneflow.contiguous_format)
+        distributed.broadcast(result, src, group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        # A product on all ranks, whose own gradients are a collective again.
+        return all_reduce(grad, "sum", ctx.group) * float(distributed.get_rank() == ctx.src), None, None
+
+
+class _AllGather(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        n = distributed.get_world_size(group)
+        result = x.new_empty((n * x.shape[0], *x.shape[1:]))
+        distributed.all_gather_into_tensor(result, x.detach().contiguous(), group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return reduce_scatter_tensor(grad, "sum", 0, ctx.group), None
+
+
+class _ReduceScatter(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, op: str, group: Any) -> Tensor:
+        ctx.op, ctx.group = op, group
+        n = distributed.get_world_size(group)
+        result = x.new_empty((x.shape[0] // n, *x.shape[1:]))
+        distributed.reduce_scatter_tensor(result, x.detach().contiguous(), op.lower(), group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        gathered = all_gather_tensor(grad, 0, ctx.group)
+        return (
+            gathered / distributed.get_world_size(ctx.group) if _linear(ctx.op) == "avg" else gathered,
+            None,
+            None,
+        )
+
+
+class _AllToAll(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, received: list[int] | None, sent: list[int] | None, group: Any) -> Tensor:
+        ctx.sizes, ctx.group = (received, sent), group
+        result = x.new_empty((sum(received) if received else x.shape[0], *x.shape[1:]))
+        distributed.all_to_all_single(result, x.detach().contiguous(), received, sent, group)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        received, sent = ctx.sizes
+        return all_to_all_single(grad, sent, received, ctx.group), None, None, None

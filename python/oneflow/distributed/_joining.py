@@ -1,0 +1,246 @@
+"""Joining the job: what a launcher, the program or a store says of its ranks."""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import os
+import sys
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from oneflow import _oneflow
+from oneflow.distributed._groups import GroupMember, _check_backend, _group, _seconds
+
+__all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
+
+_initialized = False
+# Joined because a placement or a collective came, before anybody asked for it.
+_joined_unasked = False
+# Left in peace: nobody joins again unless asked to.
+_has_left = False
+
+# Which process has taken the launcher's words for itself, and what they were: its children inherit them with the
+# environment, and are no ranks.
+_TAKEN = "ONEFLOW_RANK_OF_PROCESS"
+
+
+def is_available() -> bool:
+    """Whether process groups can be made: always.
+
+    Example::
+
+        >>> oneflow.distributed.is_available()
+        True
+    """
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether this process, or this thread's rank, has joined a group of its own.
+
+    Example::
+
+        >>> oneflow.distributed.is_initialized()
+        False
+    """
+    return _initialized or _oneflow._world_group().size() > 1
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: datetime.timedelta | float | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Join the job that the launcher's environment describes; without a launcher, a job of one process.
+
+    The launcher is torchrun or this package's own, Open MPI, MVAPICH, MPICH, Intel MPI, Slurm's ``srun``,
+    or whoever sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``. Rank 0 says on
+    standard error which it was. A program may name its rank and the number of ranks itself.
+
+    Args:
+        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory.
+        init_method: ``"env://"``, or ``"tcp://host:port"``, where rank 0 listens; the latter needs ``rank`` and
+            ``world_size``, here or as ``?rank=0&world_size=2``.
+        timeout: of every collective; thirty minutes by default. A number counts seconds.
+        world_size, rank: this process's place, where the environment does not say it; checked where it does.
+        store: not supported.
+        group_name, device_id: accepted; groups have names of their own and the CPU is one device.
+
+    Raises:
+        RuntimeError: joined already, or not all ranks came in time.
+        ValueError: an incomplete environment, or arguments that contradict it or each other.
+
+    Example::
+
+        >>> oneflow.distributed.init_process_group()  # Without a launcher: this process is the whole job.
+        >>> oneflow.distributed.get_world_size()
+        1
+        >>> oneflow.distributed.destroy_process_group()
+    """
+    global _initialized, _joined_unasked
+    _check_backend("init_process_group", backend)
+    if pg_options is not None:
+        raise NotImplementedError("init_process_group: pg_options are for other backends; leave them out")
+    if store is not None:
+        raise NotImplementedError("init_process_group: store is not supported; use init_method")
+    if _joined_unasked:
+        # A placement came first and has joined the job: this call finds it done.
+        world = _oneflow._world_group()
+        _check_given(rank, world_size, (world.rank(), world.size()))
+        if init_method not in (None, "env://"):
+            raise RuntimeError(
+                "init_process_group: this process has joined the launcher's job already, when it first asked for a "
+                "placement, its rank or a collective; call init_process_group before that"
+            )
+        if timeout is not None:
+            raise RuntimeError(
+                "init_process_group: this process has joined the launcher's job already, with the usual timeout; call "
+                "init_process_group before the first placement, rank or collective"
+            )
+        _joined_unasked = False
+        return
+    if is_initialized():
+        raise RuntimeError("trying to initialize the default process group twice!")
+    if init_method is None or init_method == "env://":
+        place = None if rank < 0 and world_size < 0 else _place(rank, world_size)
+        found = _join(place, None, timeout)
+    elif init_method.startswith("tcp://"):
+        url, rank, world_size = _parse(init_method, rank, world_size)
+        host, _, port = url.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(
+                f"init_process_group: init_method {init_method!r} needs a host and a port: tcp://host:port"
+            )
+        _require(rank, world_size, "tcp://")
+        found = _join((rank, world_size), (host.strip("[]"), port), timeout)
+    else:
+        raise ValueError(
+            f"init_process_group: init_method {init_method!r} is not supported; use env:// or tcp://host:port"
+        )
+    actual_rank, n_ranks, source = found
+    _joined(source, n_ranks)
+    _check_given(rank, world_size, (actual_rank, n_ranks))
+
+
+def _join(
+    place: tuple[int, int] | None, master: tuple[str, str] | None, timeout: datetime.timedelta | float | None
+) -> tuple[int, int, str]:
+    """Join with what the environment says, or the program, whose words are put there."""
+    if place is not None:
+        os.environ |= {"RANK": str(place[0]), "WORLD_SIZE": str(place[1])}
+    if master is not None:
+        os.environ |= {"MASTER_ADDR": master[0], "MASTER_PORT": master[1]}
+    return _oneflow._init_process_group(timeout=_seconds(timeout))
+
+
+def _joined(source: str, n_ranks: int) -> None:
+    global _initialized, _has_left
+    _initialized, _has_left = True, False
+    atexit.register(destroy_process_group)
+    if n_ranks > 1:
+        os.environ[_TAKEN] = f"{os.getpid()} {_words()}"
+        if _oneflow._world_group().rank() == 0:
+            sys.stderr.write(f"oneflow.distributed: {n_ranks} ranks, found by {source}\n")
+
+
+def _words() -> str:
+    """The launcher's words for this process."""
+    try:
+        return " ".join(map(str, _oneflow._launch()))
+    except ValueError:
+        return ""
+
+
+def _place(rank: int, world_size: int) -> tuple[int, int] | None:
+    """A place that the program names, unless it is the one that its launcher has told."""
+    try:
+        found = _oneflow._launch()[:2]
+    except ValueError:
+        # The environment alone is incomplete: the program may say the rest.
+        found = None
+    if found is not None and found[1] > 1:
+        _check_given(rank, world_size, found)
+        return None
+    name = {"RANK": rank, "WORLD_SIZE": world_size}
+    missing = [key for key, value in name.items() if value < 0 and not os.environ.get(key)]
+    if missing:
+        raise ValueError(
+            f"Error initializing torch.distributed using env:// rendezvous: {missing[0]} expected, but not set"
+        )
+    if rank < 0:
+        rank = int(os.environ["RANK"])
+    if world_size < 0:
+        world_size = int(os.environ["WORLD_SIZE"])
+    if world_size == 1 and rank == 0 and not os.environ.get("MASTER_ADDR"):
+        return None
+    return rank, world_size
+
+
+def _parse(init_method: str, rank: int, world_size: int) -> tuple[str, int, int]:
+    """The place in an address, and the rank and size that it may carry."""
+    parts = urlsplit(init_method)
+    said = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    for name, given in (("rank", rank), ("world_size", world_size)):
+        if name in said and (not said[name].isdecimal() or given not in (-1, int(said[name]))):
+            raise ValueError(f"init_process_group: {name} is {given}, but init_method says {said[name]!r}")
+    return (
+        parts.netloc + parts.path if parts.scheme == "file" else parts.netloc,
+        int(said.get("rank", rank)),
+        int(said.get("world_size", world_size)),
+    )
+
+
+def _require(rank: int, world_size: int, what: str) -> None:
+    if world_size < 1 or rank < 0:
+        raise ValueError(
+            f"init_process_group: {what} says nothing of ranks; give rank and world_size (got {rank} and {world_size})"
+        )
+
+
+def _check_given(rank: int, world_size: int, found: tuple[int, int]) -> None:
+    for name, given, actual in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
+        if given not in (-1, actual):
+            raise ValueError(f"init_process_group: {name} is {given}, but the environment says {actual}")
+
+
+def _join_launched() -> None:
+    """Join the job of a launcher, if there is one.
+
+    Whoever asks first does so: placements, ``env``, groups and collectives, ``DistributedDataParallel``, ``nn.Graph``.
+    """
+    global _joined_unasked
+    if _initialized or _has_left or _oneflow._world_group().size() > 1:
+        return
+    if _oneflow._launch()[1] > 1:
+        pid, _, words = os.environ.get(_TAKEN, "").partition(" ")
+        if pid not in ("", str(os.getpid())) and words == _words():
+            # A process that a rank has started: a reader of its data, say.
+            return
+        init_process_group()
+        _joined_unasked = True
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave the job (or one group) in peace, so that other ranks can tell it from a death.
+
+    Example::
+
+        >>> oneflow.distributed.init_process_group()
+        >>> oneflow.distributed.destroy_process_group()
+        >>> oneflow.distributed.is_initialized()
+        False
+    """
+    global _initialized, _joined_unasked, _has_left
+    if group is not None and group != _oneflow._world_group():
+        if group != GroupMember.NON_GROUP_MEMBER:
+            _group(group, "destroy_process_group").close()
+    elif _initialized:
+        _initialized, _joined_unasked, _has_left = False, False, True
+        _oneflow._destroy_process_group()

@@ -1,0 +1,78 @@
+"""Functional collectives: their gradients are those of the same sums written in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import oneflow
+import pytest
+from oneflow import Tensor
+from oneflow.distributed import _functional_collectives as functional
+from oneflow.testing import run_ranks
+
+N = 2
+
+# Each: what a rank does with its tensor, and what all ranks get from the list of all tensors.
+CASES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[list[Tensor]], list[Tensor]]]] = {
+    "all_reduce": (lambda x: functional.all_reduce(x, "sum"), lambda xs: [sum(xs)] * N),  # type: ignore[list-item]
+    "all_reduce avg": (lambda x: functional.all_reduce(x, "avg"), lambda xs: [sum(xs) / N] * N),
+    "broadcast": (lambda x: functional.broadcast(x, 1), lambda xs: [xs[1]] * N),
+    "all_gather 0": (lambda x: functional.all_gather_tensor(x, 0), lambda xs: [oneflow.cat(xs)] * N),
+    "all_gather 1": (lambda x: functional.all_gather_tensor(x, 1), lambda xs: [oneflow.cat(xs, 1)] * N),
+    "reduce_scatter 0": (
+        lambda x: functional.reduce_scatter_tensor(x, "sum", 0),
+        lambda xs: list(sum(xs).chunk(N)),  # type: ignore[union-attr]
+    ),
+    "reduce_scatter 1": (
+        lambda x: functional.reduce_scatter_tensor(x, "avg", 1),
+        lambda xs: list((sum(xs) / N).chunk(N, 1)),
+    ),
+    "all_to_all": (
+        lambda x: functional.all_to_all_single(x, None, None),
+        lambda xs: [oneflow.cat([x.chunk(N)[i] for x in xs]) for i in range(N)],
+    ),
+}
+
+
+def inputs() -> list[Tensor]:
+    return [oneflow.randn(4, 6, dtype=oneflow.float64, generator=oneflow.Generator().manual_seed(i)) for i in range(N)]
+
+
+def derivatives(y: Tensor, xs: list[Tensor], here: int) -> Any:
+    """A loss, its gradients, and the gradients of what they sum to: each rank weighs its own result."""
+    weights = oneflow.linspace(1.0, 2.0, y.numel(), dtype=y.dtype).view(y.shape) * (here + 1)
+    return (y.square() * weights).sum()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients_of_both_orders(case: str) -> None:
+    on_rank, of_all = CASES[case]
+    xs = [x.requires_grad_() for x in inputs()]
+    ys = of_all(xs)
+    total: Any = sum(derivatives(y, xs, i) for i, y in enumerate(ys))
+    first = oneflow.autograd.grad(total, xs, create_graph=True, materialize_grads=True)
+    second = oneflow.autograd.grad(sum(g.square().sum() for g in first), xs, materialize_grads=True)
+
+    def rank() -> tuple[Any, ...]:
+        here = oneflow.distributed.get_rank()
+        x = inputs()[here].requires_grad_()
+        y = functional.wait_tensor(on_rank(x))
+        (g,) = oneflow.autograd.grad(derivatives(y, [x], here), x, create_graph=True)
+        (g2,) = oneflow.autograd.grad(g.square().sum(), x)
+        return y.detach(), g.detach(), g2
+
+    for here, found in enumerate(run_ranks(N, rank)):
+        for mine, expected in zip(found, (ys[here], first[here], second[here]), strict=True):
+            assert oneflow.allclose(mine, expected.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_what_has_no_gradient_says_so() -> None:
+    def rank() -> None:
+        x = oneflow.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError, match="by 'max' is not defined"):
+            functional.all_reduce(x, "max").sum().backward()
+        with pytest.raises(ValueError, match="no multiple of 2 ranks"):
+            functional.reduce_scatter_tensor(oneflow.ones(3), "sum", 0)
+
+    run_ranks(N, rank)
