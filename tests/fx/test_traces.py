@@ -6,6 +6,8 @@ import math
 import operator
 import pickle
 import random
+import sys
+import types
 
 import oneflow
 import pytest
@@ -447,10 +449,19 @@ def test_norms_are_fused_into_weights():
     assert float((fused(x) - model(x)).abs().max()) <= 1e-5
 
 
-def test_print_tabular(capsys):
-    pytest.importorskip("tabulate")
+def test_print_tabular(capsys, monkeypatch):
+    # Stands for the package, so that the test runs where it is not installed.
+    table = types.SimpleNamespace(tabulate=lambda rows, headers: "\n".join(str(list(row)) for row in [headers, *rows]))
+    monkeypatch.setitem(sys.modules, "tabulate", table)
     printed = []
     for lib in BOTH:
         lib.fx.symbolic_trace(CASES["nested"](lib)).graph.print_tabular()
         printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
+    assert printed[0] == printed[1] and "call_module" in printed[0]
+
+
+def test_print_tabular_names_the_package_that_is_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tabulate", None)
+    with pytest.raises(ImportError):
+        oneflow.fx.symbolic_trace(CASES["nested"](oneflow)).graph.print_tabular()
+    assert "pip install tabulate" in capsys.readouterr().out
