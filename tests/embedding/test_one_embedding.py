@@ -2,10 +2,12 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import oneflow
@@ -301,6 +303,43 @@ CHILD = """
         embedding.commit()
         print(step, "after", flush=True)
 """
+
+
+def trained(path):
+    embedding = make(path)
+    optimizer = oe.Optimizer(oneflow.optim.SGD(embedding.parameters(), lr=0.1), [embedding])
+    embedding(oneflow.arange(5)).sum().backward()
+    optimizer.step()
+    return embedding
+
+
+def test_a_removed_folder_is_no_error_at_the_end(tmp_path):
+    embedding = trained(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del embedding
+        gc.collect()
+    assert caught == []
+
+
+def test_rows_that_cannot_be_committed_at_the_end_are_a_warning(tmp_path, monkeypatch):
+    def fails(store):
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(oe._modules, "_commit_and_close", fails)
+    embedding = trained(tmp_path / "store")
+    with pytest.warns(UserWarning, match="were not committed: the disk is full"):
+        del embedding
+        gc.collect()
+
+
+def test_closing_a_removed_folder_raises(tmp_path):
+    embedding = trained(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises((RuntimeError, OSError)):
+        embedding.close()
+    embedding.close()
 
 
 def test_a_killed_process_leaves_its_last_epoch(tmp_path):

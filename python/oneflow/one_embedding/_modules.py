@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -44,14 +45,25 @@ class _Lookup(Function):
         return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None, None
 
 
-def _finish(store: _EmbeddingStore, process: int) -> None:
-    """Makes the rows last when a module goes away or the program ends."""
-    if os.getpid() != process:
-        return
+def _commit_and_close(store: _EmbeddingStore) -> None:
     try:
         store.commit()
     finally:
         store.close()
+
+
+def _finalize(store: _EmbeddingStore, path: str, process: int) -> None:
+    """Commit the rows when a module goes away or the program ends. Nobody is there to catch an error: it is a warning.
+
+    A folder that the program has removed, as temporary ones are, has no rows to keep.
+    """
+    if os.getpid() != process:
+        return
+    try:
+        _commit_and_close(store)
+    except Exception as error:
+        if os.path.isdir(path):
+            warnings.warn(f"the rows of an embedding in {path} were not committed: {error}", stacklevel=2)
 
 
 class Embedding(Module):
@@ -76,9 +88,7 @@ class Embedding(Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        column_dims = [embedding_dim] if isinstance(embedding_dim, int) else list(embedding_dim)
-        if not all(isinstance(dim, int) and dim > 0 for dim in column_dims) or not column_dims:
-            raise ValueError(f"{type(self).__name__}: embedding_dim must be positive, got {embedding_dim}")
+        column_dims = self._column_dims(embedding_dim)
         if dtype is not oneflow.float32:
             raise NotImplementedError(f"{type(self).__name__}: rows are of float32, got dtype={dtype}")
         if key_type not in KEY_TYPES:
@@ -104,20 +114,27 @@ class Embedding(Module):
         self.num_tables = len(numbers)
 
         kv_store = store_options["kv_store"]
+        path = folder(kv_store["persistent_table"]["path"], rank, n_ranks)
         self._store = _EmbeddingStore(
-            folder(kv_store["persistent_table"]["path"], rank, n_ranks),
+            path,
             column_dims,
             self.storage_dim - self.embedding_dim,
             numbers,
             seed & (2**64 - 1),
             memory_budget(kv_store["caches"], self.storage_dim),
         )
-        self._finish = weakref.finalize(self, _finish, self._store, os.getpid())
+        self._finalizer = weakref.finalize(self, _finalize, self._store, path, os.getpid())
         # Batches and gradients of lookups since the optimizer's last step.
         self._pending: list[tuple[_EmbeddingBatch, Tensor]] = []
         self._has_optimizer = False
         # Stands for the rows in an optimizer: its group's options are theirs.
         self.shadow = Parameter(oneflow.zeros(1))
+
+    def _column_dims(self, embedding_dim: Any) -> list[int]:
+        column_dims = [embedding_dim] if isinstance(embedding_dim, int) else list(embedding_dim)
+        if not all(isinstance(dim, int) and dim > 0 for dim in column_dims) or not column_dims:
+            raise ValueError(f"{type(self).__name__}: embedding_dim must be positive, got {embedding_dim}")
+        return column_dims
 
     def extra_repr(self) -> str:
         return f"{self.embedding_name!r}, dim={self.embedding_dim}, tables={self.num_tables}"
@@ -202,8 +219,13 @@ class Embedding(Module):
         self._store.remove_snapshot(snapshot_name)
 
     def close(self) -> None:
-        """Commit and let go of the folder. Lookups raise from here on."""
-        self._finish()
+        """Commit and release the folder. Later lookups raise.
+
+        Raises:
+            RuntimeError: the rows cannot be written.
+        """
+        if self._finalizer.detach() is not None:
+            _commit_and_close(self._store)
 
     # ---- what is in it
 
@@ -272,26 +294,13 @@ class MultiTableEmbedding(Embedding):
         tensor([0.5000, 1.0000])
     """
 
-    def __init__(
-        self,
-        name: str,
-        embedding_dim: int,
-        dtype: oneflow.dtype,
-        key_type: oneflow.dtype,
-        tables: Sequence[Options] | None,
-        store_options: Options,
-        default_initializer: Options | None = None,
-        padding_idx: int | None = None,
-        seed: int = 0,
-    ) -> None:
+    def _column_dims(self, embedding_dim: Any) -> list[int]:
         if not isinstance(embedding_dim, int):
             raise TypeError(
                 f"MultiTableEmbedding: embedding_dim must be an int, got {type(embedding_dim).__name__}; "
                 "columns of several sizes are MultiTableMultiColumnEmbedding's"
             )
-        super().__init__(
-            name, embedding_dim, dtype, key_type, tables, store_options, default_initializer, padding_idx, seed
-        )
+        return super()._column_dims(embedding_dim)
 
 
 class MultiTableMultiColumnEmbedding(Embedding):
