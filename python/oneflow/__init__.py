@@ -30,7 +30,7 @@ from oneflow._base.dtypes import can_cast, promote_types, result_type
 from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._base.named_dtypes import *  # noqa: F403
 from oneflow._base.overridable import publish as _publish
-from oneflow._functions import forms as _forms
+from oneflow._functions import oneflow_signatures as _oneflow_signatures
 from oneflow._functions.aliases import *  # noqa: F403
 from oneflow._functions.einsum import einsum
 from oneflow._functions.native import *  # noqa: F403
@@ -52,7 +52,6 @@ from oneflow._functions.queries import (
     resolve_conj,
     resolve_neg,
 )
-from oneflow._functions.rare import _sample_dirichlet
 from oneflow._functions.recurrent import (
     gru,
     gru_cell,
@@ -152,7 +151,7 @@ for _name in _names.METHODS:
 _publish(globals(), _names.SPELLED_OUT, _names.ASK, _names.NEVER_ASK)
 
 if TYPE_CHECKING:
-    from oneflow import amp, autograd, cuda, distributed, fft, linalg, nn, optim, sbp, special, testing, utils
+    from oneflow import amp, autograd, cuda, distributed, env, fft, linalg, nn, optim, sbp, special, testing, utils
 
 _lazy = _LazyNames(
     __name__, _names.MODULES, _names.HOMES, _names.FAMILIES, f": oneflow {__version__} does not provide it"

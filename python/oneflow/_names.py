@@ -46,7 +46,6 @@ MODULES = (
     "overrides",
     "profiler",
     "quasirandom",
-    "quasirandom",
     "random",
     "remat",
     "sbp",
@@ -79,15 +78,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "_extra.buffers": ("gen_tensor_buffer", "tensor_buffer_to_tensor", "tensor_to_tensor_buffer"),
     "_extra.elementwise": ("quick_gelu", "square_relu"),
     "_extra.losses": ("in_top_k", "roc_auc_score"),
-    "_functions.rare": (
-        "batch_norm",
+    "_functions.older_names": (
         "dequantize",
         "embedding",
-        "embedding_renorm_",
         "ger",
-        "instance_norm",
         "range",
     ),
+    "_functions.gamma_draws": ("_sample_dirichlet",),
     "_ops": ("ops",),
     "_functions.segments": ("segment_reduce",),
     "_functions.sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
@@ -117,6 +114,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "cuda": ("Event", "Stream"),
     "func": ("vmap",),
     "utils.dlpack": ("to_dlpack",),
+    "nn.functional._package_forms": ("batch_norm", "embedding_renorm_", "instance_norm"),
     "nn.functional": (
         "adaptive_avg_pool1d",
         "adaptive_avg_pool2d",

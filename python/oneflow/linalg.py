@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._base.overridable import publish as _publish
 from oneflow._linalg import products as _products
 from oneflow._linalg import roots as _roots
@@ -163,13 +163,13 @@ def _unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
     rows, columns = packed.shape[-2:]
     k = min(rows, columns)
     lower = packed[..., :k].contiguous().tril(-1)
-    unit = beside(packed, oneflow.eye(rows, k, dtype=packed.dtype, device=packed.device))
+    unit = replicate_like(packed, oneflow.eye(rows, k, dtype=packed.dtype, device=packed.device))
     return lower + unit, packed[..., :k, :].contiguous().triu()
 
 
 def _permutation(pivots: Tensor, rows: int, dtype: DType) -> Tensor:
     order = _C.linalg_lu_permutation(pivots, rows)
-    unit = beside(pivots, oneflow.eye(rows, dtype=dtype, device=pivots.device))
+    unit = replicate_like(pivots, oneflow.eye(rows, dtype=dtype, device=pivots.device))
     return unit[order].mT.contiguous()
 
 
@@ -272,7 +272,7 @@ def _reflections(packed: Tensor, tau: Tensor, columns: int) -> Tensor:
     rows, k = packed.shape[-2], tau.shape[-1]
     with oneflow.no_grad():
         _C.linalg_householder_product(packed, tau, columns)  # Raises what is wrong with the shapes.
-    unit = beside(packed, oneflow.eye(rows, columns, dtype=packed.dtype, device=packed.device))
+    unit = replicate_like(packed, oneflow.eye(rows, columns, dtype=packed.dtype, device=packed.device))
     # Without a reflection nothing depends on the arguments, but the tape goes through them.
     q = unit.expand(*packed.shape[:-2], rows, columns) + (packed[..., :0].sum() + tau[..., :0].sum())
     for i in reversed(range(k)):
@@ -616,7 +616,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 def _power(A: Tensor, n: int) -> Tensor:
     if n == 0:
-        unit = beside(A, oneflow.eye(A.shape[-1], dtype=A.dtype, device=A.device))
+        unit = replicate_like(A, oneflow.eye(A.shape[-1], dtype=A.dtype, device=A.device))
         return A.clone().copy_(unit.expand(A.shape))
     if n == 1:
         return A.clone()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 __all__ = [
     "amax",
@@ -41,7 +41,7 @@ def _filled(input: Tensor, mask: Tensor | None, fill: float) -> Tensor:
         return input
     if mask.dtype != oneflow.bool:
         raise TypeError(f"mask must be a tensor of booleans, got {mask.dtype}")
-    neutral = beside(input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
+    neutral = replicate_like(input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
     return oneflow.where(mask.expand_as(input), input, neutral)
 
 
@@ -225,7 +225,7 @@ def argmin(
 
 
 def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
-    ones = beside(input, oneflow.ones(input.shape, dtype=oneflow.int64, device=input.device))
+    ones = replicate_like(input, oneflow.ones(input.shape, dtype=oneflow.int64, device=input.device))
     return sum(ones, dims, keepdim=keepdim, mask=mask)
 
 

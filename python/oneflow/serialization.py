@@ -24,7 +24,7 @@ from typing import IO, Any, ClassVar
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import everywhere
+from oneflow._base.global_layouts import gather_full
 from oneflow._files import storage_bytes as storage
 from oneflow._files.replaced_file import replaced_file
 from oneflow._files.unpickler import (
@@ -36,8 +36,10 @@ from oneflow._files.unpickler import (
     is_listed,
     safe_globals,
 )
+from oneflow._tensor.methods import _attributes, _set_attributes, _tensor_from_bytes  # noqa: F401 (in pickles)
 from oneflow.overrides import DisableTorchFunctionSubclass
 from oneflow.storage import TypedStorage, UntypedStorage
+from oneflow.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = [
     "add_safe_globals",
@@ -134,8 +136,6 @@ class _Pickler(_PythonPickler):
             return self._reduce_plain(tensor)
         if type(tensor) is Tensor and not getattr(tensor, "__dict__", None):
             return self._reduce_plain(tensor)
-        from oneflow._tensor.methods import _attributes
-
         with DisableTorchFunctionSubclass():
             function, args = self._reduce_plain(tensor)
         # The class is written by its own name: reading it back needs weights_only=False or an allowed name.
@@ -145,7 +145,7 @@ class _Pickler(_PythonPickler):
     def _reduce_plain(self, tensor: Tensor) -> Any:
         if tensor.is_global:
             # Every rank brings its part, and the file holds the whole.
-            whole = everywhere(tensor)
+            whole = gather_full(tensor)
             self._wholes.append(whole)
             tensor = whole.requires_grad_(tensor.requires_grad)
         if tensor.is_sparse:
@@ -278,9 +278,7 @@ def save(
 def _is_rank(rank: int | None) -> bool:
     if rank is None:
         return True
-    from oneflow import env
-
-    here, n = env.get_rank(), env.get_world_size()
+    here, n = oneflow.env.get_rank(), oneflow.env.get_world_size()
     if not isinstance(rank, int) or not 0 <= rank < n:
         raise ValueError(f"there is no rank {rank!r}: the job has {n}")
     return rank == here
@@ -509,8 +507,6 @@ def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tenso
         if not (isinstance(kind, type) and issubclass(kind, Tensor)):
             raise pickle.UnpicklingError("a tensor in the file has a class that is no Tensor")
         tensor = Tensor._make_subclass(kind, tensor, tensor.requires_grad)
-    from oneflow._tensor.methods import _set_attributes
-
     _set_attributes(tensor, state)
     return tensor
 
@@ -713,9 +709,6 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
 
 def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
     """What one rank reads, on all ranks: its tensors as global ones that lie there."""
-    from oneflow import env
-    from oneflow.utils._pytree import tree_flatten, tree_unflatten
-
     found: list[Any] = [None, None]
     leaves: list[Any] = []
     if _is_rank(rank):
@@ -725,7 +718,7 @@ def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
             found = [(plain, form), None]
         except Exception as error:  # All ranks fail alike.
             found = [None, error]
-    if env.get_world_size() > 1:
+    if oneflow.env.get_world_size() > 1:
         oneflow.distributed.broadcast_object_list(found, rank)
     made, failure = found
     if failure is not None:
@@ -761,16 +754,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (Listed, _StorageKind)):
         raise pickle.UnpicklingError("the file holds a bare name where a value is expected")
     return value
-
-
-# ---- plain pickle of single tensors
-
-
-def _tensor_to_bytes(tensor: Tensor) -> bytes:
-    buffer = io.BytesIO()
-    save(tensor, buffer)
-    return buffer.getvalue()
-
-
-def _tensor_from_bytes(data: bytes) -> Tensor:
-    return load(io.BytesIO(data))

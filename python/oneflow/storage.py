@@ -13,23 +13,36 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.shared_memory import segment_of, shared_segment
 from oneflow._oneflow import UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
+
+# The dtype of each older storage type: ``FloatStorage`` and so on.
+DTYPES = {
+    "BFloat16": "bfloat16",
+    "Bool": "bool",
+    "Byte": "uint8",
+    "Char": "int8",
+    "ComplexDouble": "complex128",
+    "ComplexFloat": "complex64",
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "Int": "int32",
+    "Long": "int64",
+    "Short": "int16",
+}
 
 
 def _share(self: UntypedStorage) -> UntypedStorage:
     """Move the bytes into memory that other processes can share. Nothing happens where they are shared already."""
     if self.device.type == "cpu" and self.nbytes() > 0:
-        from oneflow.multiprocessing.reductions import segment_of
-
         segment_of(self)
     return self
 
 
 def _is_shared(self: UntypedStorage) -> bool:
-    from oneflow.multiprocessing.reductions import shared_segment
-
     return self.device.type == "cuda" or shared_segment(self) is not None
 
 
@@ -190,15 +203,9 @@ for _name, _method in {
     setattr(UntypedStorage, _name, _method)
 
 
-def _typed_storages() -> Any:
-    from oneflow._tensor import typed_storages
-
-    return typed_storages
-
-
 def _dtype_to_storage_type_map() -> dict[Any, str]:
     """Names of storage types by dtype."""
-    return {getattr(oneflow, dtype): f"{kind}Storage" for kind, dtype in _typed_storages().DTYPES.items()}
+    return {getattr(oneflow, dtype): f"{kind}Storage" for kind, dtype in DTYPES.items()}
 
 
 def _storage_type_to_dtype_map() -> dict[str, Any]:
@@ -277,7 +284,7 @@ class TypedStorage:
         if dtype is None:
             return f"oneflow.{self.pickle_storage_type()}"
         if isinstance(dtype, str):
-            kind = _typed_storages().DTYPES.get(dtype.rpartition(".")[2].removesuffix("Storage"))
+            kind = DTYPES.get(dtype.rpartition(".")[2].removesuffix("Storage"))
             if kind is None:
                 raise ValueError(f"TypedStorage.type(): unknown type {dtype!r}")
             dtype = getattr(oneflow, kind)
@@ -286,7 +293,7 @@ class TypedStorage:
     def pickle_storage_type(self) -> str:
         """The name by which checkpoints know storages of this dtype."""
         name = str(self.dtype).rpartition(".")[2]
-        return next(f"{kind}Storage" for kind, dtype in _typed_storages().DTYPES.items() if dtype == name)
+        return next(f"{kind}Storage" for kind, dtype in DTYPES.items() if dtype == name)
 
     def _to(self, dtype: Any) -> TypedStorage:
         copy = self._tensor().to(dtype, copy=True)

@@ -9,7 +9,7 @@ import time
 
 import oneflow as flow
 import pytest
-from oneflow._trace import places
+from oneflow._trace import source_locations
 
 PREAMBLE = "import os, signal, sys, time\nimport oneflow as flow\ndist = flow.distributed\nSPLIT = flow.sbp.split(0)\n"
 
@@ -160,7 +160,7 @@ class Step(flow.nn.Graph):
 @pytest.mark.parametrize("after", [0, 7, 30])
 def test_ctrl_c_in_a_trace_is_not_lost(monkeypatch, after):
     """Ctrl-C may come while the line of an op is looked for."""
-    asked, look = [], places.Places.__call__
+    asked, look = [], source_locations.SourceLocations.__call__
 
     def interrupted(self):
         asked.append(None)
@@ -168,7 +168,7 @@ def test_ctrl_c_in_a_trace_is_not_lost(monkeypatch, after):
             raise KeyboardInterrupt
         return look(self)
 
-    monkeypatch.setattr(places.Places, "__call__", interrupted)
+    monkeypatch.setattr(source_locations.SourceLocations, "__call__", interrupted)
     if after == 30:
         assert Step()(flow.ones(2)).tolist() == [21, 21]
         return
@@ -181,5 +181,5 @@ def test_a_line_that_cannot_be_told_is_left_out(monkeypatch):
     def broken(self):
         raise ValueError("no line")
 
-    monkeypatch.setattr(places.Places, "__call__", broken)
+    monkeypatch.setattr(source_locations.SourceLocations, "__call__", broken)
     assert Step()(flow.ones(2)).tolist() == [21, 21]

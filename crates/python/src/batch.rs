@@ -1,4 +1,4 @@
-//! Batches of `vmap`, for `oneflow/func/_batching.py`.
+//! Batches of `vmap`, for `oneflow/autograd/_batching.py`.
 
 use crate::gate::run;
 use crate::object::{bound, get};

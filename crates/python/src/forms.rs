@@ -1,7 +1,7 @@
 //! Forms of ops that are written in Python: asked for once no signature of the table takes the arguments of a call.
 //!
 //! A call that fits a signature never comes here, so a form costs others nothing. Which forms there are stands in
-//! `oneflow/_functions/forms.py`.
+//! `oneflow/_functions/oneflow_signatures.py`.
 
 use crate::gate::OrPending;
 use crate::overload::Form;

@@ -6,7 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 # Of a dimension that holds query, key and value (3) or key and value (2), which one is meant.
 _PARTS = {"q": 0, "k": 1, "v": 2}
@@ -109,7 +109,9 @@ def _attend(
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     mask = bias
     if causal:
-        allowed = beside(q, oneflow.ones(q.shape[2], k.shape[2], dtype=oneflow.bool, device=q.device).tril(offset))
+        allowed = replicate_like(
+            q, oneflow.ones(q.shape[2], k.shape[2], dtype=oneflow.bool, device=q.device).tril(offset)
+        )
         mask = allowed if bias is None else oneflow.where(allowed, bias, -math.inf)
     y = oneflow.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return y.transpose(1, 2)
@@ -188,14 +190,14 @@ def fused_apply_rotary_emb(
     heads = _split_heads(x, x_layout, "qkv"[tensor_index or 0], k_size, None)
     size = heads.shape[-1] if rotary_size is None else rotary_size
     if position_ids is None:
-        positions = beside(x, oneflow.arange(heads.shape[1], device=x.device))
+        positions = replicate_like(x, oneflow.arange(heads.shape[1], device=x.device))
     else:
         positions = position_ids
     positions = positions.reshape(-1, heads.shape[1])
     if cos is None or sin is None:
         exact = oneflow.float64 if x.dtype == oneflow.float64 else oneflow.float32
         slow = base ** -(oneflow.arange(0, size, 2, device=x.device, dtype=exact) / size)
-        angles = positions.unsqueeze(-1) * beside(x, slow)
+        angles = positions.unsqueeze(-1) * replicate_like(x, slow)
         angles = oneflow.cat([angles, angles], -1) if mode == "plane" else angles.repeat_interleave(2, -1)
         c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     else:

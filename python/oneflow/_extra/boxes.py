@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._extra._checks import expect
 
 
@@ -33,7 +33,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     over = _suppresses(boxes[order], iou_threshold)
     # A box stays if no better box that stays overlaps it. From the best one on the answer is final; each round settles
     # at least one more link of every chain.
-    keep = beside(boxes, oneflow.ones(boxes.shape[0], dtype=oneflow.bool, device=boxes.device))
+    keep = replicate_like(boxes, oneflow.ones(boxes.shape[0], dtype=oneflow.bool, device=boxes.device))
     while True:
         following = ~(over & keep.unsqueeze(1)).any(0)
         if bool((following == keep).all()):
@@ -129,8 +129,8 @@ def roi_align(
     # A sample up to one pixel beyond the edge takes the edge's value.
     h, w = x.shape[-2:]
     inside = (at_rows >= -1) & (at_rows <= h) & (at_columns >= -1) & (at_columns <= w)
-    used = beside(x, oneflow.arange(n_rows, device=x.device)) < row_counts.reshape(k, 1)
-    used_columns = beside(x, oneflow.arange(n_columns, device=x.device)) < column_counts.reshape(k, 1)
+    used = replicate_like(x, oneflow.arange(n_rows, device=x.device)) < row_counts.reshape(k, 1)
+    used_columns = replicate_like(x, oneflow.arange(n_columns, device=x.device)) < column_counts.reshape(k, 1)
     inside = inside & used.reshape(k, 1, n_rows, 1, 1) & used_columns.reshape(k, 1, 1, 1, n_columns)
     flat_rows, flat_columns = at_rows.clamp(0, h - 1).flatten(1), at_columns.clamp(0, w - 1).flatten(1)
     values = _sample(x[image], flat_rows, flat_columns, 0.0).reshape(k, channels, *shape[1:])
@@ -142,8 +142,8 @@ def _grid(start: Tensor, cell: Tensor, pooled: int, ratio: int) -> tuple[Tensor,
     """Positions (K, pooled, most samples) along one dimension, and how many of the samples each region has (K,)."""
     counts = oneflow.full_like(cell, float(ratio)) if ratio > 0 else cell.detach().ceil().clamp(min=1)
     most = ratio if ratio > 0 else int(counts.max().item()) if counts.numel() else 1
-    step = beside(cell, oneflow.arange(most, device=cell.device) + 0.5) / counts.unsqueeze(1)
-    index = beside(cell, oneflow.arange(pooled, device=cell.device)).reshape(1, -1, 1)
+    step = replicate_like(cell, oneflow.arange(most, device=cell.device) + 0.5) / counts.unsqueeze(1)
+    index = replicate_like(cell, oneflow.arange(pooled, device=cell.device)).reshape(1, -1, 1)
     return start.reshape(-1, 1, 1) + (index + step.unsqueeze(1)) * cell.reshape(-1, 1, 1), counts
 
 
@@ -214,8 +214,8 @@ def deform_conv2d(
     base_columns = (oneflow.arange(out_w, device=device) * sw - pw).reshape(1, 1, -1) + (tap % kw * dw).reshape(
         -1, 1, 1
     )
-    rows = (beside(input, base_rows) + shift[:, :, :, 0]).reshape(n * n_offsets, -1)
-    columns = (beside(input, base_columns) + shift[:, :, :, 1]).reshape(n * n_offsets, -1)
+    rows = (replicate_like(input, base_rows) + shift[:, :, :, 0]).reshape(n * n_offsets, -1)
+    columns = (replicate_like(input, base_columns) + shift[:, :, :, 1]).reshape(n * n_offsets, -1)
     grouped = input.reshape(n * n_offsets, channels // n_offsets, *input.shape[2:])
     sampled = _sample(grouped, rows, columns, 1.0).reshape(n, n_offsets, channels // n_offsets, k, out_h * out_w)
     if mask is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._extra._checks import expect
 from oneflow._extra.elementwise import bias_add, fast_gelu
 
@@ -338,7 +338,7 @@ def fused_scale_mask_bias_softmax(
 
 def fused_scale_tril(x: Tensor, diagonal: int = 0, fill_value: float = 0.0, scale: float = 1.0) -> Tensor:
     """``x * scale`` up to a diagonal of the last two dimensions, ``fill_value`` above it."""
-    lower = beside(x, oneflow.ones(x.shape[-2:], dtype=oneflow.bool, device=x.device).tril(diagonal))
+    lower = replicate_like(x, oneflow.ones(x.shape[-2:], dtype=oneflow.bool, device=x.device).tril(diagonal))
     return oneflow.where(lower, x * scale, fill_value)
 
 
@@ -393,7 +393,9 @@ def fused_dot_feature_interaction(
     if pooling not in (None, "none"):
         raise ValueError(f"fused_dot_feature_interaction: pooling must be 'sum' or 'none', not {pooling!r}")
     n = x.shape[1]
-    rows, columns = beside(x, oneflow.tril_indices(n, n, 0 if self_interaction else -1, device=x.device)).unbind(0)
+    rows, columns = replicate_like(
+        x, oneflow.tril_indices(n, n, 0 if self_interaction else -1, device=x.device)
+    ).unbind(0)
     parts = [x.matmul(x.transpose(1, 2))[:, rows, columns]]
     if output_concat is not None:
         parts.insert(0, output_concat)

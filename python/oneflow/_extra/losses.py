@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._extra import _checks
 from oneflow._extra._checks import expect
 
@@ -104,7 +104,7 @@ def combined_margin_loss(x: Tensor, label: Tensor, m1: float, m2: float, m3: flo
         x: (N, classes), cosines in [-1, 1].
         label: (N,).
     """
-    here = beside(x, oneflow.arange(x.shape[-1], device=x.device)) == label.long().unsqueeze(-1)
+    here = replicate_like(x, oneflow.arange(x.shape[-1], device=x.device)) == label.long().unsqueeze(-1)
     if m1 == 1.0 and m2 == 0.0:
         return oneflow.where(here, x - m3, x)
     # Elsewhere a safe value: the slope of acos is infinite at the ends.
@@ -184,7 +184,7 @@ def ctc_greedy_decoder(log_probs: Tensor, input_lengths: Tensor, merge_repeated:
     """
     n_steps, _, classes = log_probs.shape
     best, label = log_probs.transpose(0, 1).max(-1)
-    step = beside(log_probs, oneflow.arange(n_steps, device=log_probs.device))
+    step = replicate_like(log_probs, oneflow.arange(n_steps, device=log_probs.device))
     counts = step < input_lengths.to(log_probs.device).reshape(-1, 1)
     keep = counts & (label != classes - 1)
     if merge_repeated:

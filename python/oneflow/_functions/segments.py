@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 _INITIAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 _SCATTER = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
@@ -72,12 +72,12 @@ def segment_reduce(
             raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(axis)")
     # The segment of each position: how many segments end at it or before.
     ends = lengths.cumsum(-1)
-    position = beside(data, oneflow.arange(size, device=data.device))
+    position = replicate_like(data, oneflow.arange(size, device=data.device))
     segment = (position[:, None] >= ends[..., None, :]).sum(-1)
     shape = (*data.shape[:axis], n, *data.shape[axis + 1 :])
     tail = [1] * (data.dim() - axis - 1)
     start = _INITIAL[reduce] if initial is None else initial
-    result = beside(data, oneflow.full(shape, start, dtype=data.dtype, device=data.device))
+    result = replicate_like(data, oneflow.full(shape, start, dtype=data.dtype, device=data.device))
     if data.numel() > 0:
         index = segment.reshape(*segment.shape, *tail).expand(data.shape)
         result = result.scatter_reduce(axis, index, data, _SCATTER[reduce])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from oneflow import _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._oneflow import Tensor
 
 
@@ -89,7 +89,7 @@ def unique(
         raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     rows = _rows(input.detach(), dim)
     # Sorting by the last column first and stably leaves the rows in the order of their first columns.
-    order = beside(input, _oneflow.arange(n, device=input.device))
+    order = replicate_like(input, _oneflow.arange(n, device=input.device))
     for column in range(rows.shape[1] - 1, -1, -1):
         order = order[_oneflow.argsort(rows[order, column], stable=True)]
     first, group, counts = _groups(_differ(rows[order]), n)
@@ -167,7 +167,7 @@ def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
         raise RuntimeError("torch.histogramdd: min should not exceed max")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return beside(input, _oneflow.linspace(low, high, bins + 1, dtype=input.dtype, device=input.device))
+    return replicate_like(input, _oneflow.linspace(low, high, bins + 1, dtype=input.dtype, device=input.device))
 
 
 def histogramdd(

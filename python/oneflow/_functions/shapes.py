@@ -8,7 +8,7 @@ from typing import Any
 
 from oneflow import _oneflow
 from oneflow._base import conventions, wording
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow._oneflow import Size, Tensor
 
 
@@ -112,7 +112,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(input.shape[0]), r))
     index = _oneflow.tensor(places, dtype=_oneflow.int64, device=input.device).reshape(len(places), r)
-    return input[beside(input, index)]
+    return input[replicate_like(input, index)]
 
 
 def _at_least(op: Any, tensors: tuple[Any, ...]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import wording
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 __all__ = ["istft", "stft"]
 
@@ -15,7 +15,7 @@ __all__ = ["istft", "stft"]
 def _window(window: Tensor | None, length: int, n_fft: int, like: Tensor) -> Tensor:
     """The window in the middle of ``n_fft`` points, zero around it."""
     if window is None:
-        window = beside(like, oneflow.ones(length, dtype=like.dtype, device=like.device))
+        window = replicate_like(like, oneflow.ones(length, dtype=like.dtype, device=like.device))
     if length == n_fft:
         return window
     left = (n_fft - length) // 2
@@ -170,7 +170,7 @@ def istft(
         # Of the transform of a real signal one half says all.
         frames = oneflow.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft, norm=norm)
     total = n_fft + hop * (n_windows - 1)
-    places = beside(x, oneflow.arange(total, device=x.device)).unfold(0, n_fft, hop).reshape(-1)
+    places = replicate_like(x, oneflow.arange(total, device=x.device)).unfold(0, n_fft, hop).reshape(-1)
     frames = frames * taper
     signal = frames.new_zeros((x.shape[0], total)).index_add(1, places, frames.reshape(x.shape[0], -1))
     squares = (taper * taper).expand(n_windows, n_fft).reshape(-1)

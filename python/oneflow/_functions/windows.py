@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.placed import placed
+from oneflow._base.placement_arguments import takes_placement
 
 
 def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: str = "", **shape: Any) -> Tensor:
@@ -33,7 +33,7 @@ def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: 
     return window.requires_grad_() if requires_grad else window
 
 
-@placed
+@takes_placement
 def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """``sin(pi n / N) ** 2``, of shape (window_length,).
 
@@ -53,7 +53,7 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Te
     return _made("hann", window_length, periodic, options)
 
 
-@placed
+@takes_placement
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any
 ) -> Tensor:
@@ -67,7 +67,7 @@ def hamming_window(
     return _made("general_cosine", window_length, periodic, options, "hamming_window", a=[alpha, beta])
 
 
-@placed
+@takes_placement
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """Up to one and down again in straight lines; see :func:`hann_window`.
 
@@ -79,7 +79,7 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -
     return _made("bartlett", window_length, periodic, options)
 
 
-@placed
+@takes_placement
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """``0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)``; see :func:`hann_window`.
 
@@ -91,7 +91,7 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
     return _made("blackman", window_length, periodic, options)
 
 
-@placed
+@takes_placement
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any) -> Tensor:
     """``i0(beta sqrt(1 - t ** 2)) / i0(beta)`` for t from -1 to 1; see :func:`hann_window`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import io
 from collections import OrderedDict
 from functools import partial
 from typing import Any
@@ -88,9 +89,11 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
         elif self.is_meta:
             rebuilt = (_rebuild_meta, (self.dtype, tuple(self.shape), tuple(self.stride()), self.requires_grad))
         elif not self.is_local:
-            from oneflow.serialization import _tensor_from_bytes, _tensor_to_bytes
+            import oneflow
 
-            return _tensor_from_bytes, (_tensor_to_bytes(self),)
+            buffer = io.BytesIO()
+            oneflow.save(self, buffer)
+            return _tensor_from_bytes, (buffer.getvalue(),)
         else:
             layout = (self.storage_offset(), tuple(self.shape), tuple(self.stride()))
             storage = _storage_of(self)
@@ -125,6 +128,16 @@ def _attributes(tensor: Tensor) -> Any:
         held = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
         return (state, held) if held else state
     return tensor.__getstate__()  # type: ignore[attr-defined]
+
+
+def _tensor_from_bytes(data: bytes) -> Tensor:
+    import oneflow
+
+    return oneflow.load(io.BytesIO(data))
+
+
+# Pickles name it so.
+_tensor_from_bytes.__module__ = "oneflow.serialization"
 
 
 def _rebuild_tensor(

@@ -8,7 +8,7 @@ from oneflow._base.overridable import overridable_method
 from oneflow._functions import aliases, native, sparse, spectrogram
 from oneflow._linalg import decompositions
 from oneflow._oneflow import Tensor
-from oneflow._tensor import methods, rare_methods, views
+from oneflow._tensor import methods, older_methods, views
 
 # From the files that hold them; no name stands in two.
 PARTS: tuple[dict[str, Any], ...] = (
@@ -19,7 +19,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     decompositions.METHODS,
     methods.METHODS,
     views.METHODS,
-    rare_methods.METHODS,
+    older_methods.METHODS,
 )
 
 # Functions that are methods too: each is a method of its own, so that classes are asked about that.

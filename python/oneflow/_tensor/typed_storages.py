@@ -8,22 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
-from oneflow.storage import TypedStorage
-
-DTYPES = {
-    "BFloat16": "bfloat16",
-    "Bool": "bool",
-    "Byte": "uint8",
-    "Char": "int8",
-    "ComplexDouble": "complex128",
-    "ComplexFloat": "complex64",
-    "Double": "float64",
-    "Float": "float32",
-    "Half": "float16",
-    "Int": "int32",
-    "Long": "int64",
-    "Short": "int16",
-}
+from oneflow.storage import DTYPES, TypedStorage
 
 
 class StorageType(type):

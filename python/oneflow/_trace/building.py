@@ -46,8 +46,6 @@ class Building:
         self._steps = steps
 
     def __enter__(self) -> Building:
-        from oneflow.optim.optimizer import register_optimizer_step_pre_hook
-
         if self._owner is not None:
             public = {k: _copied(v) for k, v in self._owner.__dict__.items() if not k.startswith("_")}
             self._before.append((self._owner, public, {}, {}))
@@ -55,7 +53,7 @@ class Building:
             self._note(module)
         self._hooks = [
             register_module_forward_pre_hook(self._calls),
-            register_optimizer_step_pre_hook(self._before_step),
+            oneflow.optim.optimizer.register_optimizer_step_pre_hook(self._before_step),
         ]
         return self
 
@@ -294,6 +292,11 @@ class GraphModule:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+
+    @classmethod
+    def _of_module(cls, module: Module) -> GraphModule:
+        # `Module.to` asks the class for it.
+        return cls(module)
 
     @property
     def _marks(self) -> dict[str, Any]:

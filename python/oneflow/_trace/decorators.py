@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -18,20 +17,6 @@ class Either:
 
     def __get__(self, graph: Any, kind: type) -> Any:
         return self._decorator if graph is None else MethodType(self._method, graph)
-
-
-def graph_of(function: Callable[..., Any]) -> Any:
-    """A graph whose ``build`` is a function."""
-    from oneflow.nn.graph import Graph
-
-    if not inspect.isfunction(function):
-        raise TypeError(f"nn.Graph.trace(): expected a function, got {type(function).__name__}")
-
-    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    functools.update_wrapper(build, function)
-    return type(f"{function.__name__}_graph", (Graph,), {"build": build, "__doc__": function.__doc__})()
 
 
 def keeping_shapes(*, size: int = 10, enable_shared: bool = True) -> Callable[..., Any]:

@@ -13,8 +13,8 @@ from oneflow import Tensor, _oneflow
 from oneflow._base.untraced import untraced
 from oneflow._trace.building import Building, stages_after
 from oneflow._trace.optimizer_states import States
-from oneflow._trace.places import Places, paths_of
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
+from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
     if graph._scaler is not None:
         graph._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
     start = time.perf_counter()
-    places = Places(paths_of(graph._modules), graph._stack_depth, graph._only_user)
-    trace = _oneflow._GraphTrace(graph._name, places)
+    locations = SourceLocations(paths_of(graph._modules), graph._stack_depth, graph._only_user)
+    trace = _oneflow._GraphTrace(graph._name, locations)
     try:
         for name, tensor in graph._parameters():
             trace.name(tensor, name)
@@ -55,7 +55,7 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
                 try:
                     structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
                 except Exception as error:
-                    places.tell(error, f"{graph._name} traced build")
+                    locations.annotate(error, f"{graph._name} traced build")
                     raise
                 outputs += building.settle(trace.has_met)
         _check_gradients(graph, groups)

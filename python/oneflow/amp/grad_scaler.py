@@ -10,7 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside, total
+from oneflow._base.global_layouts import replicate_like, sum_over_ranks
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -100,7 +100,7 @@ class GradScaler:
         if isinstance(outputs, Tensor):
             self._start(outputs.device)
             scale = self._scale.to(device=outputs.device)  # type: ignore[union-attr]
-            return outputs * beside(outputs, scale)
+            return outputs * replicate_like(outputs, scale)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(value) for value in outputs]
             if isinstance(outputs, (list, tuple)):
@@ -129,7 +129,7 @@ class GradScaler:
                 _oneflow._C._amp_foreach_non_finite_check_and_unscale_(grads, found[device], inverse.to(device=device))
                 if any(grad.is_global for grad in grads):
                     # Each rank has seen its own parts; all have to skip together.
-                    found[device] = (total(found[device]) > 0).float()
+                    found[device] = (sum_over_ranks(found[device]) > 0).float()
         return found
 
     def unscale_(self, optimizer: Any) -> None:

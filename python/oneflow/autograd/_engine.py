@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.autograd._batching import vmap
 from oneflow.autograd.graph import GradientEdge
 
 
@@ -157,8 +158,6 @@ def _batched(
     outputs: list[Any], inputs: list[Any], gradients: list[Any], create_graph: bool, *options: Any
 ) -> tuple[Any, ...]:
     """Gradients for each entry of the first dimension of ``gradients``, along a first dimension."""
-    from oneflow.func import vmap
-
     for i, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
         if gradient is not None and gradient.shape[1:] != output.shape:
             raise RuntimeError(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._oneflow import Function
+from oneflow.autograd._batching import _broadcast, innermost
 from oneflow.autograd._engine import grad
 from oneflow.utils._pytree import tree_flatten, tree_unflatten
 
@@ -24,8 +25,6 @@ class VmapInfo(NamedTuple):
 
 def batched(cls: Any, args: tuple[Any, ...]) -> Any:
     """Apply ``cls`` to tensors of a sample, by its own ``vmap``."""
-    from oneflow.func._batching import _broadcast, innermost
-
     if getattr(cls, "generate_vmap_rule", False):
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "

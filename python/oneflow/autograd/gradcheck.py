@@ -11,6 +11,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow.autograd import _directions as directions
 from oneflow.autograd import forward_ad
+from oneflow.autograd._batching import vmap
 from oneflow.autograd._directions import Input, as_tuple, is_differentiable
 from oneflow.autograd._engine import grad
 from oneflow.autograd.function import Function
@@ -317,8 +318,6 @@ _BATCHED = (
 def _check_batched_tangents(
     func: Callable[..., Any], arguments: tuple[Any, ...], inputs: list[Input], o: _Options
 ) -> None:
-    from oneflow.func import vmap
-
     for one in inputs:
 
         def push(tangent: Tensor, one: Input = one) -> tuple[Tensor, ...]:

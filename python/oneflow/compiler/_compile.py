@@ -13,7 +13,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._trace.building import Building, Kept
-from oneflow._trace.places import Places, user_depth
+from oneflow._trace.source_locations import SourceLocations, user_depth
 from oneflow._trace.structure import (
     Modules,
     Names,
@@ -25,9 +25,9 @@ from oneflow._trace.structure import (
     unflatten,
 )
 from oneflow.autograd import Function
+from oneflow.autograd._batching import is_batching
 from oneflow.compiler import _settings
 from oneflow.compiler._module import OptimizedModule
-from oneflow.func._batching import is_batching
 from oneflow.nn.modules.module import Module
 
 # Kinds of inputs that a function is compiled for: each program has working memory of its own.
@@ -175,10 +175,10 @@ class CompiledFunction:
                 )
             building = Building(self._flat.all, _no_steps)
             try:
-                programs = _compile(self._function, structure, tensors, self._fuse, building, self._places())
+                programs = _compile(self._function, structure, tensors, self._fuse, building, self._locations())
             except Exception as error:
                 if self._fullgraph:
-                    self._places().tell(error, f"{self._name()} was traced")
+                    self._locations().annotate(error, f"{self._name()} was traced")
                     raise
                 self._programs[key] = None
                 return self._fall_back(error, args, kwargs)
@@ -196,9 +196,9 @@ class CompiledFunction:
     def _name(self) -> str:
         return getattr(self._function, "__qualname__", type(self._function).__name__)
 
-    def _places(self) -> Places:
+    def _locations(self) -> SourceLocations:
         module = _module(self._function)
-        return Places({} if module is None else {id(m): path for path, m in module.named_modules() if path})
+        return SourceLocations({} if module is None else {id(m): path for path, m in module.named_modules() if path})
 
     def _find(self, structure: Any, tensors: list[Tensor]) -> tuple[Any, Any]:
         """The key of a call, and what was kept for it: programs, None for eager execution, or _NEW."""
@@ -226,7 +226,7 @@ class CompiledFunction:
         self._flat = Modules([*self._roots(), *self._others.values()], self._moved, names_in(self._function))
 
     def _fall_back(self, error: BaseException, args: Any, kwargs: Any) -> Any:
-        place = self._places().of(error)
+        place = self._locations().of(error)
         at = "" if place is None else f" (at {place})"
         return self._run_eagerly(f"it cannot be traced: {error}{at}", args, kwargs)
 
@@ -335,12 +335,12 @@ def _compile(
     tensors: list[Tensor],
     fuse: bool,
     building: Building,
-    places: Places,
+    locations: SourceLocations,
 ) -> _Programs:
     if any(t.is_global for t in tensors):
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
-    trace = _oneflow._GraphTrace(name, places)
+    trace = _oneflow._GraphTrace(name, locations)
     _settings.set_compiling(True)
     try:
         inputs = placeholders(trace, tensors)

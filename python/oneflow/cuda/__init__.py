@@ -18,7 +18,7 @@ from oneflow import _oneflow
 from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._oneflow import OutOfMemoryError
 from oneflow._oneflow import device as _device
-from oneflow.cuda._more import *  # noqa: F403
+from oneflow.cuda._queries import *  # noqa: F403
 from oneflow.cuda.streams import (
     Event,
     Stream,

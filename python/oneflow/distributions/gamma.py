@@ -7,8 +7,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Size, Tensor
+from oneflow._functions.gamma_draws import dirichlet, standard_gamma
 from oneflow.distributions import constraints
-from oneflow.distributions._draws import standard_gamma
 from oneflow.distributions.distribution import Distribution, ExponentialFamily
 from oneflow.distributions.utils import broadcast_all
 
@@ -183,11 +183,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        a = self.concentration.expand(self._extended_shape(sample_shape))
-        # A draw of a small concentration underflows; one of a concentration larger by one, times a power, does not.
-        log_u = oneflow.rand(a.shape, dtype=a.dtype, device=a.device).clamp(min=oneflow.finfo(a.dtype).tiny).log()
-        log_gamma = standard_gamma(a + 1).log() + log_u / a
-        return log_gamma.softmax(-1)
+        return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

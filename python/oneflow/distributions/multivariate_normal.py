@@ -7,8 +7,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Size, Tensor
+from oneflow._functions.gamma_draws import standard_gamma
 from oneflow.distributions import constraints
-from oneflow.distributions._draws import standard_gamma
 from oneflow.distributions.distribution import Distribution, ExponentialFamily
 from oneflow.distributions.utils import lazy_property
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Size, Tensor
+from oneflow._functions.gamma_draws import standard_gamma
 from oneflow.distributions import constraints
 from oneflow.distributions.distribution import Distribution, ExponentialFamily
 from oneflow.distributions.utils import broadcast_all
@@ -268,8 +269,6 @@ class StudentT(Distribution):
         return oneflow.where(self.df > 2, finite, heavy)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        from oneflow.distributions._draws import standard_gamma
-
         shape = self._extended_shape(sample_shape)
         x = oneflow.randn(shape, dtype=self.df.dtype, device=self.df.device)
         # Twice a gamma of half the degrees is a chi-squared.

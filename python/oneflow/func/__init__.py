@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow.func._batching import vmap
+from oneflow.autograd._batching import vmap
 from oneflow.func._derivatives import (
     grad,
     grad_and_value,

@@ -9,7 +9,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import grad as _grad
-from oneflow.func._batching import vmap
+from oneflow.autograd._batching import vmap
 from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 Function = Callable[..., Any]

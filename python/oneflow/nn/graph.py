@@ -7,11 +7,13 @@ calling the graph runs that program. Nothing of Python runs between its ops.
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import oneflow
@@ -19,9 +21,9 @@ from oneflow import Tensor, _oneflow
 from oneflow._trace import feeding, report, runtime_state
 from oneflow._trace.building import Building, GraphModule, name_paths
 from oneflow._trace.config import GraphConfig
-from oneflow._trace.decorators import Either, graph_of, keeping_shapes
-from oneflow._trace.places import user_depth
+from oneflow._trace.decorators import Either, keeping_shapes
 from oneflow._trace.program import Program, wants
+from oneflow._trace.source_locations import user_depth
 from oneflow._trace.structure import Modules, flatten_call, modes_key, names_in
 from oneflow._trace.tracing import trace_program
 from oneflow.nn.modules.module import Module
@@ -322,7 +324,7 @@ class Graph:
         return self
 
     with_dynamic_input_shape = Either(_with_dynamic_input_shape, keeping_shapes)
-    trace = Either(_trace, graph_of)
+    trace = Either(_trace, lambda function: _graph_of(function))
 
     # ---- sharing and moving programs
 
@@ -619,3 +621,15 @@ class Graph:
 
 def _layout(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.placement, tensor.sbp) if tensor.is_global else ()
+
+
+def _graph_of(function: Callable[..., Any]) -> Any:
+    """Return a graph whose ``build`` is a function."""
+    if not inspect.isfunction(function):
+        raise TypeError(f"nn.Graph.trace(): expected a function, got {type(function).__name__}")
+
+    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    functools.update_wrapper(build, function)
+    return type(f"{function.__name__}_graph", (Graph,), {"build": build, "__doc__": function.__doc__})()

@@ -15,7 +15,7 @@ import numpy
 import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
-from oneflow._base.beside import everywhere, laid_like
+from oneflow._base.global_layouts import distribute_like, gather_full
 from oneflow._oneflow import _profiler_on
 from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
@@ -425,7 +425,7 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
     if isinstance(value, Tensor):
         if key in SHARED:
             # Equal numbers become one tensor, whether or not they were one in the file.
-            value = everywhere(value)
+            value = gather_full(value)
             count = float(value.item())
             place = (group, key, count, str(param.device))
             if place not in steps:
@@ -435,7 +435,7 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
             value = value.to(dtype=param.dtype, device=param.device)
         else:
             value = value.to(device=param.device)
-        return laid_like(param, value.clone()) if value.shape == param.shape else value.clone()
+        return distribute_like(param, value.clone()) if value.shape == param.shape else value.clone()
     if isinstance(value, (list, tuple)):
         return type(value)(_adopt(param, v, group, steps, key) for v in value)
     return value

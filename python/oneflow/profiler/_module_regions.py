@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import oneflow
 from oneflow import _oneflow
 
 
@@ -12,15 +13,14 @@ class ModuleRegions:
     """From now until :meth:`remove`, each call of a module is a region of the profiler."""
 
     def __init__(self) -> None:
-        from oneflow.nn.modules import module as modules
-
+        hooks = oneflow.nn.modules.module
         self._names: dict[int, str] = {}
         # Modules that names were learnt of: the id of a living one is its own.
         self._kept: list[Any] = []
         self._open = threading.local()
         self._handles = [
-            modules.register_module_forward_pre_hook(self._enter),
-            modules.register_module_forward_hook(self._leave, always_call=True),
+            hooks.register_module_forward_pre_hook(self._enter),
+            hooks.register_module_forward_hook(self._leave, always_call=True),
         ]
 
     def _learn(self, module: Any) -> None:

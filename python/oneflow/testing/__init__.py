@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oneflow.testing._comparison import assert_close
-from oneflow.testing._making import assert_allclose, make_tensor
+from oneflow.testing._make_tensor import assert_allclose, make_tensor
 from oneflow.testing._ranks import run_ranks
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor", "run_ranks"]

@@ -422,7 +422,7 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    from oneflow.nn import Sequential
+    from oneflow.nn.modules.container import Sequential
 
     steps: list[Any] = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
 

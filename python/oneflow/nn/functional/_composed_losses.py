@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow.nn.functional._amp import in_float32
 from oneflow.nn.functional._distances import cosine_similarity, pairwise_distance
 from oneflow.nn.functional._losses import (
@@ -280,7 +280,7 @@ def multi_margin_loss(
         violation = violation * violation
     if weight is not None:
         violation = violation * weight[y]
-    others = beside(target, oneflow.arange(n_classes, device=target.device)) != y
+    others = replicate_like(target, oneflow.arange(n_classes, device=target.device)) != y
     loss = (violation * others).sum(1) / n_classes
     loss = reduced(loss, reduction)
     return loss.reshape(target.shape) if reduction == "none" else loss
@@ -461,7 +461,9 @@ def ctc_loss(
             lengths.append(given.reshape(-1).to(device=log_probs.device, dtype=oneflow.int64))
         else:
             values = [given] if isinstance(given, int) else list(given)
-            lengths.append(beside(log_probs, oneflow.tensor(values, dtype=oneflow.int64, device=log_probs.device)))
+            lengths.append(
+                replicate_like(log_probs, oneflow.tensor(values, dtype=oneflow.int64, device=log_probs.device))
+            )
     if targets.dim() == 2:
         most = targets.shape[1]
     else:

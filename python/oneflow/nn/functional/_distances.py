@@ -6,7 +6,7 @@ import math
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 from oneflow.nn.functional._amp import in_float32
 
 
@@ -160,6 +160,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     n = input.shape[0]
     if n <= 1:
         return input.new_zeros((0,)) + input.sum() * 0
-    first, second = beside(input, oneflow.triu_indices(n, n, 1, device=input.device)).unbind(0)
+    first, second = replicate_like(input, oneflow.triu_indices(n, n, 1, device=input.device)).unbind(0)
     apart = input.index_select(0, first) - input.index_select(0, second)
     return _greatest(apart, -1) if p == math.inf else _norm(apart, p, -1)

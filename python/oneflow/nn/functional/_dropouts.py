@@ -6,7 +6,7 @@ import warnings
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 # Where SELU goes for inputs far below zero.
 _ALPHA = 1.7580993408473766
@@ -19,7 +19,7 @@ def _check(p: float) -> None:
 
 def _kept(shape: tuple[int, ...], like: Tensor, p: float) -> Tensor:
     """One with probability ``1 - p``, else zero."""
-    ones = beside(like, oneflow.ones(shape, dtype=like.dtype, device=like.device))
+    ones = replicate_like(like, oneflow.ones(shape, dtype=like.dtype, device=like.device))
     if p == 1.0:
         return oneflow.zeros_like(ones)
     return _oneflow._C.native_dropout(ones, p)[0] * (1.0 - p)
@@ -33,7 +33,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, n_batch_di
     if not training or p == 0.0 or input.numel() == 0:
         return input
     shape = tuple(input.shape[:n_batch_dims]) + (1,) * (input.dim() - n_batch_dims)
-    ones = beside(input, oneflow.ones(shape, dtype=input.dtype, device=input.device))
+    ones = replicate_like(input, oneflow.ones(shape, dtype=input.dtype, device=input.device))
     return _into(input, input * _oneflow._C.native_dropout(ones, p)[0], inplace)
 
 

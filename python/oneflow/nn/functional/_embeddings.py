@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 
 def embedding(
@@ -90,5 +90,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1, on_value: Any = 1, off_value:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = beside(tensor, oneflow.arange(num_classes, device=tensor.device))
+    classes = replicate_like(tensor, oneflow.arange(num_classes, device=tensor.device))
     return (tensor.unsqueeze(-1) == classes).to(oneflow.int64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 __all__ = [
     "conv_tbc",
@@ -26,10 +26,10 @@ def _numbers(value: Any, n: int) -> tuple[Any, ...]:
 def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
     """Where the windows along one dimension begin: samples (N, C), the result (N, C, out)."""
     if out == 1:
-        return beside(sample, oneflow.full((*sample.shape, 1), size - window, device=sample.device))
+        return replicate_like(sample, oneflow.full((*sample.shape, 1), size - window, device=sample.device))
     step = (size - window) / (out - 1)
     u = sample.unsqueeze(-1)
-    index = beside(sample, oneflow.arange(out, device=sample.device))
+    index = replicate_like(sample, oneflow.arange(out, device=sample.device))
     starts = ((index + u) * step).long() - (u * step).long()
     return oneflow.where(index == out - 1, size - window, starts)
 
@@ -54,13 +54,13 @@ def _pooled(
         if o + k - 1 > size:
             raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {size} and output size {o}")
     if samples is None:
-        samples = beside(x, oneflow.rand(*x.shape[:2], n, dtype=x.dtype, device=x.device))
+        samples = replicate_like(x, oneflow.rand(*x.shape[:2], n, dtype=x.dtype, device=x.device))
     # In two dimensions the first number is the width's.
     columns = range(n) if n == 3 else (1, 0)
     flat: Any = 0
     for d, column in enumerate(columns):
         starts = _starts(samples[..., column], sizes[d], out[d], kernel[d])
-        places = starts.unsqueeze(-1) + beside(x, oneflow.arange(kernel[d], device=x.device))
+        places = starts.unsqueeze(-1) + replicate_like(x, oneflow.arange(kernel[d], device=x.device))
         shape = [1] * (2 * n)
         shape[d], shape[n + d] = out[d], kernel[d]
         flat = flat * sizes[d] + places.reshape(*places.shape[:2], *shape)

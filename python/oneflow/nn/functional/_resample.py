@@ -10,7 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import wording
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 _KINDS = {
     "nearest": ("nearest", (3, 4, 5)),
@@ -456,7 +456,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     padded = _pad_constant(input, [pw, pw, ph, ph], 0) if ph or pw else input
     height, width = padded.shape[2:]
     places, windows = _places(height, width, options, input.device)
-    places = beside(input, places)
+    places = replicate_like(input, places)
     columns = padded.reshape(n, channels, height * width).index_select(2, places)
     return columns.reshape(n, channels * kernel[0] * kernel[1], windows)
 
@@ -500,7 +500,7 @@ def fold(
             f"stride={options[3]}, expected size of input's dimension 2 to match the calculated number of sliding "
             f"blocks {expected}, but got input.size(2)={windows}."
         )
-    places = beside(input, _places(*full, options, input.device)[0])
+    places = replicate_like(input, _places(*full, options, input.device)[0])
     channels = rows // elements
     image = input.new_zeros((n, channels, full[0] * full[1]))
     image = image.index_add(2, places, input.reshape(n, channels, elements * windows))
@@ -543,7 +543,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     axes = []
     for i, n in enumerate(spatial):
         ends = (-1, 1) if n > 1 else (0, 0)
-        at = beside(theta, oneflow.linspace(*ends, n, dtype=theta.dtype, device=theta.device))
+        at = replicate_like(theta, oneflow.linspace(*ends, n, dtype=theta.dtype, device=theta.device))
         if not align_corners:
             at = at * (n - 1) / n
         shape = [1] * n_dims

@@ -13,7 +13,7 @@ import numpy
 
 import oneflow
 from oneflow import Tensor
-from oneflow._base.beside import laid_like
+from oneflow._base.global_layouts import distribute_like
 from oneflow.nn.parameter import Parameter, is_lazy
 from oneflow.utils.hooks import RemovableHandle, register
 
@@ -184,7 +184,7 @@ class StateDictMixin:
         try:
             with oneflow.no_grad():
                 # A local tensor is the whole weight, as a file of one rank has it.
-                value = laid_like(param, value)
+                value = distribute_like(param, value)
                 if not assign:
                     param.copy_(value)
                     return

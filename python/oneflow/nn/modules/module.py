@@ -596,12 +596,10 @@ class Module(StateDictMixin):
 
     def _seen_as(self, kind: Any) -> Any:
         """OneFlow's ``to(nn.graph.GraphModule)``: what graphs do with a module; ``to(nn.Module)``: that module."""
-        from oneflow.nn.graph import GraphModule
-
         if kind is Module:
             return self
-        if kind is GraphModule:
-            return GraphModule(self)
+        if hasattr(kind, "_of_module"):
+            return kind._of_module(self)
         raise TypeError(f"to() received an invalid argument: the class {kind.__name__}")
 
     def to_global(self: T, placement: Any = None, sbp: Any = None) -> T:
@@ -684,10 +682,8 @@ class Module(StateDictMixin):
 
         Copies and pickles of the module are not compiled.
         """
-        from oneflow.compiler import compile
-
         self.__dict__.pop("forward", None)
-        self.__dict__["forward"] = self.__dict__["_compiled_call_impl"] = compile(self.forward, *args, **kwargs)
+        self.__dict__["forward"] = self.__dict__["_compiled_call_impl"] = oneflow.compile(self.forward, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.beside import beside
+from oneflow._base.global_layouts import replicate_like
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -25,7 +25,7 @@ def _near(number: Tensor, tensor: Tensor) -> Tensor:
     """A 0-dim tensor on another's device or placement: gradients of pipeline stages lie on several."""
     if not tensor.is_global:
         return number.to(tensor.device)
-    return number if number.is_global and number.placement == tensor.placement else beside(tensor, number)
+    return number if number.is_global and number.placement == tensor.placement else replicate_like(tensor, number)
 
 
 @oneflow.no_grad()

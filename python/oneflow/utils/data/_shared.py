@@ -19,25 +19,13 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, UntypedStorage
+from oneflow._base.shared_memory import new_segment
 
 # Below this a tensor travels with the message.
 _SMALL = 2048
 _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<QI")
 _MAX_FDS = 200
-
-
-def _open_segment(n_bytes: int) -> int:
-    """A file descriptor of anonymous shared memory."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("oneflow-batch", os.MFD_CLOEXEC)
-    else:
-        import tempfile
-
-        fd, path = tempfile.mkstemp(prefix="oneflow-batch-")
-        os.unlink(path)
-    os.ftruncate(fd, n_bytes)
-    return fd
 
 
 class _Mapping:
@@ -95,7 +83,7 @@ class Sender:
                 return self.free.pop(i)[1]
         number = len(self.mappings)
         size = -(-n_bytes // _PAGE) * _PAGE
-        fd = _open_segment(size)
+        fd = new_segment(size)
         self.mappings[number] = _Mapping(fd, size)
         self.unsent[number] = fd
         return number

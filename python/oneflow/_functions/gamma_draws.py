@@ -1,4 +1,4 @@
-"""Draws whose gradients need more than a formula."""
+"""Samples of gamma and Dirichlet distributions, with gradients with respect to the concentration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ from oneflow.autograd import Function
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Draws of a gamma distribution of rate one, with gradients by the concentration."""
+    """Sample a gamma distribution of rate one; differentiable with respect to the concentration."""
     return _StandardGamma.apply(concentration)
+
+
+def dirichlet(concentration: Tensor) -> Tensor:
+    """Sample a Dirichlet distribution over the last dimension; differentiable with respect to the concentration."""
+    a = concentration
+    # A sample of a small concentration underflows; one of a concentration larger by one, times a power, does not.
+    log_u = oneflow.rand(a.shape, dtype=a.dtype, device=a.device).clamp(min=oneflow.finfo(a.dtype).tiny).log()
+    log_gamma = standard_gamma(a + 1).log() + log_u / a
+    return log_gamma.softmax(-1)
+
+
+# PyTorch's name, which torchvision asks for.
+_sample_dirichlet = dirichlet
 
 
 class _StandardGamma(Function):
@@ -34,8 +47,8 @@ class _StandardGamma(Function):
 def _nodes(n: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights of Gauss and Legendre on [0, 1], from the eigenvalues of the Jacobi matrix."""
     k = oneflow.arange(1, n, dtype=oneflow.float64)
-    beside = k / (4 * k * k - 1).sqrt()
-    values, vectors = oneflow.linalg.eigh(beside.diag(1) + beside.diag(-1))
+    off_diagonal = k / (4 * k * k - 1).sqrt()
+    values, vectors = oneflow.linalg.eigh(off_diagonal.diag(1) + off_diagonal.diag(-1))
     return (values + 1) / 2, vectors[0].square()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._functions import rare
+from oneflow._functions import older_names
 
 
 def _method(name: str) -> Any:
@@ -163,8 +163,8 @@ def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 _OWN = (
-    rare.dequantize,
-    rare.ger,
+    older_names.dequantize,
+    older_names.ger,
     contiguous_,
     fill_diagonal_,
     index,

@@ -1,4 +1,4 @@
-"""Functions of the package whose arguments differ from those of ``nn.functional``, or whose names are old."""
+"""Functions under older names: PyTorch keeps them, and so does this package."""
 
 from __future__ import annotations
 
@@ -20,66 +20,6 @@ def embedding(
         tensor([[2.]])
     """
     return oneflow._oneflow.embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
-
-
-def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale the rows of a table that ``indices`` names down to ``max_norm``, in place.
-
-    Example::
-
-        >>> oneflow.embedding_renorm_(oneflow.tensor([[3.0, 4.0]]), oneflow.tensor([0]), 1.0, 2.0)
-        tensor([[0.6000, 0.8000]])
-    """
-    from oneflow.nn.functional._embeddings import renormalise_rows
-
-    renormalise_rows(input, indices, max_norm, norm_type)
-    return input
-
-
-def batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = False,
-) -> Tensor:
-    """:func:`oneflow.nn.functional.batch_norm` with its arguments in another order.
-
-    Example::
-
-        >>> oneflow.batch_norm(oneflow.ones(2, 1), None, None, None, None, True, 0.1, 1e-5, False).shape
-        oneflow.Size([2, 1])
-    """
-    from oneflow.nn import functional
-
-    return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-
-
-def instance_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = False,
-) -> Tensor:
-    """:func:`oneflow.nn.functional.instance_norm` with its arguments in another order.
-
-    Example::
-
-        >>> oneflow.instance_norm(oneflow.ones(1, 2, 3), None, None, None, None, True, 0.1, 1e-5, False).shape
-        oneflow.Size([1, 2, 3])
-    """
-    from oneflow.nn import functional
-
-    return functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def dequantize(input: Tensor) -> Tensor:
@@ -142,10 +82,3 @@ def range(
     numbers = oneflow.arange(count, device=device, dtype=oneflow.float64) * step + start
     numbers = numbers.to(dtype or oneflow.get_default_dtype())
     return numbers.requires_grad_(requires_grad) if out is None else oneflow.alias_copy(numbers, out=out)
-
-
-def _sample_dirichlet(concentration: Tensor) -> Tensor:
-    """Shares that add up to one over the last dimension, drawn; torchvision asks for the name."""
-    from oneflow.distributions import Dirichlet
-
-    return Dirichlet(concentration).sample()

@@ -52,7 +52,8 @@ class Reads(nn.Module):
 def test_errors_in_build_name_the_line_and_the_module():
     graph = Step(nn.Sequential(nn.Linear(4, 2), Reads()))
     with pytest.raises(
-        RuntimeError, match=r"(?s)where\(\).*test_changes_and_mistakes\.py:\d+, module model\.1, while Step_\d+ tra"
+        RuntimeError,
+        match=r"(?s)where\(\).*test_changed_and_misused_graphs\.py:\d+, module model\.1, while Step_\d+ tra",
     ):
         graph(X, Y)
     with pytest.raises(RuntimeError, match=r"(?s)linear\(\).*module model\.2, while"):
@@ -68,9 +69,9 @@ def test_errors_in_build_name_the_line_and_the_module():
 def test_ops_name_their_modules():
     graph = Calls(lambda i: table(i), table := nn.Embedding(4, 2))
     graph(flow.tensor([1]))
-    assert "test_changes_and_mistakes.py" in repr(graph) and "module modules.0" in repr(graph)
+    assert "test_changed_and_misused_graphs.py" in repr(graph) and "module modules.0" in repr(graph)
     assert "module modules.0" in graph.memory_timeline()[0]["origin"]
-    with pytest.raises(IndexError, match=r"test_changes_and_mistakes\.py:\d+.*module modules\.0.*index 9"):
+    with pytest.raises(IndexError, match=r"test_changed_and_misused_graphs\.py:\d+.*module modules\.0.*index 9"):
         graph(flow.tensor([9]))
 
 
@@ -302,7 +303,7 @@ def test_what_build_may_not_take_or_do():
         double(flow.eye(2).to_sparse())
     with pytest.raises(NotImplementedError, match=r"seed it before the call(?s:.)*while Calls_\d+ traced"):
         Calls(lambda x: x + flow.rand(2, generator=flow.manual_seed(0)))(flow.ones(2))
-    with pytest.raises(NotImplementedError, match=r"traced(?s:.)*test_changes_and_mistakes\.py"):
+    with pytest.raises(NotImplementedError, match=r"traced(?s:.)*test_changed_and_misused_graphs\.py"):
         Calls(lambda x: x.numpy())(flow.ones(2))
     assert double(flow.ones(2)).tolist() == [2, 2]
 

@@ -1,6 +1,6 @@
-"""Where a trace is in the user's program: lines of Python, and the module that is being called.
+"""The user's source location during a trace: lines of Python, and the module that is being called.
 
-It only looks at frames and tracebacks; what is traced there it does not know.
+This file reads frames and tracebacks only; it knows nothing of what is traced.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _PLAIN = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AttributeError, ImportError)
 
 
-class Places:
-    """Says where a trace is, as text, when it is called.
+class SourceLocations:
+    """Calling it returns the current source location of a trace, as text.
 
     Args:
         modules: paths of modules by their id.
-        depth: how many lines of Python, innermost first.
+        depth: the number of lines of Python, innermost first.
         only_user: whether to leave out lines of this package.
     """
 
@@ -41,7 +41,7 @@ class Places:
         return self._text(lines, None if frame is None else frame.f_locals["self"])
 
     def of(self, error: BaseException) -> str | None:
-        """Where an error came from: the user's line, and the innermost module that was being called."""
+        """Return where an error was raised: the user's line, and the innermost module that was being called."""
         line, module, trace = None, None, error.__traceback__
         while trace is not None:
             frame = trace.tb_frame
@@ -52,8 +52,8 @@ class Places:
             trace = trace.tb_next
         return self._text([] if line is None else [line], module)
 
-    def tell(self, error: BaseException, during: str) -> None:
-        """Add to the text of an error of this package where it came from, unless its own traceback ends there."""
+    def annotate(self, error: BaseException, during: str) -> None:
+        """Add the source location to the text of an error of this package, unless its traceback ends there."""
         where = self.of(error)
         if where is not None and type(error) in _PLAIN and len(error.args) == 1 and not _is_raised_by_user(error):
             error.args = (f"{error}\n  at {where}, while {during}",)
@@ -66,7 +66,7 @@ class Places:
 
 
 def paths_of(modules: dict[str, Module]) -> dict[int, str]:
-    """The dotted paths of modules and of those below them, by id."""
+    """Return the dotted paths of modules and of their children, by id."""
     return {
         id(child): ".".join(part for part in (name, path) if part)
         for name, module in modules.items()
@@ -79,7 +79,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
-    """Whether a ``raise`` or ``assert`` outside this package made the error: its traceback says all."""
+    """Whether a ``raise`` or ``assert`` outside this package raised the error, so that its traceback suffices."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -99,7 +99,7 @@ def _lines(frame: FrameType | None, depth: int, only_user: bool) -> list[str]:
 
 
 def user_depth() -> int:
-    """The ``stacklevel`` at which a warning of the caller is about the user's line."""
+    """Return the ``stacklevel`` at which a warning of the caller names the user's line."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         depth, frame = depth + 1, frame.f_back

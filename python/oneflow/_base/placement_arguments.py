@@ -11,7 +11,7 @@ from oneflow import Tensor, _oneflow
 _Function = TypeVar("_Function", bound=Callable[..., Tensor])
 
 
-def placed(function: _Function) -> _Function:
+def takes_placement(function: _Function) -> _Function:
     """Let a function take ``placement`` and ``sbp``, or those of ``global_mode``: every rank keeps its part."""
 
     @functools.wraps(function)

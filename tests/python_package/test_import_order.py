@@ -17,36 +17,16 @@ ROOMS = (
     ("_extra",),
     ("_tensor", "_tensor_str"),
     ("_settings",),
-    ("_files", "serialization"),
     ("nn.functional",),
     ("nn.parameter", "nn.init", "nn.attention", "nn.grad"),
     ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp"),
+    ("utils.checkpoint",),
     ("_trace",),
+    ("_files", "serialization"),
     ("func",),
     ("nn.utils.stateless",),
 )
 RANKS = {name: rank for rank, names in enumerate(ROOMS) for name in names}
-# Functions that import from a room above when they are called. The list is to get shorter.
-WHEN_CALLED = {
-    ("_functions.rare", "distributions"),
-    ("_functions.rare", "nn.functional"),
-    ("_functions.rare", "nn.functional._embeddings"),
-    ("_tensor.methods", "serialization"),
-    ("_trace.building", "optim.optimizer"),
-    ("_trace.building", "utils.checkpoint"),
-    ("_trace.decorators", "nn.graph"),
-    ("autograd._engine", "func"),
-    ("autograd._rules", "func._batching"),
-    ("autograd.gradcheck", "func"),
-    ("nn.modules.module", "compiler"),
-    ("nn.modules.module", "nn.graph"),
-    ("profiler._module_regions", "nn.modules.module"),
-    ("serialization", "_trace.saved"),
-    ("serialization", "env"),
-    ("serialization", "nn.parameter"),
-    ("storage", "_tensor.typed_storages"),
-    ("storage", "multiprocessing.reductions"),
-}
 
 
 def rank(module):
@@ -58,18 +38,18 @@ def rank(module):
     return len(ROOMS)
 
 
-def nodes(tree, late=False):
-    """The imports of a file, and whether each stands in a function; those for type checkers alone are none."""
+def nodes(tree):
+    """The imports of a file, those in functions too; those for type checkers alone do not count."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield node, late
+            yield node
         elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-            yield from nodes(node, late or isinstance(node, (ast.FunctionDef, ast.Lambda)))
+            yield from nodes(node)
 
 
 def upwards(module, text, modules):
-    """(imported module, line, whether in a function) of the imports from a room above."""
-    for node, late in nodes(ast.parse(text)):
+    """(imported module, line) of the imports from a room above, at the top of the file or in a function."""
+    for node in nodes(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -78,7 +58,7 @@ def upwards(module, text, modules):
         for name in names:
             found = name.removeprefix("oneflow.")
             if name.startswith("oneflow.") and rank(found) > rank(module):
-                yield found, node.lineno, late
+                yield found, node.lineno
 
 
 def sources():
@@ -92,15 +72,13 @@ def sources():
 def test_no_import_goes_up():
     texts = sources()
     modules = {f"oneflow.{name}" for name in texts}
-    faults, called = [], set()
-    for module, text in texts.items():
-        for found, line, late in upwards(module, text, modules) if module else ():
-            if late and (module, found) in WHEN_CALLED:
-                called.add((module, found))
-            else:
-                faults.append(f"{module}, line {line}: imports {found}, which stands above it")
+    faults = [
+        f"{module}, line {line}: imports {found}, which stands above it"
+        for module, text in texts.items()
+        if module
+        for found, line in upwards(module, text, modules)
+    ]
     assert faults == []
-    assert WHEN_CALLED - called == set(), "entries that nothing needs any more"
 
 
 def test_no_file_of_the_top_is_out_of_its_room():
@@ -113,12 +91,12 @@ def test_no_file_of_the_top_is_out_of_its_room():
 @pytest.mark.parametrize(
     ("module", "text", "faults"),
     [
-        ("_base.dtypes", "from oneflow._functions import sets", [("_functions.sets", 1, False)]),
-        ("_functions.sets", "from oneflow._base.beside import beside\nfrom oneflow import Tensor", []),
-        ("_functions.sets", "def f():\n    import oneflow.nn.graph", [("nn.graph", 2, True)]),
-        ("_trace.saved", "from oneflow import nn", [("nn", 1, False)]),
+        ("_base.dtypes", "from oneflow._functions import sets", [("_functions.sets", 1)]),
+        ("_functions.sets", "from oneflow._base.global_layouts import replicate_like\nfrom oneflow import Tensor", []),
+        ("_functions.sets", "def f():\n    import oneflow.nn.graph", [("nn.graph", 2)]),
+        ("_trace.saved", "from oneflow import nn", [("nn", 1)]),
         ("nn.modules.module", "if TYPE_CHECKING:\n    from oneflow.nn.graph import Graph", []),
-        ("nn.modules.module", "class A:\n    from oneflow._trace.saved import write", [("_trace.saved", 1 + 1, False)]),
+        ("nn.modules.module", "class A:\n    from oneflow._trace.saved import write", [("_trace.saved", 2)]),
     ],
 )
 def test_a_planted_import_is_found(module, text, faults):
